@@ -43,7 +43,7 @@ func TestFailingImage(t *testing.T) {
 			if got := r.Status(); got != want {
 				t.Errorf("the release is %q, want %q", got, want)
 			}
-			if got := r.Left(); len(got) != left {
+			if got := r.Remaining(); len(got) != left {
 				t.Errorf("%d objects left, want %d: %v", len(got), left, got)
 			}
 		})

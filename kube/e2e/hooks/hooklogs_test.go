@@ -56,7 +56,7 @@ func TestLogsOfHooks(t *testing.T) {
 	t.Run("succeeded", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		out := r.MustRun(r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("first", "pre-install", "1", nil), loud("second", "pre-install", "2", swept),
+		out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("first", "pre-install", "1", nil), loud("second", "pre-install", "2", swept),
 			loud("third", "pre-install,post-install", "3", nil)), nil)))
 		assertLogs(out, t, map[string]string{"pre-install:Job/first": "this is first", "pre-install:Job/second": "this is second",
 			"pre-install:Job/third": "this is third", "post-install:Job/third": "this is third"})
@@ -65,7 +65,7 @@ func TestLogsOfHooks(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		bad := strings.Replace(loud("bad", "post-install", "2", swept), "sandbox/log", `sandbox/exit-code: "1", sandbox/log`, 1)
-		op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("good", "post-install", "1", nil), bad), nil))
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("good", "post-install", "1", nil), bad), nil))
 		assertLogs(r.MustFail(op, err, "post-install:Job/bad"), t, map[string]string{"post-install:Job/bad": "this is bad"})
 	})
 }
@@ -74,7 +74,7 @@ func TestLogsOfHooks(t *testing.T) {
 func TestLastLineOfAHooksLog(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Client = r.Through(rig.Middle{ModifyResponse: func(answer *http.Response) error {
+	r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
 		if !strings.HasSuffix(answer.Request.URL.Path, "/log") {
 			return nil
 		}
@@ -85,6 +85,6 @@ func TestLastLineOfAHooksLog(t *testing.T) {
 		answer.Header.Del("Content-Length")
 		return err
 	}}, "")
-	out := r.MustRun(r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("only", "pre-install", "1", nil)), nil)))
+	out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("only", "pre-install", "1", nil)), nil)))
 	assertLogs(out, t, map[string]string{"pre-install:Job/only": "this is only"})
 }

@@ -49,7 +49,7 @@ func TestScopedHookIsSwept(t *testing.T) {
 			t.Run(name+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				op, err := r.Install("plain", rig.Use(rig.MakeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
+				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,7 +64,7 @@ func TestScopedHookIsSwept(t *testing.T) {
 				if got := r.Jobs(); !slices.Equal(got, want) {
 					t.Errorf("left are Jobs %v, want %v", got, want)
 				}
-				if n := r.TimelineOf("jobs", "work"); n != 2-len(want) {
+				if n := r.WriteCount("jobs", "work"); n != 2-len(want) {
 					t.Errorf("%d writes to the Job, want it created and, unless it stays, deleted", n)
 				}
 			})
@@ -97,14 +97,14 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 		fs["charts/base/templates/all.yml"] = strings.ReplaceAll(fs["charts/base/templates/all.yml"], "example/app:1.0", image)
 		return fs
 	}
-	r.Deploy("plain", rig.Use(rig.MakeChart(t, chart("example/app:1.0")), nil))
+	r.Deploy("plain", rig.UseChart(rig.MakeChart(t, chart("example/app:1.0")), nil))
 	start := time.Now()
-	op, err := r.Upgrade("plain", rig.UseUp(rig.MakeChart(t, chart("example/no-such-image:1")), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.MakeChart(t, chart("example/no-such-image:1")), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
 	r.MustFail(op, err, "Deployment/base", "never started: pre-upgrade:Job/work")
 	if got := r.Jobs(); !slices.Equal(got, []string{"work"}) {
 		t.Errorf("left are Jobs %v", got)
 	}
-	if w := slices.DeleteFunc(r.WritesOf(start), func(s string) bool { return !strings.Contains(s, "jobs/") }); len(w) > 0 {
+	if w := slices.DeleteFunc(r.WritesSince(start), func(s string) bool { return !strings.Contains(s, "jobs/") }); len(w) > 0 {
 		t.Errorf("wrote %v", w)
 	}
 }
@@ -143,14 +143,14 @@ func TestHooksAroundASubchart(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	c := rig.MakeChart(t, scopedChart(nil))
-	lines, _ := r.Changes(r.Install("plain", rig.Use(c, nil)))
+	lines, _ := r.Changes(r.Install("plain", rig.UseChart(c, nil)))
 	if !slices.Contains(lines, "pre-install:Job/first Job/first hook") {
 		t.Errorf("the plan has %q", lines)
 	}
-	out := r.MustRun(r.Install("plain", rig.Use(c, nil)))
+	out := r.MustRun(r.Install("plain", rig.UseChart(c, nil)))
 	want := []string{"pre-install:Job/root", "edge/base:(unsequenced)", "pre-install:Job/first", "pre-install:Job/second", "edge/db:one", "edge/db:two",
 		"post-install:Job/post", "edge/app:(unsequenced)"}
-	if got := out.Ended(); !slices.Equal(got, want) {
+	if got := out.EndedGroups(); !slices.Equal(got, want) {
 		t.Errorf("ran %q, want %q", got, want)
 	}
 	// The audit log says the same: a Job is over with its last status.
@@ -172,9 +172,9 @@ func TestHooksAroundASubchart(t *testing.T) {
 		t.Errorf("the release has hooks %s", hooks)
 	}
 
-	out = r.MustRun(r.Upgrade("plain", rig.UseUp(c, nil)))
+	out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
 	want = []string{"edge/base:(unsequenced)", "pre-upgrade:Job/second", "edge/db:one", "edge/db:two", "post-upgrade:Job/post", "edge/app:(unsequenced)"}
-	if got := out.Ended(); !slices.Equal(got, want) {
+	if got := out.EndedGroups(); !slices.Equal(got, want) {
 		t.Errorf("the upgrade ran %q, want %q", got, want)
 	}
 	r.MustRun(r.Uninstall())
@@ -188,7 +188,7 @@ func TestHookAroundASubchartFails(t *testing.T) {
 	fs := scopedChart(nil)
 	fs["charts/db/templates/second.yaml"] = strings.Replace(fs["charts/db/templates/second.yaml"], "sandbox/run-duration: 300ms", "sandbox/run-duration: 100ms, sandbox/exit-code: \"1\"", 1)
 	fs["charts/db/templates/second.yaml"] = strings.Replace(fs["charts/db/templates/second.yaml"], "spec:\n", "spec:\n  backoffLimit: 0\n", 1)
-	op, err := r.Install("plain", rig.Use(rig.MakeChart(t, fs), nil))
+	op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), nil))
 	r.MustFail(op, err, "Job/second", "never started", "edge/app:(unsequenced)")
 }
 
@@ -197,7 +197,7 @@ func TestScopeOfAHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	fs := scopedChart(func(m map[string]string) { m[plan.AnnotationHookScope] = "chart" })
-	op, err := r.Install("plain", rig.Use(rig.MakeChart(t, fs), nil))
+	op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ func TestJobThatRemovesItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			out := r.Deploy("plain", rig.Use(rig.One(t, rig.Job("work", tt.job, "1s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", tt.after)), tt.change))
-			if d := out.At("edge:b", event.Running).Sub(out.At("edge:a", event.Running)); d < time.Second {
+			out := r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", tt.job, "1s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", tt.after)), tt.change))
+			if d := out.StatusTime("edge:b", event.Running).Sub(out.StatusTime("edge:a", event.Running)); d < time.Second {
 				t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 			}
 			r.Eventually("the Job removes itself", func() bool {
@@ -48,7 +48,7 @@ func TestJobThatRemovesItself(t *testing.T) {
 func TestJobGoneUnseen(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Job("work", rig.Group("a"), "60s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", rig.Group("b", "a"))),
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", rig.Group("a"), "60s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", rig.Group("b", "a"))),
 		func(i *kube.Install) { i.WaitForJobs = true }))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 			return out
 		},
 		"asked for": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
-			r.Client = r.As("blind", append(unwatched(), rig.Rule("", "events", "list"))...)
+			r.Client = r.ConnectAs("blind", append(unwatched(), rig.Rule("", "events", "list"))...)
 			op, err := prepare()
 			if err != nil {
 				r.T.Fatal(err)
@@ -112,9 +112,9 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 			t.Run(way+" exit "+exit, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				chart := rig.One(t, passingJob("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
+				chart := rig.ChartOf(t, passingJob("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
 				out := run(r, func() (*kube.Operation, error) {
-					return r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs = true }))
+					return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = true }))
 				})
 				failed := out.State.Exit == 1 && strings.Contains(out.State.Message, "edge:a: Job/work") && (strings.Contains(out.State.Message, "backoff limit") || strings.Contains(out.State.Message, "container main exited with code 1"))
 				if failed != (exit == "1") || !failed && out.Err != nil {
@@ -123,7 +123,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 				if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "after") == failed {
 					t.Errorf("there are ConfigMaps %v", got)
 				}
-				if out.Says("R22", "before its result was seen") {
+				if out.HasWarning("R22", "before its result was seen") {
 					t.Errorf("its end is said not to be known")
 				}
 				if way != "seen" {
@@ -145,8 +145,8 @@ func jobGone(r *rig.Rig) bool {
 func TestJobWithUnknownEnd(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Client = r.As("blind", unwatched()...)
-	op, err := r.Install("plain", rig.Use(rig.One(t, passingJob("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
+	r.Client = r.ConnectAs("blind", unwatched()...)
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, passingJob("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestJobWithUnknownEnd(t *testing.T) {
 			}
 		}
 	})
-	if !deleted || out.Err != nil || !out.Says("R22", "Job/work", "before its result was seen") {
+	if !deleted || out.Err != nil || !out.HasWarning("R22", "Job/work", "before its result was seen") {
 		t.Errorf("deleted %v: %v, warnings %v", deleted, out.Err, out.State.Warnings)
 	}
 }

@@ -42,11 +42,11 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 	const chart = "empty-metadata"
 	path := filepath.Join(rig.ChartsDir, chart)
 
-	helms := rig.Named(t, "empty-metadata-helm")
+	helms := rig.NewNamed(t, "empty-metadata-helm")
 	helms.MustHelm("install", "t", path)
 	want := marks(helms)
 
-	ours := rig.Named(t, "empty-metadata-lockstep")
+	ours := rig.NewNamed(t, "empty-metadata-lockstep")
 	ours.Deploy(chart, nil)
 	got := marks(ours)
 	for name, marks := range want {

@@ -13,11 +13,11 @@ import (
 func TestMemoryDriverIsRefused(t *testing.T) {
 	r := rig.New(t)
 	t.Setenv("HELM_DRIVER", "memory")
-	chart := rig.One(t, rig.ConfigMap("a", nil))
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	for name, prepare := range map[string]func() (*kube.Operation, error){
-		"install": func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
+		"install": func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
 		"upgrade": func() (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Install = true }))
+			return r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install = true }))
 		},
 		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
 		"uninstall": r.Uninstall,
@@ -29,7 +29,7 @@ func TestMemoryDriverIsRefused(t *testing.T) {
 	if w := r.Writes(); len(w) > 0 {
 		t.Errorf("written: %v", w)
 	}
-	if _, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.PlanOnly = true })); err != nil {
+	if _, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PlanOnly = true })); err != nil {
 		t.Errorf("a plan: %v", err)
 	}
 }

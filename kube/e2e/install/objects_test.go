@@ -22,11 +22,11 @@ func TestListInATemplate(t *testing.T) {
 	keep := rig.Group("c", "b")
 	keep["helm.sh/resource-policy"] = "keep"
 	list := "apiVersion: v1\nkind: List\nitems:\n" + item(rig.Deployment("slow", rig.Group("a"), "1s")) + "\n" + item(rig.ConfigMap("after", rig.Group("b", "a"))) + "\n" + item(rig.ConfigMap("kept", keep))
-	out := r.Deploy("plain", rig.Use(rig.One(t, list), nil))
-	if !out.At("edge:b", event.Running).After(out.At("edge:a", event.Ready)) {
+	out := r.Deploy("plain", rig.UseChart(rig.ChartOf(t, list), nil))
+	if !out.StatusTime("edge:b", event.Running).After(out.StatusTime("edge:a", event.Ready)) {
 		t.Errorf("b started before a was ready")
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, list), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, list), nil)))
 	r.MustRun(r.Uninstall())
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("left are %v, want [kept]", got)
@@ -48,7 +48,7 @@ func TestOtherNamespaces(t *testing.T) {
 		return strings.Replace(doc, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n", 1)
 	}
 	twins := func(namespace string) *charts.Chart {
-		return rig.One(t, in(namespace, rig.Deployment("twin", rig.Group("a"), "500ms")), rig.ConfigMap("home", rig.Group("b", "a")), in(namespace, rig.ConfigMap("away", rig.Group("c", "b"))))
+		return rig.ChartOf(t, in(namespace, rig.Deployment("twin", rig.Group("a"), "500ms")), rig.ConfigMap("home", rig.Group("b", "a")), in(namespace, rig.ConfigMap("away", rig.Group("c", "b"))))
 	}
 	check := func(what string, want map[string][]string) {
 		t.Helper()
@@ -58,9 +58,9 @@ func TestOtherNamespaces(t *testing.T) {
 			}
 		}
 	}
-	r.Deploy("plain", rig.Use(twins(other), nil))
+	r.Deploy("plain", rig.UseChart(twins(other), nil))
 	check("install", map[string][]string{r.Namespace: {"home"}, other: {"away"}})
-	r.MustRun(r.Upgrade("plain", rig.UseUp(twins(third), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(twins(third), nil)))
 	check("upgrade", map[string][]string{r.Namespace: {"home"}, other: nil, third: {"away"}})
 	r.MustRun(r.Rollback(1))
 	check("rollback", map[string][]string{r.Namespace: {"home"}, other: {"away"}, third: nil})
@@ -76,17 +76,17 @@ func TestOtherNamespaces(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	keep := map[string]string{"helm.sh/resource-policy": "keep"}
-	both := rig.One(t, rig.ConfigMap("a", keep), rig.ConfigMap("b", keep), rig.ConfigMap("c", nil))
+	both := rig.ChartOf(t, rig.ConfigMap("a", keep), rig.ConfigMap("b", keep), rig.ConfigMap("c", nil))
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(both, nil))
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("b", keep), rig.ConfigMap("c", nil)), nil))
+	r.Deploy("plain", rig.UseChart(both, nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", keep), rig.ConfigMap("c", nil)), nil))
 	out := r.MustRun(op, err)
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Object != nil && e.Object.Name == "a" && e.Change == event.Kept }) {
 		t.Errorf("no event says that a is kept")
 	}
 	op, err = r.Uninstall()
 	out = r.MustRun(op, err)
-	if !out.Says("R31", "ConfigMap/b", "helm.sh/resource-policy") {
+	if !out.HasWarning("R31", "ConfigMap/b", "helm.sh/resource-policy") {
 		t.Errorf("no warning says that b is kept: %v", out.State.Warnings)
 	}
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "b"}) {

@@ -16,27 +16,27 @@ func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	a, b := rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a"))
-	r.Deploy("plain", rig.Use(rig.One(t, a, b), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, b), nil))
 	take := func(release string) {
-		r.Deploy("plain", rig.Use(rig.One(t, b), func(i *kube.Install) { i.Release, i.TakeOwnership = release, true }))
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, b), func(i *kube.Install) { i.Release, i.TakeOwnership = release, true }))
 	}
 	take("thief")
 	writes := len(r.Writes())
-	if _, err := r.Upgrade("plain", rig.UseUp(rig.One(t, a, b), nil)); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") ||
+	if _, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), nil)); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") ||
 		!strings.Contains(err.Error(), "release thief") || !strings.Contains(err.Error(), "--take-ownership") {
 		t.Errorf("error %v", err)
 	}
 	if n := len(r.Writes()); n != writes {
 		t.Errorf("%d writes by an upgrade that is refused", n-writes)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
 	take("thief2")
 	op, err := r.Rollback(1)
-	if out := r.MustRun(op, err); !out.Says("R32", "ConfigMap/b", "thief2") {
+	if out := r.MustRun(op, err); !out.HasWarning("R32", "ConfigMap/b", "thief2") {
 		t.Errorf("the rollback does not say that it takes b over: %v", out.State.Warnings)
 	}
 	take("thief3")
-	op, err = r.Upgrade("plain", rig.UseUp(rig.One(t, a), nil))
+	op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
 	out := r.MustRun(op, err)
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
@@ -47,7 +47,7 @@ func TestTakenOver(t *testing.T) {
 	take("thief4")
 	op, err = r.Uninstall()
 	out = r.MustRun(op, err)
-	if !out.Says("R31", "ConfigMap/b", "thief4") {
+	if !out.HasWarning("R31", "ConfigMap/b", "thief4") {
 		t.Errorf("the uninstallation does not say that b stays: %v", out.State.Warnings)
 	}
 	if n := len(op.Phases()[0].Groups); n != 1 {

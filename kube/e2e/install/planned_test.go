@@ -65,11 +65,11 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 			t.Errorf("the password that was applied is not the one that was planned")
 		}
 	}
-	assert(r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.PostRenderer = post })))
+	assert(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = post })))
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first other seen]" {
 		t.Errorf("there are %v", got)
 	}
-	assert(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.PostRenderer = post })))
+	assert(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = post })))
 	if post.runs != 2 {
 		t.Errorf("the post-renderer ran %d times for two revisions", post.runs)
 	}
@@ -92,7 +92,7 @@ func TestPlanAfterCRDs(t *testing.T) {
 	gear := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "planned.example"}
 	chart := rig.MakeChart(t, rig.Files{"crds/gear.yaml": gear.CRD(nil), "templates/all.yaml": rig.ConfigMap("first", rig.Group("first")) +
 		"\n{{- if .Capabilities.APIVersions.Has \"planned.example/v1\" }}\n---\n" + rig.ConfigMap("second", rig.Group("second", "first")) + "\n{{- end }}"})
-	out := r.MustRun(r.Install("plain", rig.Use(chart, nil)))
+	out := r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first second]" {
 		t.Errorf("there are %v", got)
 	}

@@ -28,7 +28,7 @@ func TestCustomResourceWithoutStatus(t *testing.T) {
 	crd := rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, rig.Group("a"), "spec:", "  group: "+api, "  scope: Namespaced",
 		"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
 		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]")
-	out := r.Deploy("plain", rig.Use(rig.One(t, rig.Object(api+"/v1/Thing/mute", rig.Group("a"), "spec: {size: 1}"), crd, rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	out := r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/mute", rig.Group("a"), "spec: {size: 1}"), crd, rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	g := out.State.Find(helmclient.PhaseApply, "edge:a")
 	if g.Status != event.Ready || g.Done != 2 {
 		t.Errorf("%s, %d of 2 done", g.Status, g.Done)
@@ -44,7 +44,7 @@ func TestStaleStatus(t *testing.T) {
 	chart := func(version, delay string) func(*kube.Upgrade) {
 		set := rig.Object("apps/v1/StatefulSet/state", rig.Group("a"), "spec:", "  serviceName: state", "  selector: {matchLabels: {app: state}}",
 			"  template: {metadata: {labels: {app: state}, annotations: {sandbox/ready-delay: "+delay+"}}, spec: {containers: [{name: main, image: example/app:"+version+"}]}}")
-		return rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Upgrade) { u.Install = true })
+		return rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Upgrade) { u.Install = true })
 	}
 	op, err := r.Upgrade("plain", chart("1", "0s"))
 	r.MustRun(op, err)
@@ -62,7 +62,7 @@ func TestStaleStatus(t *testing.T) {
 	}
 	if t.Failed() {
 		tl.Dump(t)
-		t.Log(out.At("edge:a", event.Ready))
+		t.Log(out.StatusTime("edge:a", event.Ready))
 	}
 }
 
@@ -98,12 +98,12 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 					}
 					patchStatus(r, api, "it", `{"status":{`+text+`}}`)
 				}
-				op, err := r.Install("plain", rig.Use(thing(t, api, "1", nil), nil))
+				op, err := r.Install("plain", rig.UseChart(thing(t, api, "1", nil), nil))
 				r.MustRun(op, err)
 				status(1)
 
 				start, told := time.Now(), false
-				op, err = r.Upgrade("plain", rig.UseUp(thing(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
+				op, err = r.Upgrade("plain", rig.UpgradeTo(thing(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}

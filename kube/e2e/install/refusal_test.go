@@ -76,7 +76,7 @@ func TestBadInputWritesNothing(t *testing.T) {
 		{name: "unknown breakpoint", change: func(i *kube.Install) { i.BreakOn = []string{"plain:nope"} }, want: []string{"plain:nope", "plain:(unsequenced)"}},
 		{name: "unknown wait strategy", change: func(i *kube.Install) { i.Wait = "sometimes" }, want: []string{"sometimes", "ordered", "R27"}},
 		{name: "values against the schema", chart: "shop", change: func(i *kube.Install) {
-			i.Values = rig.With(i.Values, map[string]any{"global": map[string]any{"speed": 0}})
+			i.Values = rig.MergeValues(i.Values, map[string]any{"global": map[string]any{"speed": 0}})
 		}, want: []string{"shop", "speed"}},
 	}
 	for _, tt := range tests {
@@ -160,7 +160,9 @@ func TestMalformedFields(t *testing.T) {
 		{name: "hook", docs: func(string) []string {
 			return []string{rig.ConfigMap("a", nil), rig.Object("v1/ConfigMap/hook", map[string]string{"helm.sh/hook": "pre-install"}, "dta: {}")}
 		}, want: []string{"ConfigMap/hook: unknown field dta: "}},
-		{name: "generated name", docs: func(string) []string { return []string{rig.Generated(rig.ConfigMap("a-", nil, "b: c\ndta: {}"))} },
+		{name: "generated name", docs: func(string) []string {
+			return []string{rig.WithGenerateName(rig.ConfigMap("a-", nil, "b: c\ndta: {}"))}
+		},
 			want: []string{"ConfigMap/a-: unknown field dta: "}},
 		{name: "custom resource", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string { return []string{gear(api)} },
 			want: []string{"Gear/g: unknown field spec.teeht: "}},
@@ -174,10 +176,10 @@ func TestMalformedFields(t *testing.T) {
 			r := rig.New(t)
 			api := r.Namespace + ".example.com"
 			if tt.before != nil {
-				r.Deploy("plain", rig.Use(rig.One(t, tt.before(api)...), func(i *kube.Install) { i.Release = "before" }))
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.before(api)...), func(i *kube.Install) { i.Release = "before" }))
 			}
 			before := len(r.Writes())
-			_, err := r.Install("plain", rig.Use(rig.One(t, tt.docs(api)...), tt.change))
+			_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, tt.docs(api)...), tt.change))
 			if (err != nil) != (tt.want != nil) {
 				t.Fatalf("error %v", err)
 			}
@@ -200,9 +202,9 @@ func TestMalformedFields(t *testing.T) {
 func TestUnknownFieldIsPatched(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
-	out := r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
-	if !out.Says("", "ConfigMap/a: unknown field dta: the API server ignores it") {
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
+	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
+	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
 }
@@ -212,9 +214,9 @@ func TestUndecodableValueIsNotPatched(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	secret := func(data string) string { return rig.Object("v1/Secret/s", nil, data) }
-	r.Deploy("plain", rig.Use(rig.One(t, secret("data: {a: YQ==}")), func(i *kube.Install) { i.ClientSide = true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, secret("data: {a: YQ==}")), func(i *kube.Install) { i.ClientSide = true }))
 	upgrade := func(skip bool) (*kube.Operation, error) {
-		return r.Upgrade("plain", rig.UseUp(rig.One(t, secret("data: {a: abcdefg!}")), func(up *kube.Upgrade) { up.SkipPreflight = skip }))
+		return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, secret("data: {a: abcdefg!}")), func(up *kube.Upgrade) { up.SkipPreflight = skip }))
 	}
 	op, err := upgrade(true)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestManyObjects(t *testing.T) {
 		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
 	body = strings.ReplaceAll(body, `"g-TENS"`, `"g-{{ div $i 500 }}"
     helm.sh/depends-on/resource-groups: '{{ if ge $i 500 }}["g-{{ sub (div $i 500) 1 }}"]{{ else }}[]{{ end }}'`)
-	out := r.Deploy("plain", rig.Use(rig.One(t, body), nil))
+	out := r.Deploy("plain", rig.UseChart(rig.ChartOf(t, body), nil))
 	if n := out.State.Count().Total; n != 2000 || len(out.State.Phases[0].Groups) != 4 {
 		t.Errorf("%d objects in %d groups", n, len(out.State.Phases[0].Groups))
 	}
@@ -81,7 +81,7 @@ func TestReleaseTooLarge(t *testing.T) {
 		_, _ = rand.Read(b)
 		return hex.EncodeToString(b)
 	}
-	_, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "noise: "+noise(500_000)), rig.ConfigMap("b", nil, "noise: "+noise(500_000))), nil))
+	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "noise: "+noise(500_000)), rig.ConfigMap("b", nil, "noise: "+noise(500_000))), nil))
 	if err == nil || !strings.Contains(err.Error(), "1 MiB") || !strings.Contains(err.Error(), "release t") {
 		t.Errorf("error %v", err)
 	}
@@ -129,15 +129,15 @@ func TestReleaseThatJustFits(t *testing.T) {
 	}
 	r := rig.New(t)
 	fits, not := border(1_084_000, 256, func(size int) bool {
-		_, err := r.Install("plain", rig.Use(sized(size), nil))
+		_, err := r.Install("plain", rig.UseChart(sized(size), nil))
 		return err == nil
 	})
 	const times = 512 // how well the times of a release pack differs by less
-	r.MustRun(r.Install("plain", rig.Use(sized(fits-times), nil)))
+	r.MustRun(r.Install("plain", rig.UseChart(sized(fits-times), nil)))
 	r.MustRun(r.Uninstall())
 	in := action.NewInstall(r.Helm())
 	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
-	if _, err := in.RunWithContext(t.Context(), rig.MustHelm(t, sized(not+times)), nil); err == nil {
+	if _, err := in.RunWithContext(t.Context(), rig.HelmChart(t, sized(not+times)), nil); err == nil {
 		t.Errorf("Helm stores a release that is refused here: %d fits, %d does not", fits, not)
 	}
 }
@@ -156,7 +156,7 @@ func TestTimingsTooLarge(t *testing.T) {
 	var op *kube.Operation
 	border(1_073_000, 256, func(size int) bool {
 		c := rig.MakeChart(t, rig.Files{"templates/all.yaml": groups, "noise": text[:size]})
-		try, err := r.Install("plain", rig.Use(c, nil))
+		try, err := r.Install("plain", rig.UseChart(c, nil))
 		if err != nil || len(try.Warnings()) > 0 {
 			return false
 		}

@@ -49,7 +49,7 @@ func TestTemplateValuesMatchHelm(t *testing.T) {
 	}
 	more := map[string]any{"added": int64(1234567)}
 
-	helms, ours := rig.Named(t, "values-helm"), rig.Named(t, "values-lockstep")
+	helms, ours := rig.NewNamed(t, "values-helm"), rig.NewNamed(t, "values-lockstep")
 	same := func(revision string) {
 		t.Helper()
 		want := helms.MustHelm("get", "manifest", "t", "--revision", revision)

@@ -42,8 +42,8 @@ func TestWarnings(t *testing.T) {
 func TestAPIServerWarnings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	c := rig.One(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
-	op, err := r.Install("shop", rig.Use(c, nil))
+	c := rig.ChartOf(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
+	op, err := r.Install("shop", rig.UseChart(c, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

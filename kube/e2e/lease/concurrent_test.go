@@ -19,18 +19,18 @@ import (
 // prepared before the other one started. It writes nothing and rolls nothing back (R33, R34).
 func TestStalePlan(t *testing.T) {
 	t.Parallel()
-	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
 	for _, operation := range []string{"install", "upgrade", "rollback"} {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			other := &rig.Rig{T: t, Namespace: r.Namespace, Client: rig.Connected(t, r.Namespace), Cluster: r.Cluster}
+			other := &rig.Rig{T: t, Namespace: r.Namespace, Client: rig.Connect(t, r.Namespace), Cluster: r.Cluster}
 			switch operation {
 			case "rollback":
-				r.Deploy("plain", rig.Use(chart, nil))
+				r.Deploy("plain", rig.UseChart(chart, nil))
 				fallthrough
 			case "upgrade":
-				op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("before", nil)), func(u *kube.Upgrade) { u.Install = true }))
+				op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("before", nil)), func(u *kube.Upgrade) { u.Install = true }))
 				r.MustRun(op, err)
 			}
 			prepare := func(r *rig.Rig) *kube.Operation {
@@ -39,9 +39,9 @@ func TestStalePlan(t *testing.T) {
 				var err error
 				switch operation {
 				case "install":
-					op, err = r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.RollbackOnFailure = true }))
+					op, err = r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.RollbackOnFailure = true }))
 				case "upgrade":
-					op, err = r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+					op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
 				case "rollback":
 					op, err = r.Rollback(1)
 				}
@@ -63,7 +63,7 @@ func TestStalePlan(t *testing.T) {
 			if out.Err != nil || out.State.Exit != 0 || out.State.Release != "deployed" {
 				t.Errorf("the first one: %v, exit %d, release %s", out.Err, out.State.Exit, out.State.Release)
 			}
-			if left := r.Left(); !slices.Contains(left, "Deployment/slow") || !slices.Contains(left, "ConfigMap/after") {
+			if left := r.Remaining(); !slices.Contains(left, "Deployment/slow") || !slices.Contains(left, "ConfigMap/after") {
 				t.Errorf("leftover: %v", left)
 			}
 			if r.Status() != rcommon.StatusDeployed {
@@ -78,8 +78,8 @@ func TestStalePlan(t *testing.T) {
 func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) { u.ReadinessTimeout = 10 * time.Second }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) { u.ReadinessTimeout = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

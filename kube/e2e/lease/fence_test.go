@@ -35,17 +35,17 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
-			chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), x.ready), rig.ConfigMap("after", rig.Group("b", "a")))
-			op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
+			chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), x.ready), rig.ConfigMap("after", rig.Group("b", "a")))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
 			out := in(r, op, err, "slow", func() {
 				op.Command(event.Command{Name: event.Pause})
 				defer op.Command(event.Command{Name: event.Resume})
 				if err := r.Cluster.CoordinationV1().Leases(r.Namespace).Delete(t.Context(), lease.Name("t"), metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
-				theirs := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("theirs", nil))
-				r.MustRun(r.Upgrade("plain", rig.UseUp(theirs, func(u *kube.Upgrade) { u.Wait = "false" })))
+				theirs := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("theirs", nil))
+				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(theirs, func(u *kube.Upgrade) { u.Wait = "false" })))
 			})
 			if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "lost its lock on release t") {
 				t.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
@@ -65,9 +65,9 @@ func TestLeaseRightsRevoked(t *testing.T) {
 	r := rig.New(t)
 	others := rig.Rule("", "configmaps,secrets", "*")
 	apps := rig.Rule("apps", "deployments", "*")
-	by := r.Acting(r.As("user", others, apps, rig.Rule("coordination.k8s.io", "leases", "*")))
-	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := by.Install("plain", rig.Use(chart, func(i *kube.Install) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
+	by := r.WithClient(r.ConnectAs("user", others, apps, rig.Rule("coordination.k8s.io", "leases", "*")))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := by.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
 	out := in(by, op, err, "slow", func() {
 		roles := r.Cluster.RbacV1().Roles(r.Namespace)
 		role, err := roles.Get(t.Context(), "user", metav1.GetOptions{})
@@ -79,7 +79,7 @@ func TestLeaseRightsRevoked(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if out.Err != nil || out.State.Exit != 0 || !out.Says("R51", "leases", "forbidden") {
+	if out.Err != nil || out.State.Exit != 0 || !out.HasWarning("R51", "leases", "forbidden") {
 		t.Errorf("exit %d: %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
 	}
 	r.AssertHistory("1 deployed")
@@ -93,7 +93,7 @@ func TestLeaseRightsRevoked(t *testing.T) {
 func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("healthy", nil)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("healthy", nil)), nil))
 	now := metav1.NewMicroTime(time.Now())
 	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Create(t.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: lease.Name("t"), Annotations: map[string]string{"lockstep/holder": `{"user":"ada","host":"elsewhere","operation":"install"}`}},
@@ -102,8 +102,8 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := rig.One(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.Use(broken, func(i *kube.Install) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
+	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Install) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
 	if err == nil {
 		out := r.Run(op, nil)
 		t.Errorf("it was begun: exit %d: %s", out.State.Exit, out.State.Message)
@@ -122,17 +122,17 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 func TestSupersededWriteFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "v: one")), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "v: one")), nil))
 	var undoing, refused atomic.Bool
-	c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+	c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if !undoing.Load() || req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/sh.helm.release.v1.t.v1") || refused.Swap(true) {
 			return false
 		}
 		faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
 		return true
 	}}, "")
-	broken := rig.One(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
-	op, err := r.Acting(c).Upgrade("plain", rig.UseUp(broken, func(u *kube.Upgrade) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
+	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
+	op, err := r.WithClient(c).Upgrade("plain", rig.UpgradeTo(broken, func(u *kube.Upgrade) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 
 // slow returns a chart whose first group needs some time.
 func slow(t *testing.T, ready string) func(*kube.Install) {
-	return rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
+	return rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
 
 // leases returns the names of the Leases in the namespace.
@@ -65,13 +65,13 @@ func in(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig
 func TestOneRunAtATime(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
 	chart := slow(t, "1s")
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	out := in(r, op, err, "slow", func() {
 		if got := leases(r); !slices.Equal(got, []string{"lockstep.v1.t"}) {
 			t.Errorf("leases %v", got)
@@ -129,7 +129,7 @@ func TestBothAtTheSameTime(t *testing.T) {
 		for n := range 3 {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				t.Parallel()
-				r := rig.Named(t, strings.ReplaceAll(fmt.Sprintf("both-%s-%d", name, n), " --", "-"))
+				r := rig.NewNamed(t, strings.ReplaceAll(fmt.Sprintf("both-%s-%d", name, n), " --", "-"))
 				var ops [2]*kube.Operation
 				for i := range ops {
 					var err error
@@ -171,14 +171,14 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			chart := rig.One(t, rig.ConfigMap("a", nil))
-			r.Deploy("plain", rig.Use(chart, nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+			chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+			r.Deploy("plain", rig.UseChart(chart, nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 			op, err := prepare(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 			out := r.Run(op, nil)
 			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "now revision 3, deployed") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
@@ -274,11 +274,11 @@ func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("after", nil)), nil))
-	chart := rig.One(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
-	op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("after", nil)), nil))
+	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
 	mustStop(r, in(r, op, err, "new", func() { take(r) }), "1 deployed", "2 pending-upgrade")
-	if d := r.Data("after"); d["v"] != "" {
+	if d := r.ConfigMapData("after"); d["v"] != "" {
 		t.Errorf("it went on: %v", d)
 	}
 }
@@ -288,9 +288,9 @@ func TestLostLeaseInARollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
-	r.Deploy("plain", rig.Use(rig.One(t, before, rig.ConfigMap("after", nil)), nil))
-	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) {
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before, rig.ConfigMap("after", nil)), nil))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) {
 		u.Lease.Duration, u.ReadinessTimeout, u.RollbackOnFailure = 3*time.Second, time.Second, true
 	}))
 	if err != nil {
@@ -310,14 +310,14 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	var renewable atomic.Bool
-	c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+	c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases") || renewable.Load() {
 			return false
 		}
-		return rig.Broken(w)
+		return rig.InternalError(w)
 	}}, "")
-	chart := rig.One(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Acting(c).Install("plain", rig.Use(chart, func(i *kube.Install) { i.Lease.Duration = 10 * time.Second }))
+	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,9 +343,9 @@ func TestWithoutLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			by := r.Acting(r.As("user", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("coordination.k8s.io", "leases", verbs...)))
-			chart := rig.One(t, rig.ConfigMap("a", nil))
-			out := by.MustRun(by.Install("plain", rig.Use(chart, nil)))
+			by := r.WithClient(r.ConnectAs("user", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("coordination.k8s.io", "leases", verbs...)))
+			chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+			out := by.MustRun(by.Install("plain", rig.UseChart(chart, nil)))
 			var warnings []string
 			for _, w := range out.State.Warnings {
 				if w.Rule == "R51" {
@@ -366,7 +366,7 @@ func TestLeaseCosts(t *testing.T) {
 	var mu sync.Mutex
 	var sent []string
 	var all atomic.Int32
-	c := r.Through(rig.Middle{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
+	c := r.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
 		all.Add(1)
 		if strings.Contains(req.URL.Path, "/leases") {
 			mu.Lock()
@@ -375,8 +375,8 @@ func TestLeaseCosts(t *testing.T) {
 		}
 		return false
 	}}, "")
-	by := r.Acting(c)
-	by.MustRun(by.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), nil)))
+	by := r.WithClient(c)
+	by.MustRun(by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
 	if want := []string{http.MethodGet, http.MethodPost, http.MethodDelete}; !slices.Equal(sent, want) {
 		t.Errorf("sent %v, want %v, of %d", sent, want, all.Load())
 	}
@@ -412,7 +412,7 @@ func TestBesideHelm(t *testing.T) {
 		ops := map[string]*kube.Operation{}
 		for name, prepare := range map[string]func() (*kube.Operation, error){
 			"upgrade": func() (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("ours", nil)), nil))
+				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
 			},
 			"uninstall": r.Uninstall,
 		} {
@@ -480,7 +480,7 @@ func TestHelmWritesFirst(t *testing.T) {
 	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("ours", nil)), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

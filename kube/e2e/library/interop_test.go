@@ -115,7 +115,7 @@ func TestHelmsOwnCharts(t *testing.T) {
 				want = r.Objects()
 				r.MustHelm("uninstall", "t", "--wait")
 			}
-			ours := rig.Named(t, r.Namespace+"-l")
+			ours := rig.NewNamed(t, r.Namespace+"-l")
 			err := tryDeploy(ours, path)
 			if (err == nil) != (helmErr == nil) {
 				t.Fatalf("helm says %v (%s), lockstep %v", helmErr, helmOut, err)

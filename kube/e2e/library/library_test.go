@@ -52,7 +52,7 @@ func helmLoads(t *testing.T, name string) *chart.Chart {
 // weLoad loads a chart with lockstep's loader, for Helm's actions.
 func weLoad(t *testing.T, name string) *chart.Chart {
 	t.Helper()
-	c := rig.MustHelm(t, rig.LoadChart(t, name))
+	c := rig.HelmChart(t, rig.LoadChart(t, name))
 	charts.WrapTemplates(c)
 	return c
 }
@@ -87,7 +87,7 @@ func TestHelmsActionsInOrder(t *testing.T) {
 			assertInOrder(r, name)
 			r.AssertDeployed("t")
 			mu.Lock()
-			if want := rig.Oracle(t, name, r.Namespace); len(groups) != len(want) {
+			if want := rig.ExpectedPlan(t, name, r.Namespace); len(groups) != len(want) {
 				t.Errorf("groups %v, want %d", groups, len(want))
 			}
 			groups = nil
@@ -95,7 +95,7 @@ func TestHelmsActionsInOrder(t *testing.T) {
 
 			u := action.NewUpgrade(cfg)
 			u.Namespace, u.WaitStrategy, u.Timeout = r.Namespace, kube.WaitOrdered, time.Minute
-			if _, err := u.Run("t", load(t, name), rig.With(r.Values(name), nil)); err != nil {
+			if _, err := u.Run("t", load(t, name), rig.MergeValues(r.Values(name), nil)); err != nil {
 				t.Fatal(err)
 			}
 			b := action.NewRollback(cfg)
@@ -125,10 +125,10 @@ func TestHelmsActionsInOrder(t *testing.T) {
 // ready.
 func assertInOrder(r *rig.Rig, chart string) {
 	r.T.Helper()
-	timeline, groups := r.Timeline("lockstep"), rig.Oracle(r.T, chart, r.Namespace)
+	timeline, groups := r.Timeline("lockstep"), rig.ExpectedPlan(r.T, chart, r.Namespace)
 	for id, g := range groups {
 		first, firstName := timeline.FirstWrite(r.T, g.Objects)
-		for _, gate := range g.Gates {
+		for _, gate := range g.Dependencies {
 			if ready, name := timeline.Ready(r.T, groups[gate].Objects); first.Before(ready) {
 				r.T.Errorf("%s: %s was written at %s, before %s of %s was ready at %s", id, firstName, rig.Clock(first), name, gate, rig.Clock(ready))
 			}
@@ -139,12 +139,12 @@ func assertInOrder(r *rig.Rig, chart string) {
 // assertReversed checks that groups ran in reverse of a chart's plan.
 func assertReversed(r *rig.Rig, chart string, ran []string) {
 	r.T.Helper()
-	groups := rig.Oracle(r.T, chart, r.Namespace)
+	groups := rig.ExpectedPlan(r.T, chart, r.Namespace)
 	if len(ran) != len(groups) {
 		r.T.Errorf("%d groups were removed, want %d: %v", len(ran), len(groups), ran)
 	}
 	for id, g := range groups {
-		for _, gate := range g.Gates {
+		for _, gate := range g.Dependencies {
 			if slices.Index(ran, helmclient.PhaseRemove+" "+gate) < slices.Index(ran, helmclient.PhaseRemove+" "+id) {
 				r.T.Errorf("%s was removed before %s, which waited for it: %v", gate, id, ran)
 			}

@@ -93,16 +93,16 @@ func TestReleasesShareWatches(t *testing.T) {
 	t.Parallel()
 	const many = 10
 	// A user of its own, because other packages watch all namespaces too.
-	client := rig.Connected(t, "default", func(s *cli.EnvSettings) { s.KubeAsUser, s.KubeAsGroups = sharingUser, []string{"system:masters"} })
+	client := rig.Connect(t, "default", func(s *cli.EnvSettings) { s.KubeAsUser, s.KubeAsGroups = sharingUser, []string{"system:masters"} })
 	shared, err := client.Watch(t.Context(), kube.WatchOptions{AllNamespaces: true, Linger: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	chart := rig.One(t, rig.ConfigMap("config", rig.Group("config")), rig.Deployment("web", rig.Group("web", "config"), "400ms"), rig.ConfigMap("done", rig.Group("done", "web")))
+	chart := rig.ChartOf(t, rig.ConfigMap("config", rig.Group("config")), rig.Deployment("web", rig.Group("web", "config"), "400ms"), rig.ConfigMap("done", rig.Group("done", "web")))
 	rigs := make([]*rig.Rig, many)
 	for n := range rigs {
-		rigs[n] = rig.Named(t, "sharing-"+strconv.Itoa(n))
+		rigs[n] = rig.NewNamed(t, "sharing-"+strconv.Itoa(n))
 		rigs[n].Client = client
 	}
 	common := func(r *rig.Rig) kube.Common {
@@ -111,7 +111,7 @@ func TestReleasesShareWatches(t *testing.T) {
 		return c
 	}
 	together(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
-		op, err := rigs[n].Install("plain", rig.Use(chart, func(i *kube.Install) { i.Common = common(rigs[n]) }))
+		op, err := rigs[n].Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Common = common(rigs[n]) }))
 		return rigs[n], op, err
 	})
 	assertFewWatches(t, "")
@@ -136,12 +136,12 @@ func TestReleasesShareWatches(t *testing.T) {
 	for n, r := range rigs {
 		tl := r.Timeline("lockstep")
 		for _, pair := range [][2]string{{"ConfigMap/done", "Deployment/web"}, {"Deployment/web", "ConfigMap/config"}} {
-			first, _ := tl.Deleted(t, pair[:1])
+			first, _ := tl.LastDelete(t, pair[:1])
 			if then, _ := tl.FirstDelete(t, pair[1:]); then.Before(first) || first.IsZero() {
 				t.Errorf("release %d: %s was deleted at %s, %s at %s", n, pair[1], rig.Clock(then), pair[0], rig.Clock(first))
 			}
 		}
-		if left := r.Left(); len(left) > 0 {
+		if left := r.Remaining(); len(left) > 0 {
 			t.Errorf("release %d has left %v", n, left)
 		}
 	}
@@ -166,9 +166,9 @@ func TestReleasesOfOneNamespaceShareWatches(t *testing.T) {
 		if n == 0 {
 			docs[0] = rig.Deployment(name, rig.Group("web"), "1h")
 		}
-		chart := rig.One(t, docs...)
+		chart := rig.ChartOf(t, docs...)
 		all.Go(func() {
-			op, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) {
+			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
 				i.Release, i.Watches = name, shared
 				if n == 0 {
 					i.ReadinessTimeout = 5 * time.Second

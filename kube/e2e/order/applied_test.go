@@ -28,7 +28,7 @@ func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 			fmt.Sprintf("      containers: [{name: main, image: i:1, env: [{name: %s, value: x}, {name: %s, value: x}]}]", names[0], names[1])))
 		docs = append(docs, rig.Object(fmt.Sprint("v1/ConfigMap/c", i), nil, fmt.Sprintf("  finalizers: [example.com/%s, example.com/%s]", names[0], names[1])))
 	}
-	return rig.One(t, append(docs, more...)...)
+	return rig.ChartOf(t, append(docs, more...)...)
 }
 
 // orders returns the lists of the first objects of inOrder.
@@ -65,7 +65,7 @@ func TestOrderOfLists(t *testing.T) {
 	)
 	invalid := rig.Object("networking.k8s.io/v1/Ingress/invalid", nil, "spec: {}")
 	fails := func(r *rig.Rig) {
-		op, err := r.Upgrade("plain", rig.UseUp(inOrder(r.T, [2]string{"two", "one"}, invalid), nil))
+		op, err := r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}, invalid), nil))
 		r.MustFail(op, err, "Ingress/invalid")
 		if got := orders(r); !strings.HasPrefix(got, "init two") {
 			r.T.Fatalf("the revision that failed left %s", got)
@@ -79,11 +79,11 @@ func TestOrderOfLists(t *testing.T) {
 		},
 		"upgrade": func(r *rig.Rig, first *charts.Chart) string {
 			fails(r)
-			r.MustRun(r.Upgrade("plain", rig.UseUp(first, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(first, nil)))
 			return forth
 		},
 		"rollback-on-failure": func(r *rig.Rig, _ *charts.Chart) string {
-			op, err := r.Upgrade("plain", rig.UseUp(inOrder(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
 			if err != nil {
 				r.T.Fatal(err)
 			}
@@ -104,19 +104,19 @@ func TestOrderOfLists(t *testing.T) {
 			if _, err := deployments.Update(r.T.Context(), d, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
 				r.T.Fatal(err)
 			}
-			r.MustRun(r.Upgrade("plain", rig.UseUp(first, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(first, nil)))
 			return forth
 		},
 		"plain": func(r *rig.Rig, _ *charts.Chart) string {
-			r.MustRun(r.Upgrade("plain", rig.UseUp(inOrder(r.T, [2]string{"two", "one"}), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}), nil)))
 			return back
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := rig.Named(t, "order-of-lists-"+name)
+			r := rig.NewNamed(t, "order-of-lists-"+name)
 			first := inOrder(t, [2]string{"one", "two"})
-			r.Deploy("plain", rig.Use(first, nil))
+			r.Deploy("plain", rig.UseChart(first, nil))
 			if want, got := then(r, first), orders(r); got != want {
 				t.Errorf("the lists are %s, want %s", got, want)
 			}
@@ -129,13 +129,13 @@ func TestOrderOfLists(t *testing.T) {
 func TestPolicyOfTheChart(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Needs("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "1.36")
+	r.SkipUnlessServed("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "1.36")
 	version := func(policy ...string) *charts.Chart {
 		var docs []string
 		for i := range 4 {
 			docs = append(docs, rig.ConfigMap(fmt.Sprint("before", i), rig.Group("a")), rig.ConfigMap(fmt.Sprint("after", i), rig.Group("c", "b")))
 		}
-		return rig.One(t, append(docs, append(policy, rig.ConfigMap("gate", rig.Group("b", "a")))...)...)
+		return rig.ChartOf(t, append(docs, append(policy, rig.ConfigMap("gate", rig.Group("b", "a")))...)...)
 	}
 	policy := rig.Object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicy/"+r.Namespace, rig.Group("b", "a"), `spec:
   matchConstraints:
@@ -144,8 +144,8 @@ func TestPolicyOfTheChart(t *testing.T) {
   reinvocationPolicy: Never
   mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"policy": "was here"}}'}}]`)
 	binding := rig.Object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding/"+r.Namespace, rig.Group("b", "a"), "spec: {policyName: "+r.Namespace+"}")
-	r.Deploy("plain", rig.Use(version(), nil))
-	op, err := r.Upgrade("plain", rig.UseUp(version(policy, binding), func(u *kube.Upgrade) { u.BreakOn = []string{"edge:c"} }))
+	r.Deploy("plain", rig.UseChart(version(), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(version(policy, binding), func(u *kube.Upgrade) { u.BreakOn = []string{"edge:c"} }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestPolicyOfTheChart(t *testing.T) {
 		t.Fatal(out.Err)
 	}
 	for name, want := range map[string]string{"before0": "", "after0": "was here"} {
-		if got := r.Data(name)["policy"]; got != want {
+		if got := r.ConfigMapData(name)["policy"]; got != want {
 			t.Errorf("%s has %q of the policy, want %q", name, got, want)
 		}
 	}
@@ -175,10 +175,10 @@ func TestPolicyOfTheChart(t *testing.T) {
 func TestUnchangedByResponse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := rig.One(t, rig.ConfigMap("c", rig.Group("a")), rig.Object("v1/Service/s", rig.Group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),
+	chart := rig.ChartOf(t, rig.ConfigMap("c", rig.Group("a")), rig.Object("v1/Service/s", rig.Group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),
 		rig.Object("v1/Service/first", rig.Group("a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"))
-	r.Deploy("plain", rig.Use(chart, nil))
-	op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:b"} }))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:b"} }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ func TestOrderOfEveryChart(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy(chart, nil)
 			timeline := r.Timeline("lockstep")
-			groups := rig.Oracle(t, chart, r.Namespace)
+			groups := rig.ExpectedPlan(t, chart, r.Namespace)
 			for id, g := range groups {
 				first, firstName := timeline.FirstWrite(t, g.Objects)
-				for _, gate := range g.Gates {
+				for _, gate := range g.Dependencies {
 					ready, name := timeline.Ready(t, groups[gate].Objects)
 					if first.Before(ready) {
 						t.Errorf("%s: %s was written at %s, before %s of %s was ready at %s",
@@ -54,7 +54,7 @@ func TestOrderOfEveryChart(t *testing.T) {
 func assertOverlap(r *rig.Rig, chart string, pair [2]string) {
 	t := r.T
 	t.Helper()
-	timeline, groups := r.Timeline("lockstep"), rig.Oracle(t, chart, r.Namespace)
+	timeline, groups := r.Timeline("lockstep"), rig.ExpectedPlan(t, chart, r.Namespace)
 	a, b := groups[pair[0]], groups[pair[1]]
 	aFirst, _ := timeline.FirstWrite(t, a.Objects)
 	bFirst, _ := timeline.FirstWrite(t, b.Objects)
@@ -97,10 +97,10 @@ func assertUninstalledInReverse(r *rig.Rig, chart string) {
 	r.MustRun(r.Uninstall())
 	tl.Events = r.Audit()
 	tl = tl.Since(start)
-	groups := rig.Oracle(t, chart, r.Namespace)
+	groups := rig.ExpectedPlan(t, chart, r.Namespace)
 	for id, g := range groups {
-		last, name := tl.Deleted(t, g.Objects)
-		for _, gate := range g.Gates {
+		last, name := tl.LastDelete(t, g.Objects)
+		for _, gate := range g.Dependencies {
 			first, by := tl.FirstDelete(t, groups[gate].Objects)
 			if !first.IsZero() && first.Before(last) {
 				t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
@@ -118,10 +118,10 @@ func assertUninstalledInReverse(r *rig.Rig, chart string) {
 // independentGroups returns two groups of the oracle that do not wait for each other, directly
 // or indirectly.
 func independentGroups(t *testing.T, chart string) [2]string {
-	groups := rig.Oracle(t, chart, "default")
+	groups := rig.ExpectedPlan(t, chart, "default")
 	var reaches func(from, to string) bool
 	reaches = func(from, to string) bool {
-		return slices.ContainsFunc(groups[from].Gates, func(g string) bool { return g == to || reaches(g, to) })
+		return slices.ContainsFunc(groups[from].Dependencies, func(g string) bool { return g == to || reaches(g, to) })
 	}
 	var ids []string
 	for id, g := range groups {
@@ -162,12 +162,12 @@ func installable(t *testing.T) []string {
 func assertWritesFollowGates(r *rig.Rig, what, chart string, since time.Time) {
 	t := r.T
 	t.Helper()
-	tl, groups := r.Timeline("lockstep").Since(since), rig.Oracle(t, chart, r.Namespace)
+	tl, groups := r.Timeline("lockstep").Since(since), rig.ExpectedPlan(t, chart, r.Namespace)
 	compared, gates := 0, 0
 	for id, g := range groups {
 		first, name := tl.FirstWriteIfAny(t, g.Objects)
-		gates += len(g.Gates)
-		for _, gate := range g.Gates {
+		gates += len(g.Dependencies)
+		for _, gate := range g.Dependencies {
 			last, by := tl.LastWriteIfAny(t, groups[gate].Objects)
 			if first.IsZero() || last.IsZero() {
 				continue

@@ -23,10 +23,10 @@ func TestTwoFamilies(t *testing.T) {
 		"charts/weights/templates/all.yaml": rig.ConfigMap("heavy", weight("1")) + "\n---\n" + rig.ConfigMap("light", weight("-1")),
 		"templates/all.yaml":                rig.ConfigMap("root", rig.Group("x")),
 	})
-	out := r.Deploy("plain", rig.Use(chart, nil))
+	out := r.Deploy("plain", rig.UseChart(chart, nil))
 	order := []string{"edge/layers:a", "edge/layers:b", "edge/weights:-1", "edge/weights:1"}
 	for i, id := range order[1:] {
-		if at, before := out.At(id, event.Running), out.At(order[i], event.Running); !at.After(before) {
+		if at, before := out.StatusTime(id, event.Running), out.StatusTime(order[i], event.Running); !at.After(before) {
 			t.Errorf("%s started at %s, %s at %s", id, rig.Clock(at), order[i], rig.Clock(before))
 		}
 	}

@@ -21,7 +21,7 @@ func TestGenerateName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	generated := func(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
-	chart := rig.One(t, generated(rig.Job("work-", rig.Group("a"), "500ms")), generated(rig.ConfigMap("made-", rig.Group("b", "a"))), rig.ConfigMap("after", rig.Group("c", "b")))
+	chart := rig.ChartOf(t, generated(rig.Job("work-", rig.Group("a"), "500ms")), generated(rig.ConfigMap("made-", rig.Group("b", "a"))), rig.ConfigMap("after", rig.Group("c", "b")))
 	jobs := func() (names []string) {
 		list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -32,7 +32,7 @@ func TestGenerateName(t *testing.T) {
 		}
 		return names
 	}
-	out := r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs = true }))
+	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = true }))
 	first := jobs()
 	if len(first) != 1 || !strings.HasPrefix(first[0], "work-") || len(r.ConfigMaps(r.Namespace)) != 2 {
 		t.Fatalf("Jobs %v, ConfigMaps %v", first, r.ConfigMaps(r.Namespace))
@@ -41,7 +41,7 @@ func TestGenerateName(t *testing.T) {
 	if len(g.Objects) != 1 || g.Objects[0].Object.Name != first[0] || g.Objects[0].Status != event.Ready || g.Done != 1 {
 		t.Errorf("the events draw %+v, want only the Job %s, ready", g.Objects[0], first[0])
 	}
-	if d := out.At("edge:b", event.Running).Sub(out.At("edge:a", event.Running)); d < 500*time.Millisecond {
+	if d := out.StatusTime("edge:b", event.Running).Sub(out.StatusTime("edge:a", event.Running)); d < 500*time.Millisecond {
 		t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 	}
 	// Somebody else's object with such a name is none of ours.
@@ -49,7 +49,7 @@ func TestGenerateName(t *testing.T) {
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made-stranger","generateName":"made-"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 	second := jobs()
 	if len(second) != 1 || second[0] == first[0] || len(r.ConfigMaps(r.Namespace)) != 3 {
 		t.Errorf("after the upgrade there are Jobs %v (before: %v) and ConfigMaps %v", second, first, r.ConfigMaps(r.Namespace))
@@ -73,7 +73,7 @@ func TestGeneratedNameOfAHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	hook := map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-succeeded"}
-	out := r.Deploy("plain", rig.Use(rig.One(t, strings.Replace(rig.Job("hook-", hook, "300ms"), "  name: ", "  generateName: ", 1), rig.ConfigMap("a", nil)), nil))
+	out := r.Deploy("plain", rig.UseChart(rig.ChartOf(t, strings.Replace(rig.Job("hook-", hook, "300ms"), "  name: ", "  generateName: ", 1), rig.ConfigMap("a", nil)), nil))
 	named := slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindObject && e.Phase == "pre-install" && len(e.Object.Name) > len("hook-") && e.Status == event.Ready
 	})
@@ -91,7 +91,7 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	fails := strings.Replace(rig.Job("work-", rig.Group("a"), "100ms", "  backoffLimit: 0"), "{sandbox/run-duration: 100ms}", `{sandbox/run-duration: 100ms, sandbox/exit-code: "1"}`, 1)
-	op, err := r.Install("plain", rig.Use(rig.One(t, strings.Replace(fails, "  name: ", "  generateName: ", 1), rig.ConfigMap("after", rig.Group("b", "a"))),
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, strings.Replace(fails, "  name: ", "  generateName: ", 1), rig.ConfigMap("after", rig.Group("b", "a"))),
 		func(i *kube.Install) { i.WaitForJobs, i.HoldOnFailure = true, true }))
 	if err != nil {
 		t.Fatal(err)
@@ -120,11 +120,11 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 func TestOneGenerateNameTwice(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := rig.One(t, rig.Generated(rig.Job("work-", rig.Group("a"), "300ms")), rig.Generated(rig.Job("work-", rig.Group("a"), "1s")),
-		rig.Generated(rig.Job("work-", rig.Group("b", "a"), "300ms")), rig.ConfigMap("after", rig.Group("c", "b")))
-	out := r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs = true }))
+	chart := rig.ChartOf(t, rig.WithGenerateName(rig.Job("work-", rig.Group("a"), "300ms")), rig.WithGenerateName(rig.Job("work-", rig.Group("a"), "1s")),
+		rig.WithGenerateName(rig.Job("work-", rig.Group("b", "a"), "300ms")), rig.ConfigMap("after", rig.Group("c", "b")))
+	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = true }))
 	first := jobsByGroup(r)
-	if len(first["a"]) != 2 || len(first["b"]) != 1 || out.Says("R13") {
+	if len(first["a"]) != 2 || len(first["b"]) != 1 || out.HasWarning("R13") {
 		t.Fatalf("Jobs by group: %v, warnings %v", first, out.State.Warnings)
 	}
 	a := out.State.Find(helmclient.PhaseApply, "edge:a")
@@ -140,7 +140,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 		}
 	}
 
-	r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.WaitForJobs = true })))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.WaitForJobs = true })))
 	second := jobsByGroup(r)
 	if len(second["a"]) != 2 || len(second["b"]) != 1 || slices.ContainsFunc(second["a"], func(s string) bool { return slices.Contains(first["a"], s) }) {
 		t.Errorf("after the upgrade there are %v, before it there were %v", second, first)
@@ -149,7 +149,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	start := time.Now()
 	op, err := r.Uninstall()
 	out = r.MustRun(op, err)
-	if got := out.Ended(); !slices.Equal(got, []string{"edge:c", "edge:b", "edge:a"}) || len(r.Jobs()) > 0 {
+	if got := out.EndedGroups(); !slices.Equal(got, []string{"edge:c", "edge:b", "edge:a"}) || len(r.Jobs()) > 0 {
 		t.Errorf("removed %v, left are %v", got, r.Jobs())
 	}
 	tl := r.Timeline("lockstep").Since(start)
@@ -159,7 +159,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 		}
 		return jobs
 	}
-	gone, _ := tl.Deleted(t, of(second["b"]))
+	gone, _ := tl.LastDelete(t, of(second["b"]))
 	next, _ := tl.FirstDelete(t, of(second["a"]))
 	if gone.IsZero() || next.Before(gone) {
 		t.Errorf("the Jobs of a were deleted from %s on, that of b at %s", rig.Clock(next), rig.Clock(gone))

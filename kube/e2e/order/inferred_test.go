@@ -57,9 +57,9 @@ func TestInferredOrder(t *testing.T) {
 		for _, order := range []string{kube.OrderDeclared, kube.OrderInferred} {
 			t.Run(name+" "+order, func(t *testing.T) {
 				t.Parallel()
-				r := rig.Named(t, "order-"+name+"-"+order)
+				r := rig.NewNamed(t, "order-"+name+"-"+order)
 				world := act(r, kind, order == kube.OrderDeclared)
-				out := r.MustRun(r.Install("plain", rig.Use(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
+				out := r.MustRun(r.Install("plain", rig.UseChart(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
 				if name == "app" && order == kube.OrderDeclared {
 					r.Eventually("a pod is started again", func() bool { return restarts(r) > 0 })
 				}
@@ -104,7 +104,7 @@ func service(name string) string {
 func (a acted) chart(t *testing.T, namespace string) *charts.Chart {
 	t.Helper()
 	names := strings.NewReplacer("GROUP", namespace+".example", "NAMESPACE", namespace)
-	return rig.One(t, names.Replace(strings.Join(a.docs, "\n---\n")))
+	return rig.ChartOf(t, names.Replace(strings.Join(a.docs, "\n---\n")))
 }
 
 // world simulates programs that run in pods, which the sandbox does not run. The API server
@@ -245,7 +245,7 @@ func refused(r *rig.Rig) (n int) {
 // called returns a chart of an app that calls a database, without annotations.
 func called(t *testing.T, more string) *charts.Chart {
 	t.Helper()
-	return rig.One(t, service("db"), rig.Deployment("db", nil, "100ms"),
+	return rig.ChartOf(t, service("db"), rig.Deployment("db", nil, "100ms"),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}, {name: MORE, value: '"+more+"'}]", 1))
 }
 
@@ -255,7 +255,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	inferred := func(i *kube.Install) { i.Order = kube.OrderInferred }
-	r.MustRun(r.Install("plain", rig.Use(called(t, "1"), inferred)))
+	r.MustRun(r.Install("plain", rig.UseChart(called(t, "1"), inferred)))
 	last, err := r.Helm().Releases.Last("t")
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 	}
 	// An upgrade that is not told so has no order, and what it removes goes in that
 	// of before.
-	r.MustRun(r.Upgrade("plain", rig.UseUp(called(t, "2"), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(called(t, "2"), nil)))
 	back := gates(r.Rollback(1))
 	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
 		t.Errorf("the rollback has the gates %v", back)
@@ -311,9 +311,9 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 func TestInferredFailureNamesItsEdge(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	never := rig.One(t, service("db"), strings.Replace(rig.Deployment("db", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
+	never := rig.ChartOf(t, service("db"), strings.Replace(rig.Deployment("db", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}]", 1))
-	op, err := r.Install("plain", rig.Use(never, func(i *kube.Install) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
+	op, err := r.Install("plain", rig.UseChart(never, func(i *kube.Install) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
 	out := r.MustFail(op, err, "never started: edge:web")
 	web := out.State.Find("apply", "edge:web")
 	for _, part := range []string{"edge:db failed", "Deployment/web waits for ", "DATABASE_HOST"} {

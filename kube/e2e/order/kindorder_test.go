@@ -37,7 +37,7 @@ func TestUnsequencedTreeInHelmsOrder(t *testing.T) {
 	r.MustHelm("uninstall", "t", "--wait")
 	for range 3 { // it is a matter of luck where nothing orders them
 		start := time.Now()
-		r.MustRun(r.Install("plain", rig.Use(rig.MakeChart(t, chart), nil)))
+		r.MustRun(r.Install("plain", rig.UseChart(rig.MakeChart(t, chart), nil)))
 		var kinds []string
 		log := r.Audit()
 		slices.SortStableFunc(log, func(a, b auditlog.Event) int { return a.Received.Compare(b.Received) })

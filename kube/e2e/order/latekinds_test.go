@@ -23,7 +23,7 @@ func bring(r *rig.Rig, k rig.LateKind) {
 	if err := yaml.Unmarshal([]byte(k.CRD(nil)), crd); err != nil {
 		r.T.Error(err)
 	}
-	if _, err := r.Client.Dynamic.Resource(rig.CrdResource).Create(r.T.Context(), crd, metav1.CreateOptions{}); err != nil {
+	if _, err := r.Client.Dynamic.Resource(rig.CRDResource).Create(r.T.Context(), crd, metav1.CreateOptions{}); err != nil {
 		r.T.Error(err)
 	}
 }
@@ -63,7 +63,7 @@ func TestLateKinds(t *testing.T) {
 				case "group":
 					docs = append(docs, k.CRD(rig.Group("first")))
 				}
-				op, err := r.Install("plain", rig.Use(rig.One(t, docs...), func(i *kube.Install) { i.ReadinessTimeout = 15 * time.Second }))
+				op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Install) { i.ReadinessTimeout = 15 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestLateKinds(t *testing.T) {
 				if after, _ := r.Timeline("lockstep").FirstWrite(t, []string{"ConfigMap/after"}); ready.IsZero() || after.Before(ready) {
 					t.Errorf("the next group was applied at %s, and the object was ready at %s", rig.Clock(after), rig.Clock(ready))
 				}
-				r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, docs...), nil)))
+				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs...), nil)))
 				r.MustRun(r.Uninstall())
 				if !lateGone(r, k) {
 					t.Error("the object is still there")
@@ -123,7 +123,7 @@ func TestViewOfALateKind(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	k := rig.LateKinds(r.Namespace + ".example")[0]
-	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Deployment("operator", rig.Group("first"), "0s"), k.Object(rig.Group("late", "first"))), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("operator", rig.Group("first"), "0s"), k.Object(rig.Group("late", "first"))), func(i *kube.Install) {
 		i.BreakOn, i.ReadinessTimeout = []string{"edge:late"}, 5*time.Second
 	}))
 	if err != nil {
@@ -140,7 +140,7 @@ func TestViewOfALateKind(t *testing.T) {
 		})
 	}()
 	<-stands
-	v := r.Look(0)
+	v := r.OpenView(0)
 	v.Await("late is waiting", func(s *event.State) bool {
 		g := s.Find("apply", "edge:late")
 		return g != nil && g.Status == event.Waiting && s.Find("apply", "edge:first").Status == event.Ready
@@ -150,5 +150,5 @@ func TestViewOfALateKind(t *testing.T) {
 	if out := <-done; out.Err != nil {
 		t.Error(out.Err)
 	}
-	v.Await("late is ready", func(s *event.State) bool { return s.Message == "deployed" && rig.All(s, event.Ready) })
+	v.Await("late is ready", func(s *event.State) bool { return s.Message == "deployed" && rig.AllGroups(s, event.Ready) })
 }

@@ -15,18 +15,18 @@ import (
 func TestEveryGroupIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	good := []string{rig.ConfigMap("first", rig.Group("first")), rig.Deployment("last", rig.Group("last", "first"), "0s")}
-	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.Unpullable("last", rig.Group("last", "first"))}
+	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.UnpullableDeployment("last", rig.Group("last", "first"))}
 	operations := map[string]func(r *rig.Rig, common kube.Common) (*kube.Operation, error){
 		"install": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
-			return r.Install("plain", rig.Use(rig.One(t, bad...), func(i *kube.Install) { i.Common = common }))
+			return r.Install("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Install) { i.Common = common }))
 		},
 		"upgrade": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
-			r.Deploy("plain", rig.Use(rig.One(t, good...), nil))
-			return r.Upgrade("plain", rig.UseUp(rig.One(t, bad...), func(u *kube.Upgrade) { u.Common = common }))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, good...), nil))
+			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, bad...), func(u *kube.Upgrade) { u.Common = common }))
 		},
 		"rollback": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
-			r.Deploy("plain", rig.Use(rig.One(t, bad...), func(i *kube.Install) { i.SkipLeaves = true }))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, good...), nil)))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Install) { i.SkipLeaves = true }))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, good...), nil)))
 			return r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
 		},
 	}

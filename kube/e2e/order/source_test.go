@@ -35,15 +35,15 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			chart := rig.MakeChart(t, subcharted())
-			out := r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
+			out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
 			sub, root := out.State.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.State.Find(helmclient.PhaseApply, "edge:three")
-			if bare && (root == nil || len(root.After) != 1 || !out.Says("R6", "ConfigMap/c")) {
+			if bare && (root == nil || len(root.After) != 1 || !out.HasWarning("R6", "ConfigMap/c")) {
 				t.Errorf("c is not counted as the root chart's, with a warning: %+v, %v", root, out.State.Warnings)
 			}
-			if !bare && (sub == nil || out.Says("R6")) {
+			if !bare && (sub == nil || out.HasWarning("R6")) {
 				t.Errorf("c is not its subchart's")
 			}
-			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.PostRenderer = stripper{bare} })))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = stripper{bare} })))
 			op, err := r.Uninstall()
 			out = r.MustRun(op, err)
 			if got := r.ConfigMaps(r.Namespace); len(got) > 0 || len(out.State.Phases[0].Groups) < 2 {
@@ -58,7 +58,7 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 func TestManifestWithoutSources(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.MakeChart(t, subcharted()), nil))
+	r.Deploy("plain", rig.UseChart(rig.MakeChart(t, subcharted()), nil))
 	strip := func() {
 		cfg := r.Helm()
 		last, err := cfg.Releases.Last("t")
@@ -73,7 +73,7 @@ func TestManifestWithoutSources(t *testing.T) {
 		}
 	}
 	strip()
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil)))
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("after the upgrade there are %v, want [a b]", got)
 	}

@@ -24,7 +24,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("fanout", nil)
-			groups := rig.Oracle(t, "fanout", r.Namespace)
+			groups := rig.ExpectedPlan(t, "fanout", r.Namespace)
 			r.MustRun(r.Upgrade("hip0025-groups-complete", nil))
 			common := kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait}
 
@@ -34,7 +34,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			if got := units(out, event.PhaseApply); len(got) != len(groups) {
 				t.Errorf("rolled back in the groups %v", got)
 			}
-			if got := units(out, event.PhaseRemove); len(got) != len(rig.Oracle(t, "hip0025-groups-complete", r.Namespace)) {
+			if got := units(out, event.PhaseRemove); len(got) != len(rig.ExpectedPlan(t, "hip0025-groups-complete", r.Namespace)) {
 				t.Errorf("removed in the groups %v", got)
 			}
 			assertWritesFollowGates(r, "rollback", "fanout", start)
@@ -52,8 +52,8 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			tl.Events = r.Audit()
 			tl = tl.Since(start)
 			for id, g := range groups {
-				last, name := tl.Deleted(t, g.Objects)
-				for _, gate := range g.Gates {
+				last, name := tl.LastDelete(t, g.Objects)
+				for _, gate := range g.Dependencies {
 					if first, by := tl.FirstDelete(t, groups[gate].Objects); first.Before(last) {
 						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
 					}
@@ -71,8 +71,8 @@ func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 		t.Run(wait, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, rig.Deployment("store", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("other", nil)), nil)))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("other", nil)), nil)))
 			full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *apiresource.NewQuantity(0, apiresource.DecimalSI)}}}
 			if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)

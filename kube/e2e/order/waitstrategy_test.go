@@ -37,7 +37,7 @@ func TestWaitStrategies(t *testing.T) {
 			if tt.jobs {
 				workload, duration = rig.Deployment("slow", nil, "0s"), takes
 			}
-			op, err := r.Install("plain", rig.Use(rig.One(t, workload, rig.Deployment("paused", nil, "0s", "  paused: true"), rig.Job("work", nil, duration), rig.ConfigMap("a", nil)),
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, workload, rig.Deployment("paused", nil, "0s", "  paused: true"), rig.Job("work", nil, duration), rig.ConfigMap("a", nil)),
 				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, tt.jobs }))
 			out := r.MustRun(op, err)
 			if tt.waits {
@@ -75,22 +75,22 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", rig.Use(rig.One(t, broken, after), func(i *kube.Install) { fail(&i.Common) }))
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(i *kube.Install) { fail(&i.Common) }))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}
-		if got := r.Left(); len(got) > 0 || r.Status() != "" {
+		if got := r.Remaining(); len(got) > 0 || r.Status() != "" {
 			t.Errorf("left are %v, the release is %q", got, r.Status())
 		}
 	})
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		r.Deploy("plain", rig.Use(rig.One(t, after), func(i *kube.Install) { i.Wait = "hookOnly" }))
-		op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, broken, after), func(u *kube.Upgrade) { fail(&u.Common) }))
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, after), func(i *kube.Install) { i.Wait = "hookOnly" }))
+		op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, broken, after), func(u *kube.Upgrade) { fail(&u.Common) }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}
 		r.AssertHistory("1 superseded", "2 failed", "3 deployed")
-		if got := r.Left(); !slices.Equal(got, []string{"ConfigMap/after"}) {
+		if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/after"}) {
 			t.Errorf("left are %v", got)
 		}
 	})

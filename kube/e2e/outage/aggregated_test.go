@@ -32,8 +32,8 @@ func TestAggregatedAPIDown(t *testing.T) {
 	r.Create(rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, nil,
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
 	t.Cleanup(func() { removeAPI(r, api) })
-	r.Client = rig.Connected(t, r.Namespace) // knows nothing from before
-	r.MustRun(r.Install("plain", rig.ShopLike(t)))
+	r.Client = rig.Connect(t, r.Namespace) // knows nothing from before
+	r.MustRun(r.Install("plain", rig.ShopLikeChart(t)))
 	r.MustRun(r.Uninstall())
 
 	// What needs it waits for it, and says what it waits for.
@@ -43,7 +43,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 		i.ReadinessTimeout = 2 * time.Second
 		i.OnStep = func(what string) { told = append(told, what) }
 	}
-	_, err := r.Install("plain", rig.Use(rig.One(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
+	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
 	down := "APIService/v1." + api + " is not available: ServiceNotFound: "
 	var refusal *kube.Refusal
 	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Conflicts[0].Object.Name != "v1."+api {
@@ -61,11 +61,11 @@ func TestAggregatedAPIDown(t *testing.T) {
 		_, err := r.Client.Dynamic.Resource(apiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
-	own := rig.One(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),
+	own := rig.ChartOf(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
 	for range 2 { // then it is there, and down
-		r.Client = rig.Connected(t, r.Namespace)
-		op, err := r.Install("plain", rig.Use(own, needs))
+		r.Client = rig.Connect(t, r.Namespace)
+		op, err := r.Install("plain", rig.UseChart(own, needs))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 	})
 	services := r.Client.Dynamic.Resource(apiServiceResource)
 	t.Cleanup(func() {
-		_ = r.Client.Dynamic.Resource(rig.CrdResource).Delete(context.Background(), "things."+api, metav1.DeleteOptions{})
+		_ = r.Client.Dynamic.Resource(rig.CRDResource).Delete(context.Background(), "things."+api, metav1.DeleteOptions{})
 		removeAPI(r, api)
 	})
 	goAway := func() {
@@ -46,8 +46,8 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 			return err == nil && strings.Contains(fmt.Sprint(u.Object["status"]), "ServiceNotFound")
 		})
 	}
-	chart := rig.One(t, rig.Object(api+"/v1/Thing/x", rig.Group("things")), rig.Deployment("stuck", rig.Group("slow"), "1h"), rig.ConfigMap("end", rig.Group("end", "slow", "things")))
-	op, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) {
+	chart := rig.ChartOf(t, rig.Object(api+"/v1/Thing/x", rig.Group("things")), rig.Deployment("stuck", rig.Group("slow"), "1h"), rig.ConfigMap("end", rig.Group("end", "slow", "things")))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
 		i.ReadinessTimeout, i.Timeout, i.BreakOn = 3*time.Second, 30*time.Second, []string{"edge:things"}
 	}))
 	if err != nil {

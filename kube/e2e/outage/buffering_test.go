@@ -54,9 +54,9 @@ func TestBufferingProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Client = r.Through(rig.Middle{ModifyResponse: amend}, "")
-			chart := rig.One(t, rig.Deployment("db", rig.Group("db"), "1s"), rig.Job("seed", rig.Group("seed", "db"), "10ms"))
-			r.MustRun(r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
+			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: amend}, "")
+			chart := rig.ChartOf(t, rig.Deployment("db", rig.Group("db"), "1s"), rig.Job("seed", rig.Group("seed", "db"), "10ms"))
+			r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
 			r.MustRun(r.Uninstall())
 			if left := r.Labelled(); len(left) > 0 {
 				t.Errorf("left are %v", left)

@@ -24,18 +24,18 @@ import (
 func TestLostAPI(t *testing.T) {
 	type lostAPI struct {
 		operation string
-		wire      rig.Wire
+		wire      rig.LinkState
 		timeout   time.Duration
 		away      time.Duration
 		want      string // "" where it ends well
 	}
 	tests := []lostAPI{
-		{"upgrade", rig.Cut, 2 * time.Minute, 3 * time.Second, ""},
+		{"upgrade", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""},
 		// Longer than requests in flight are waited for after the timeout.
-		{"install", rig.Dead, 2 * time.Second, 14 * time.Second, "--timeout"},
+		{"install", rig.LinkSilent, 2 * time.Second, 14 * time.Second, "--timeout"},
 	}
 	if rig.Long {
-		tests = append(tests, lostAPI{"install", rig.Cut, 2 * time.Minute, 6 * time.Second, ""}, lostAPI{"uninstall", rig.Cut, 2 * time.Minute, 3 * time.Second, ""})
+		tests = append(tests, lostAPI{"install", rig.LinkCut, 2 * time.Minute, 6 * time.Second, ""}, lostAPI{"uninstall", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""})
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s wire %d", tt.operation, tt.wire), func(t *testing.T) {
@@ -46,10 +46,10 @@ func TestLostAPI(t *testing.T) {
 				return "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(rig.ConfigMap("c-NUMBER", rig.Group("many"), "v: "+v), "NUMBER", "{{ $i }}") + "\n{{- end }}\n---\n" + rig.ConfigMap("after", rig.Group("after", "many"))
 			}
 			if tt.operation != "install" {
-				r.Deploy("plain", rig.Use(rig.One(t, chart("one")), nil))
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("one")), nil))
 			}
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(tt.operation, rig.Use(rig.One(t, chart("two")), func(i *kube.Install) { i.Timeout = tt.timeout }))
+			op, err := r.Prepare(tt.operation, rig.UseChart(rig.ChartOf(t, chart("two")), func(i *kube.Install) { i.Timeout = tt.timeout }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestLostAPI(t *testing.T) {
 				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
 					lost.Do(func() {
 						p.Set(tt.wire)
-						time.AfterFunc(tt.away, func() { p.Set(rig.Whole) })
+						time.AfterFunc(tt.away, func() { p.Set(rig.LinkUp) })
 					})
 				}
 			})
@@ -88,13 +88,13 @@ func TestLostAPI(t *testing.T) {
 // succeeds.
 func TestShortOutage(t *testing.T) {
 	t.Parallel()
-	chart := rig.One(t, rig.Deployment("store", rig.Group("a"), "2s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	chart := rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "2s"), rig.ConfigMap("after", rig.Group("b", "a")))
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		// It is made ready while the wire is cut.
-		chart := rig.One(t, rig.Deployment("store", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-		install := func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) }
+		chart := rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+		install := func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) }
 		out, back := r.CutWhile(install, "deployments", "store", "0 of 1", func() {
 			sooner := []byte(`{"spec":{"template":{"metadata":{"annotations":{"sandbox/ready-delay":"0s"}}}}}`)
 			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "store", types.MergePatchType, sooner, metav1.PatchOptions{}); err != nil {
@@ -115,11 +115,11 @@ func TestShortOutage(t *testing.T) {
 	t.Run("uninstall", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		r.Deploy("plain", rig.Use(chart, nil))
+		r.Deploy("plain", rig.UseChart(chart, nil))
 		r.PatchConfigMap("after", `{"metadata":{"finalizers":["example.com/held"]}}`)
 		out, back := r.CutWhile(r.Uninstall, "configmaps", "after", "example.com/held", func() { r.PatchConfigMap("after", `{"metadata":{"finalizers":null}}`) })
-		if out.Err != nil || out.State.Exit != 0 || r.Status() != "" || len(r.Left()) > 0 {
-			t.Errorf("exit %d: %v; the release is %q, left are %v", out.State.Exit, out.Err, r.Status(), r.Left())
+		if out.Err != nil || out.State.Exit != 0 || r.Status() != "" || len(r.Remaining()) > 0 {
+			t.Errorf("exit %d: %v; the release is %q, left are %v", out.State.Exit, out.Err, r.Status(), r.Remaining())
 		}
 		if gone, _ := r.Timeline("lockstep").FirstDelete(t, []string{"Deployment/store"}); back.IsZero() || gone.Before(back) {
 			t.Errorf("store was deleted at %s, the API server was away until %s", rig.Clock(gone), rig.Clock(back))
@@ -133,7 +133,7 @@ func TestShortOutage(t *testing.T) {
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	many := func(v string) *charts.Chart {
-		return rig.One(t, "{{- range $i := until 300 }}\n---\n"+strings.ReplaceAll(rig.ConfigMap("c-NUMBER", rig.Group("many"), "v: "+v), "NUMBER", "{{ $i }}")+"\n{{- end }}")
+		return rig.ChartOf(t, "{{- range $i := until 300 }}\n---\n"+strings.ReplaceAll(rig.ConfigMap("c-NUMBER", rig.Group("many"), "v: "+v), "NUMBER", "{{ $i }}")+"\n{{- end }}")
 	}
 	tests := map[string]struct {
 		status rcommon.Status
@@ -151,17 +151,17 @@ func TestLongOutage(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			if operation != "install" {
-				r.Deploy("plain", rig.Use(many("one"), nil))
+				r.Deploy("plain", rig.UseChart(many("one"), nil))
 			}
 			p, direct := rig.NewProxy(t), r.Client
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(operation, rig.Use(many("two"), func(i *kube.Install) { i.Timeout = 20 * time.Second }))
+			op, err := r.Prepare(operation, rig.UseChart(many("two"), func(i *kube.Install) { i.Timeout = 20 * time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
-					p.Set(rig.Cut)
+					p.Set(rig.LinkCut)
 				}
 			})
 			r.Client = direct
@@ -176,13 +176,13 @@ func TestLongOutage(t *testing.T) {
 			if strings.Contains(out.State.Message, "is marked failed") {
 				t.Errorf("the message claims what is not so: %.300s", out.State.Message)
 			}
-			again := r.MustRun(r.Prepare(operation, rig.Use(many("two"), nil)))
-			if !again.Says("R52", "was left "+string(tt.status), "by a run that was killed: "+operation+" by ") {
+			again := r.MustRun(r.Prepare(operation, rig.UseChart(many("two"), nil)))
+			if !again.HasWarning("R52", "was left "+string(tt.status), "by a run that was killed: "+operation+" by ") {
 				t.Errorf("the same command says %v", again.State.Warnings)
 			}
 			if r.Status() != "" {
 				r.AssertHistory(tt.then...)
-			} else if left := r.Left(); len(left) > 0 || tt.then != nil {
+			} else if left := r.Remaining(); len(left) > 0 || tt.then != nil {
 				t.Errorf("left are %d objects", len(left))
 			}
 		})

@@ -83,13 +83,13 @@ func TestDiffAtABreakpoint(t *testing.T) {
 	}
 	k := rig.LateKinds("")[0]
 	k.API = r.Namespace + ".example"
-	r.Deploy("plain", rig.Use(rig.One(t, secret(secretValue), rig.ConfigMap("same", rig.Group("a")), image("1.0"), rig.Job("fixed", rig.Group("b", "a"), "0s"), rig.ConfigMap("goes", rig.Group("a"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, secret(secretValue), rig.ConfigMap("same", rig.Group("a")), image("1.0"), rig.Job("fixed", rig.Group("b", "a"), "0s"), rig.ConfigMap("goes", rig.Group("a"))), nil))
 	elsewhere := strings.Replace(rig.ConfigMap("elsewhere", rig.Group("c", "b")), "name: elsewhere", "name: elsewhere\n  namespace: "+r.Namespace+"-later", 1)
-	next := rig.One(t, secret("c4n4ry-n3w-v4lue"), rig.ConfigMap("same", rig.Group("a")), image("2.0"), rig.Job("fixed", rig.Group("b", "a"), "5s"),
+	next := rig.ChartOf(t, secret("c4n4ry-n3w-v4lue"), rig.ConfigMap("same", rig.Group("a")), image("2.0"), rig.Job("fixed", rig.Group("b", "a"), "5s"),
 		rig.ConfigMap("comes", rig.Group("c", "b"), "quotes: "+secretValue), elsewhere,
 		rig.Object("v1/Namespace/"+r.Namespace+"-later", rig.Group("a")),
 		k.CRD(rig.Group("a")), k.Object(rig.Group("c", "b")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
-	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:a"} }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:a"} }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +160,9 @@ func TestDiffAtABreakpoint(t *testing.T) {
 func TestOutlookOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
-	reader := r.Acting(r.As("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
-	op, err := reader.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
+	reader := r.WithClient(r.ConnectAs("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
+	op, err := reader.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,15 +184,15 @@ func TestOutlookOfAReader(t *testing.T) {
 func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
-	asked := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
+	asked := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if req.URL.Query().Get("dryRun") == "" {
 			return false
 		}
 		faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
 		return true
 	}}, ""))
-	op, err := asked.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	op, err := asked.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,32 +22,32 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	hook := map[string]string{"helm.sh/hook": "pre-upgrade,post-delete"}
-	first := rig.One(t,
+	first := rig.ChartOf(t,
 		rig.ConfigMap("stays", rig.Group("a")), rig.ConfigMap("changes", rig.Group("b", "a"), "color: red"),
 		rig.Object("v1/Secret/token", rig.Group("b", "a"), secretText+"topsecret-old"),
 		rig.ConfigMap("goes", nil), rig.ConfigMap("kept", map[string]string{"helm.sh/resource-policy": "keep"}), rig.Job("hook", hook, "0s"))
-	second := rig.One(t,
+	second := rig.ChartOf(t,
 		rig.ConfigMap("stays", rig.Group("a")), rig.ConfigMap("changes", rig.Group("b", "a"), "color: green"),
 		rig.Object("v1/Secret/token", rig.Group("b", "a"), secretText+"topsecret-new"),
 		rig.ConfigMap("comes", nil), rig.Job("hook", hook, "0s"))
 
 	start := time.Now()
-	lines, _ := r.Changes(r.Install("plain", rig.Use(first, nil)))
+	lines, _ := r.Changes(r.Install("plain", rig.UseChart(first, nil)))
 	want := []string{"edge:a ConfigMap/stays create", "edge:b Secret/token create", "edge:b ConfigMap/changes create", "edge:(unsequenced) ConfigMap/goes create", "edge:(unsequenced) ConfigMap/kept create"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("install: %q, want %q", lines, want)
 	}
-	if w := r.Written(start); len(w) > 0 {
+	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the plan of an install wrote %v", w)
 	}
-	r.MustRun(r.Install("plain", rig.Use(first, nil)))
+	r.MustRun(r.Install("plain", rig.UseChart(first, nil)))
 
 	start = time.Now()
-	if lines, _ = r.Changes(r.Upgrade("plain", rig.UseUp(first, nil))); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "Job/hook hook") }) ||
+	if lines, _ = r.Changes(r.Upgrade("plain", rig.UpgradeTo(first, nil))); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "Job/hook hook") }) ||
 		slices.ContainsFunc(lines, func(s string) bool { return !strings.HasSuffix(s, " unchanged") && !strings.HasSuffix(s, " hook") }) {
 		t.Errorf("upgrade to the same: %q", lines)
 	}
-	lines, diffs := r.Changes(r.Upgrade("plain", rig.UseUp(second, nil)))
+	lines, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(second, nil)))
 	want = []string{"pre-upgrade:Job/hook Job/hook hook",
 		"edge:a ConfigMap/stays unchanged", "edge:b Secret/token change", "edge:b ConfigMap/changes change", "edge:(unsequenced) ConfigMap/comes create",
 		"edge:(unsequenced) ConfigMap/kept keep", "edge:(unsequenced) ConfigMap/goes delete"}
@@ -60,10 +60,10 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	if d := diffs["Secret/token"].Diff; !strings.Contains(d, "-  other: (hidden)\n") || !strings.Contains(d, "+  other: (hidden, changed)\n") || !strings.Contains(d, "   same: (hidden)\n") || strings.Contains(d, "dG9wc2VjcmV0") || strings.Contains(d, "topsecret") {
 		t.Errorf("diff of a Secret %s", d)
 	}
-	if w := r.Written(start); len(w) > 0 {
+	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the plan of an upgrade wrote %v", w)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(second, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(second, nil)))
 
 	start = time.Now()
 	lines, _ = r.Changes(r.Rollback(1))
@@ -82,7 +82,7 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("uninstall: %q, want %q", lines, want)
 	}
-	if w := r.Written(start); len(w) > 0 {
+	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("plans wrote %v", w)
 	}
 }
@@ -92,21 +92,21 @@ func TestPlanOfEveryOperation(t *testing.T) {
 func TestPlanShowsRefusedChanges(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	before := rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.Job("fixed", nil, "0s"))
-	r.MustRun(r.Install("plain", rig.Use(before, nil)))
+	before := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.Job("fixed", nil, "0s"))
+	r.MustRun(r.Install("plain", rig.UseChart(before, nil)))
 	_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"color":"blue","more":"1"}}`), metav1.PatchOptions{FieldManager: "somebody"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.Job("fixed", nil, "5s"))
-	_, diffs := r.Changes(r.Upgrade("plain", rig.UseUp(after, nil)))
+	after := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.Job("fixed", nil, "5s"))
+	_, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, nil)))
 	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "somebody") || !strings.Contains(c.Message, "--force-conflicts") {
 		t.Errorf("%+v", c)
 	}
 	if c := diffs["Job/fixed"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "immutable") {
 		t.Errorf("%+v", c)
 	}
-	_, diffs = r.Changes(r.Upgrade("plain", rig.UseUp(after, func(u *kube.Upgrade) { u.ForceConflicts = true })))
+	_, diffs = r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.ForceConflicts = true })))
 	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionChange || !strings.Contains(c.Diff, "-  color: blue\n+  color: green\n") || !strings.Contains(c.Diff, "   more: \"1\"\n") {
 		t.Errorf("%+v", c)
 	}
@@ -120,7 +120,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 	needy := rig.Object("v1/Pod/needy", nil, "spec: {serviceAccountName: later, containers: [{name: main, image: example/app:1.0}]}")
 	elsewhere := strings.Replace(rig.ConfigMap("elsewhere", nil), "name: elsewhere", "name: elsewhere\n  namespace: not-there-yet", 1)
 	start := time.Now()
-	_, diffs := r.Changes(r.Install("plain", rig.Use(rig.One(t, needy, elsewhere,
+	_, diffs := r.Changes(r.Install("plain", rig.UseChart(rig.ChartOf(t, needy, elsewhere,
 		rig.Object("v1/Service/wrong", nil, "spec: {ports: [{port: 99999}]}"),
 		rig.Object("v1/ServiceAccount/later", nil),
 		rig.Object("v1/Secret/pin", nil, "stringData: {pin: 48213377}"),
@@ -138,7 +138,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 	if m := diffs["Secret/pin"].Message; strings.Contains(m, "48213377") {
 		t.Errorf("a value of a Secret is told: %s", m)
 	}
-	if w := r.Written(start); len(w) > 0 {
+	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the plan wrote %v", w)
 	}
 }

@@ -24,7 +24,7 @@ func TestPlanContinuesAfterAnError(t *testing.T) {
 		return []string{rig.ConfigMap("a", nil, "v: "+v), strings.Replace(rig.ConfigMap("checked", nil, "v: "+v), "metadata:\n", "metadata:\n  labels: {checked: 'yes'}\n", 1),
 			rig.Object("v1/Secret/unseen", nil, "stringData: {v: "+v+"}"), rig.ConfigMap("z", nil, "v: "+v)}
 	}
-	r.MustRun(r.Install("plain", rig.Use(rig.One(t, append(docs("one"), rig.Object("v1/Service/gone", nil, "spec: {ports: [{port: 80}]}"))...), nil)))
+	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, append(docs("one"), rig.Object("v1/Service/gone", nil, "spec: {ports: [{port: 80}]}"))...), nil)))
 	nowhere, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
 	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
 		Name: "preview.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nowhere}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
@@ -39,10 +39,10 @@ func TestPlanContinuesAfterAnError(t *testing.T) {
 		_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "checked", "application/merge-patch+json", []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err != nil
 	})
-	op, err := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+	op, err := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		path := req.URL.Path
-		return (strings.HasSuffix(path, "/secrets/unseen") || strings.HasSuffix(path, "/services/gone")) && rig.Broken(w)
-	}}, "")).Upgrade("plain", rig.UseUp(rig.One(t, docs("two")...), func(u *kube.Upgrade) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))
+		return (strings.HasSuffix(path, "/secrets/unseen") || strings.HasSuffix(path, "/services/gone")) && rig.InternalError(w)
+	}}, "")).Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs("two")...), func(u *kube.Upgrade) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ func TestPlannedOnce(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	hook := rig.Job("before", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-rollback,pre-delete"}, "100ms")
-	first := rig.One(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), hook)
-	next := rig.One(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("new", rig.Group("two", "one")), hook)
+	first := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), hook)
+	next := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("new", rig.Group("two", "one")), hook)
 	once := func(op *kube.Operation, err error) {
 		t.Helper()
 		if err != nil {
@@ -36,8 +36,8 @@ func TestPlannedOnce(t *testing.T) {
 			t.Errorf("%s: %d plans were told of, want what was prepared: %+v", op.Info().Name, len(plans), phases)
 		}
 	}
-	once(r.Install("plain", rig.Use(first, nil)))
-	once(r.Upgrade("plain", rig.UseUp(next, nil)))
+	once(r.Install("plain", rig.UseChart(first, nil)))
+	once(r.Upgrade("plain", rig.UpgradeTo(next, nil)))
 	once(r.Rollback(1))
 	once(r.Uninstall())
 }

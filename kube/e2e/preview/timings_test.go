@@ -22,14 +22,14 @@ func TestTimings(t *testing.T) {
 		return strings.Replace(rig.Deployment("slow", rig.Group("a"), delay), "example/app:1.0", image, 1)
 	}
 	start := time.Now()
-	r.Deploy("plain", rig.Use(rig.One(t, slow("1s", "example/app:1.0"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, slow("1s", "example/app:1.0"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	first := r.Timings(0)
 	a, b := first["apply edge:a"], first["apply edge:b"]
 	if len(first) != 2 || a.Status != event.Ready || a.Took < time.Second || b.Started.Before(a.Started.Add(a.Took)) || a.Started.Before(start) || time.Now().Before(b.Started.Add(b.Took)) {
 		t.Errorf("timings %+v", first)
 	}
 
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, slow("1s", "example/no-such-image:1"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) {
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, slow("1s", "example/no-such-image:1"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) {
 		u.RollbackOnFailure, u.ReadinessTimeout = true, 2*time.Second
 	}))
 	if err != nil {

@@ -18,11 +18,11 @@ func TestViewFollowsARelease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("fanout", nil)
-	v := r.Look(0)
+	v := r.OpenView(0)
 	if !v.View.Sequenced() {
 		t.Error("fanout was deployed in order")
 	}
-	v.Await("all groups ready", func(s *event.State) bool { return rig.All(s, event.Ready) })
+	v.Await("all groups ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) })
 	select {
 	case <-v.View.Seen():
 	case <-time.After(10 * time.Second):
@@ -40,17 +40,17 @@ func TestViewFollowsARelease(t *testing.T) {
 	})
 	r.MustRun(r.Upgrade("fanout", nil))
 	v.Await("revision 2, all groups ready", func(s *event.State) bool {
-		return s.Operation.Revision == 2 && s.Message == "deployed" && rig.All(s, event.Ready)
+		return s.Operation.Revision == 2 && s.Message == "deployed" && rig.AllGroups(s, event.Ready)
 	})
 
 	// Another chart has other groups.
 	r.MustRun(r.Upgrade("chain20", nil))
 	v.Await("the groups of revision 3", func(s *event.State) bool {
-		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && rig.All(s, event.Ready)
+		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && rig.AllGroups(s, event.Ready)
 	})
 	r.MustRun(r.Uninstall())
 	select {
-	case err := <-v.Over:
+	case err := <-v.Done:
 		if err != nil {
 			t.Error(err)
 		}
@@ -83,18 +83,18 @@ func TestViewOfARunningInstall(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("slow never began")
 	}
-	v := r.Look(0)
+	v := r.OpenView(0)
 	v.Await("one ready, one under way, one that waits", func(s *event.State) bool {
 		before, slow, after := s.Find("apply", "slow:before"), s.Find("apply", "slow:slow"), s.Find("apply", "slow:after")
 		return before != nil && before.Status == event.Ready && slow.Status == event.Running && after.Status == event.Waiting &&
 			after.Objects[0].Status == event.Waiting && s.Message == "pending-install"
 	})
-	v.Await("deployed", func(s *event.State) bool { return s.Message == "deployed" && rig.All(s, event.Ready) })
+	v.Await("deployed", func(s *event.State) bool { return s.Message == "deployed" && rig.AllGroups(s, event.Ready) })
 	if out := <-done; out.Err != nil {
 		t.Error(out.Err)
 	}
 	v.Stop()
-	if err := <-v.Over; err != nil {
+	if err := <-v.Done; err != nil {
 		t.Error(err)
 	}
 }
@@ -107,17 +107,17 @@ func TestViewOfOtherReleases(t *testing.T) {
 		t.Error("there is no release, and yet a view of it")
 	}
 	r.MustHelm("install", "t", rig.ChartsDir+"/plain", "--wait=hookOnly")
-	v := r.Look(0)
+	v := r.OpenView(0)
 	if v.View.Sequenced() {
 		t.Error("Helm does not deploy in order")
 	}
-	v.Await("one group, ready", func(s *event.State) bool { return rig.All(s, event.Ready) && len(s.Phases[0].Groups) == 1 })
+	v.Await("one group, ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) && len(s.Phases[0].Groups) == 1 })
 
 	r.MustRun(r.Upgrade("fanout", nil))
-	old := r.Look(1)
-	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.All(s, event.Failed) })
+	old := r.OpenView(1)
+	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.AllGroups(s, event.Failed) })
 	old.Stop()
-	if err := <-old.Over; err != nil {
+	if err := <-old.Done; err != nil {
 		t.Error(err)
 	}
 }
@@ -131,7 +131,7 @@ func TestViewSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Run(op, nil)
-	r.Look(0).Await("the reason, as a failure", func(s *event.State) bool {
+	r.OpenView(0).Await("the reason, as a failure", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")
 		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled") && g.Objects[0].Status == event.Failed && g.Status == event.Failed
 	})

@@ -92,7 +92,7 @@ func kill(r *rig.Rig, e errand, n int64) bool {
 	var dead sync.Once
 	var killing atomic.Bool
 	started := make(chan struct{})
-	c := r.Through(rig.Middle{ModifyResponse: func(resp *http.Response) error {
+	c := r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
 		req := resp.Request
 		if req.Method == http.MethodGet || req.URL.Query().Has("dryRun") || strings.HasPrefix(req.URL.Path, "/apis/auth") || resp.StatusCode >= 300 {
 			return nil
@@ -186,7 +186,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s %d", tt.name, n), func(t *testing.T) {
 				t.Parallel()
-				r := rig.Named(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
+				r := rig.NewNamed(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
 				here := func(e errand) errand {
 					e.Namespace, e.Locks = r.Namespace, rig.LockDir()
 					return e

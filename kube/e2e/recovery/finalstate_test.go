@@ -26,11 +26,11 @@ func TestReportedReleaseStatus(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			chart := rig.One(t, rig.ConfigMap("a", nil), fails(when))
-			op, err := r.Install("plain", rig.Use(chart, nil))
+			chart := rig.ChartOf(t, rig.ConfigMap("a", nil), fails(when))
+			op, err := r.Install("plain", rig.UseChart(chart, nil))
 			if when != "pre-install" {
 				r.MustRun(op, err)
-				if op, err = r.Upgrade("plain", rig.UseUp(chart, nil)); strings.HasSuffix(when, "-delete") {
+				if op, err = r.Upgrade("plain", rig.UpgradeTo(chart, nil)); strings.HasSuffix(when, "-delete") {
 					op, err = r.Uninstall()
 				}
 			}

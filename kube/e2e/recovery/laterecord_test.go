@@ -36,7 +36,7 @@ func TestRecordThatArrivesLate(t *testing.T) {
 		// Whether it is refused is what is looked at below.
 		_, _ = r.Cluster.CoreV1().Secrets(r.Namespace).Create(t.Context(), &secret, metav1.CreateOptions{})
 	}
-	c := r.Through(rig.Middle{
+	c := r.ConnectThrough(rig.Interceptor{
 		Intercept: func(_ http.ResponseWriter, req *http.Request) (held bool) {
 			if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/secrets") {
 				return false
@@ -61,7 +61,7 @@ func TestRecordThatArrivesLate(t *testing.T) {
 		},
 	}, "")
 	var err error
-	if op, err = r.Acting(c).Upgrade("plain", nil); err != nil {
+	if op, err = r.WithClient(c).Upgrade("plain", nil); err != nil {
 		t.Fatal(err)
 	}
 	if out := r.Run(op, nil); out.Err == nil || out.State.Release != "failed" {

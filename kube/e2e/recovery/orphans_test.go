@@ -17,17 +17,17 @@ import (
 // does not know, are removed by the next lockstep operation if the release still owns them
 // (R32a).
 func TestOrphansOfAnInterruptedRun(t *testing.T) {
-	good := rig.One(t, rig.ConfigMap("a", nil))
+	good := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
-		"upgrade":  func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", rig.UseUp(good, nil)) },
+		"upgrade":  func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", rig.UpgradeTo(good, nil)) },
 		"rollback": func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(3) },
 	}
 	for name, do := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(good, nil))
-			op, err := r.Upgrade("plain", rig.UseUp(rig.Failing(t, "taken", "b"), nil))
+			r.Deploy("plain", rig.UseChart(good, nil))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.FailingChart(t, "taken", "b"), nil))
 			r.MustFail(op, err)
 			helmUpgrade(r, good)
 			helmUpgrade(r, good)
@@ -46,7 +46,7 @@ func helmUpgrade(r *rig.Rig, c *charts.Chart) *rel1.Release {
 	up := action.NewUpgrade(r.Helm())
 	up.Namespace = r.Namespace
 	up.ServerSideApply, up.WaitStrategy = "auto", helmkube.HookOnlyStrategy
-	rel, err := up.RunWithContext(r.T.Context(), "t", rig.MustHelm(r.T, c), nil)
+	rel, err := up.RunWithContext(r.T.Context(), "t", rig.HelmChart(r.T, c), nil)
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestRecover(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	before := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("three", "two"))}
-	r.Deploy("plain", rig.Use(rig.One(t, before...), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before...), nil))
 	after := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two"))}, "\n---\n")})
 	if !kill(r, errand{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // the Lease, the record, a
 		t.Fatal("the upgrade was not killed")
@@ -63,15 +63,15 @@ func TestRecover(t *testing.T) {
 func TestLeftPendingByHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := rig.One(t, rig.ConfigMap("a", nil))
-	r.Deploy("plain", rig.Use(chart, nil))
-	left := &rel1.Release{Name: "t", Namespace: r.Namespace, Version: 2, Chart: rig.MustHelm(t, chart), Info: &rel1.Info{Status: rcommon.StatusPendingUpgrade}}
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	left := &rel1.Release{Name: "t", Namespace: r.Namespace, Version: 2, Chart: rig.HelmChart(t, chart), Info: &rel1.Info{Status: rcommon.StatusPendingUpgrade}}
 	if err := r.Helm().Releases.Create(left); err != nil {
 		t.Fatal(err)
 	}
 	for name, prepare := range map[string]func() (*kube.Operation, error){
-		"install":   func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
-		"upgrade":   func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseUp(chart, nil)) },
+		"install":   func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
+		"upgrade":   func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UpgradeTo(chart, nil)) },
 		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
 		"uninstall": r.Uninstall,
 	} {
@@ -82,7 +82,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 	if _, err := r.Client.Recover(t.Context(), r.Common()); err != nil {
 		t.Fatal(err)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 }
 
@@ -90,7 +90,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 func TestRecoverWhileAnotherRunWorks(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,14 @@ import (
 func TestUnreadableReleaseName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := rig.One(t, rig.ConfigMap("a", nil))
-	r.MustRun(r.Install("plain", rig.Use(chart, nil)))
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+	r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
 	for range 2 {
-		r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.HistoryMax = 2 })))
+		r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.HistoryMax = 2 })))
 	}
 	r.AssertHistory("2 superseded", "3 deployed") // the first revision, which an installation would make, is pruned
-	blind := r.Acting(r.As("blind", rig.Rule("", "configmaps", "*"), rig.Rule("", "secrets", "get", "create", "update", "delete", "watch")))
-	op, err := blind.Install("plain", rig.Use(chart, nil))
+	blind := r.WithClient(r.ConnectAs("blind", rig.Rule("", "configmaps", "*"), rig.Rule("", "secrets", "get", "create", "update", "delete", "watch")))
+	op, err := blind.Install("plain", rig.UseChart(chart, nil))
 	if err == nil {
 		out := r.Run(op, nil)
 		t.Errorf("it was installed: exit %d", out.State.Exit)
@@ -80,30 +80,30 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 		failed.Store(true)
 		return true
 	}
-	m := rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.Broken(w) }}
+	m := rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.InternalError(w) }}
 	if lost {
-		m = rig.Middle{ModifyResponse: func(answer *http.Response) error {
+		m = rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
 			if hit(answer.Request) {
 				return fmt.Errorf("the answer is lost")
 			}
 			return nil
 		}}
 	}
-	one, two := rig.One(t, rig.ConfigMap("a", nil, "v: one")), rig.One(t, rig.ConfigMap("a", nil, "v: two"))
+	one, two := rig.ChartOf(t, rig.ConfigMap("a", nil, "v: one")), rig.ChartOf(t, rig.ConfigMap("a", nil, "v: two"))
 	if operation != "install" {
-		r.MustRun(r.Install("plain", rig.Use(one, nil)))
+		r.MustRun(r.Install("plain", rig.UseChart(one, nil)))
 	}
 	if operation == "rollback" {
-		r.MustRun(r.Upgrade("plain", rig.UseUp(two, nil)))
+		r.MustRun(r.Upgrade("plain", rig.UpgradeTo(two, nil)))
 	}
-	by := &rig.Rig{T: t, Namespace: r.Namespace, Client: r.Through(m, ""), Cluster: r.Cluster}
+	by := &rig.Rig{T: t, Namespace: r.Namespace, Client: r.ConnectThrough(m, ""), Cluster: r.Cluster}
 	var op *kube.Operation
 	var err error
 	switch operation {
 	case "install":
-		op, err = by.Install("plain", rig.Use(one, nil))
+		op, err = by.Install("plain", rig.UseChart(one, nil))
 	case "upgrade":
-		op, err = by.Upgrade("plain", rig.UseUp(two, nil))
+		op, err = by.Upgrade("plain", rig.UpgradeTo(two, nil))
 	case "rollback":
 		op, err = by.Rollback(1)
 	default:

@@ -18,16 +18,16 @@ import (
 // operation ends as if none had, and nothing is created twice (R53).
 func TestEveryRequestFailsOnce(t *testing.T) {
 	t.Parallel()
-	kinds := map[string]func(first func(*http.Request) bool) rig.Middle{
+	kinds := map[string]func(first func(*http.Request) bool) rig.Interceptor{
 		"429": answers(func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}),
-		"500":   answers(func(w http.ResponseWriter) { rig.Broken(w) }),
+		"500":   answers(func(w http.ResponseWriter) { rig.InternalError(w) }),
 		"503":   answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"reset": answers(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
-		"answer lost": func(first func(*http.Request) bool) rig.Middle {
-			return rig.Middle{ModifyResponse: func(answer *http.Response) error {
+		"answer lost": func(first func(*http.Request) bool) rig.Interceptor {
+			return rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
 				if first(answer.Request) {
 					return fmt.Errorf("the answer is lost")
 				}
@@ -44,7 +44,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 			r := rig.New(t)
 			var mu sync.Mutex
 			seen := map[string]bool{}
-			r = r.Acting(r.Through(kind(func(req *http.Request) bool {
+			r = r.WithClient(r.ConnectThrough(kind(func(req *http.Request) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				key := req.Method + req.URL.Path
@@ -53,7 +53,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 				return first
 			}), ""))
 			chart := func(v string) *charts.Chart {
-				return rig.One(t, rig.ConfigMap("a", rig.Group("a"), "v: "+v), rig.Generated(rig.ConfigMap("b-", rig.Group("b", "a"), "v: "+v)),
+				return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: "+v), rig.WithGenerateName(rig.ConfigMap("b-", rig.Group("b", "a"), "v: "+v)),
 					rig.Job("hook", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}, "0s"))
 			}
 			made := func() (n int) {
@@ -69,12 +69,12 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 				defer mu.Unlock()
 				clear(seen)
 			}
-			r.MustRun(r.Install("plain", rig.Use(chart("one"), nil)))
+			r.MustRun(r.Install("plain", rig.UseChart(chart("one"), nil)))
 			if n := made(); n != 1 {
 				t.Errorf("%d objects are made of one generateName", n)
 			}
 			forget()
-			r.MustRun(r.Upgrade("plain", rig.UseUp(chart("two"), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart("two"), nil)))
 			forget()
 			r.MustRun(r.Rollback(1))
 			if n := made(); n != 1 {
@@ -91,9 +91,9 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 }
 
 // answers returns a middle that answers the first matching requests itself.
-func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Middle {
-	return func(first func(*http.Request) bool) rig.Middle {
-		return rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Interceptor {
+	return func(first func(*http.Request) bool) rig.Interceptor {
+		return rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 			if !first(req) {
 				return false
 			}
@@ -109,10 +109,10 @@ func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool)
 func TestErrorThatStays(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r = r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
-		return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/a") && rig.Broken(w)
+	r = r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/a") && rig.InternalError(w)
 	}}, ""))
-	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))
 	out := r.MustFail(op, err, "made to fail")
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "retrying: 500") && strings.Contains(e.Message, "made to fail")

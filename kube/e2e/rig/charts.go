@@ -16,29 +16,30 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Unpullable returns a Deployment whose image cannot be pulled.
-func Unpullable(name string, annotations map[string]string) string {
+// UnpullableDeployment returns a Deployment whose image cannot be pulled.
+func UnpullableDeployment(name string, annotations map[string]string) string {
 	return strings.Replace(Deployment(name, annotations, "0s"), "example/app:1.0", "example/no-such-image:1", 1)
 }
 
-// fails returns a Job that fails at once, and an object that waits for it.
-func fails() string {
+// failingDocs returns a Job that fails at once, and an object that waits for it.
+func failingDocs() string {
 	text := Job("fails", map[string]string{"helm.sh/layer": "fails"}, "10ms", "  backoffLimit: 0")
 	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1) +
 		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
 }
 
-// Failing returns a chart that creates ConfigMaps and then fails. The second one waits for the first.
-func Failing(t *testing.T, first, second string) *charts.Chart {
+// FailingChart returns a chart that creates two ConfigMaps, one after the other, and then fails.
+func FailingChart(t *testing.T, first, second string) *charts.Chart {
 	return MakeChart(t, Files{
 		"Chart.yaml":                 "apiVersion: v2\nname: edge\nversion: 1.0.0\nannotations: {helm.sh/depends-on/subcharts: '[\"sub\"]'}\ndependencies: [{name: sub, version: 1.0.0}]\n",
-		"templates/all.yaml":         fails(),
+		"templates/all.yaml":         failingDocs(),
 		"charts/sub/Chart.yaml":      "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
 		"charts/sub/templates/a.yml": ConfigMap("a", nil) + "\n---\n" + ConfigMap(first, Group("first")) + "\n---\n" + ConfigMap(second, Group("second", "first")),
 	})
 }
 
-func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
+// HelmChart returns a chart as Helm loads it.
+func HelmChart(t *testing.T, c *charts.Chart) *chart.Chart {
 	t.Helper()
 	h, err := c.Helm()
 	if err != nil {
@@ -47,13 +48,15 @@ func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
 	return h
 }
 
-// Generated returns an object with its name as a generateName.
-func Generated(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
+// WithGenerateName turns the name of an object into a generateName.
+func WithGenerateName(doc string) string {
+	return strings.Replace(doc, "  name: ", "  generateName: ", 1)
+}
 
-// Files are the files of a chart in a test. Without Chart.yaml, the chart is named edge.
+// Files are the files of a chart by path. Without a Chart.yaml, the chart is named edge.
 type Files map[string]string
 
-// MakeChart loads a chart of the given files.
+// MakeChart loads a chart with the given files.
 func MakeChart(t *testing.T, fs Files) *charts.Chart {
 	t.Helper()
 	c, err := charts.LoadPath(MakeDir(t, fs))
@@ -63,12 +66,12 @@ func MakeChart(t *testing.T, fs Files) *charts.Chart {
 	return c
 }
 
-// MakeDir writes the files of a chart to a directory.
+// MakeDir writes the files of a chart to a temporary directory.
 func MakeDir(t *testing.T, fs Files) string {
 	t.Helper()
 	dir := t.TempDir()
 	if fs["Chart.yaml"] == "" {
-		fs = Files(Adding(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
+		fs = Files(WithFile(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
 	}
 	for name, text := range fs {
 		path := filepath.Join(dir, name)
@@ -82,19 +85,20 @@ func MakeDir(t *testing.T, fs Files) string {
 	return dir
 }
 
-func Adding(fs Files, name, text string) map[string]string {
+// WithFile returns a copy of fs with another file, unless fs has that file.
+func WithFile(fs Files, name, text string) map[string]string {
 	out := map[string]string{name: text}
 	maps.Copy(out, fs)
 	return out
 }
 
-// One returns a chart of one template.
-func One(t *testing.T, docs ...string) *charts.Chart {
+// ChartOf returns a chart of the given documents.
+func ChartOf(t *testing.T, docs ...string) *charts.Chart {
 	t.Helper()
 	return MakeChart(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// Group returns the annotations of a resource-group and its dependencies.
+// Group returns the annotations of a group and its dependencies.
 func Group(name string, after ...string) map[string]string {
 	m := map[string]string{plan.AnnotationGroup: name}
 	if len(after) > 0 {
@@ -104,7 +108,7 @@ func Group(name string, after ...string) map[string]string {
 	return m
 }
 
-// Object returns the text of an object: "v1/ConfigMap/name", its annotations, and what else it has as indented YAML.
+// Object returns an object as YAML. what is "APIVERSION/KIND/NAME"; rest are its other fields, as YAML lines.
 func Object(what string, annotations map[string]string, rest ...string) string {
 	i := strings.LastIndex(what, "/")
 	j := strings.LastIndex(what[:i], "/")
@@ -118,6 +122,7 @@ func Object(what string, annotations map[string]string, rest ...string) string {
 	return text + strings.Join(rest, "\n")
 }
 
+// ConfigMap returns a ConfigMap with the data "is: NAME" and more.
 func ConfigMap(name string, annotations map[string]string, data ...string) string {
 	text := "data:\n  is: " + name
 	for _, d := range data {
@@ -126,22 +131,22 @@ func ConfigMap(name string, annotations map[string]string, data ...string) strin
 	return Object("v1/ConfigMap/"+name, annotations, text)
 }
 
-// Deployment returns a Deployment whose pods are ready after a delay. more is added to its spec.
+// Deployment returns a Deployment whose pods are ready after a delay. more are further lines of its spec.
 func Deployment(name string, annotations map[string]string, readyDelay string, more ...string) string {
 	return Object("apps/v1/Deployment/"+name, annotations, "spec:\n  selector: {matchLabels: {app: "+name+"}}", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      labels: {app: "+name+"}", "      annotations: {sandbox/ready-delay: "+readyDelay+"}",
 		"    spec: {containers: [{name: main, image: example/app:1.0}]}")
 }
 
-// Job returns a Job that runs for a duration.
+// Job returns a Job that runs for a duration. more are further lines of its spec.
 func Job(name string, annotations map[string]string, duration string, more ...string) string {
 	return Object("batch/v1/Job/"+name, annotations, "spec:", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      annotations: {sandbox/run-duration: "+duration+"}",
 		"    spec: {restartPolicy: Never, containers: [{name: main, image: example/app:1.0}]}")
 }
 
-// Use returns a change of an install to the given chart.
-func Use(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
+// UseChart returns a change that makes an install use the chart with its default values. change may be nil.
+func UseChart(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
 	return func(i *kube.Install) {
 		i.Chart, i.Values = c, nil
 		if change != nil {
@@ -150,7 +155,8 @@ func Use(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
 	}
 }
 
-func UseUp(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
+// UpgradeTo is UseChart for upgrades.
+func UpgradeTo(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
 	return func(u *kube.Upgrade) {
 		u.Chart, u.Values = c, nil
 		if change != nil {
@@ -159,9 +165,9 @@ func UseUp(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
 	}
 }
 
-// ShopLike returns a chart of several kinds with dependencies between groups.
-func ShopLike(t *testing.T, more ...string) func(*kube.Install) {
-	return Use(One(t, append([]string{
+// ShopLikeChart returns a change that makes an install use a chart with several kinds and dependencies between groups.
+func ShopLikeChart(t *testing.T, more ...string) func(*kube.Install) {
+	return UseChart(ChartOf(t, append([]string{
 		ConfigMap("settings", Group("base")), Object("v1/Secret/key", Group("base"), "stringData: {k: v}"),
 		Object("v1/PersistentVolumeClaim/data", Group("base"), "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		Deployment("api", Group("api", "base"), "100ms"), Object("v1/Service/api", Group("api", "base"), "spec: {selector: {app: api}, ports: [{port: 80}]}"),

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// helmBinary is Helm itself, built from the module that go.mod names.
+// helmBinary returns the path of Helm's own program, built from the version in go.mod.
 var helmBinary = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "helm").Output()
 	return strings.TrimSpace(string(out)), err
@@ -23,7 +23,7 @@ func (r *Rig) RunHelm(args ...string) (string, error) {
 	r.T.Helper()
 	helm, err := helmBinary()
 	if err != nil {
-		r.T.Fatalf("build helm from its module: %v", err)
+		r.T.Fatalf("build helm: %v", err)
 	}
 	home := r.T.TempDir()
 	cmd := exec.Command(helm, append(args, "-n", r.Namespace)...)
@@ -34,6 +34,7 @@ func (r *Rig) RunHelm(args ...string) (string, error) {
 	return out.String(), err
 }
 
+// MustHelm is RunHelm with arguments that must succeed.
 func (r *Rig) MustHelm(args ...string) string {
 	r.T.Helper()
 	out, err := r.RunHelm(args...)

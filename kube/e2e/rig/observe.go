@@ -37,21 +37,22 @@ func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[
 	return lines, diffs
 }
 
-// Writes returns lockstep's writes in the test's namespace, without reviews of rights.
+// Writes returns lockstep's writes to the namespace and to objects in it, as "verb resource/name".
 func (r *Rig) Writes() []string {
 	r.T.Helper()
 	return verbs(r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace || o.Name == r.Namespace }))
 }
 
-// WritesOf returns lockstep's writes since a time, including those to cluster-scoped objects with the test's name.
-func (r *Rig) WritesOf(since time.Time) []string {
+// WritesSince returns lockstep's writes since a time, including those to objects whose name contains the namespace's,
+// as "verb resource/name".
+func (r *Rig) WritesSince(since time.Time) []string {
 	r.T.Helper()
 	return verbs(r.ownWrites(since, func(o auditlog.ObjectRef) bool {
 		return o.Namespace == r.Namespace || strings.Contains(o.Name, r.Namespace)
 	}))
 }
 
-// ownWrites returns lockstep's writes to some objects since a time.
+// ownWrites returns lockstep's writes to matching objects since a time.
 func (r *Rig) ownWrites(since time.Time, matches func(auditlog.ObjectRef) bool) auditlog.Log {
 	r.T.Helper()
 	return r.Audit().Where(func(e auditlog.Event) bool {
@@ -73,7 +74,8 @@ func (r *Rig) AssertHistory(want ...string) {
 	}
 }
 
-func (r *Rig) Data(name string) map[string]string {
+// ConfigMapData returns the data of a ConfigMap.
+func (r *Rig) ConfigMapData(name string) map[string]string {
 	r.T.Helper()
 	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -94,7 +96,7 @@ func (r *Rig) watched(resource string) bool {
 	})
 }
 
-// ConfigMaps returns the names of the ConfigMaps in a namespace, without the cluster's own.
+// ConfigMaps returns the names of the ConfigMaps in a namespace, except the one that Kubernetes creates.
 func (r *Rig) ConfigMaps(namespace string) []string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -102,7 +104,7 @@ func (r *Rig) ConfigMaps(namespace string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "kube-root-ca.crt" })
 }
 
-// namesOf returns the names of listed objects with a prefix.
+// namesOf prepends a prefix to the name of each object in a list.
 func namesOf[T any, P interface {
 	*T
 	GetName() string
@@ -117,7 +119,7 @@ func namesOf[T any, P interface {
 	return names
 }
 
-// PatchConfigMap patches a ConfigMap as another user.
+// PatchConfigMap patches a ConfigMap with another field manager.
 func (r *Rig) PatchConfigMap(name, patch string) {
 	r.T.Helper()
 	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(r.T.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
@@ -125,18 +127,18 @@ func (r *Rig) PatchConfigMap(name, patch string) {
 	}
 }
 
-// Eventually waits until a condition holds.
-func (r *Rig) Eventually(what string, so func() bool) {
+// Eventually waits until ok returns true, for a minute at most. what describes the condition.
+func (r *Rig) Eventually(what string, ok func() bool) {
 	r.T.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.T.Errorf("not so after a minute: %s", what)
+			r.T.Errorf("timed out after a minute: %s", what)
 			return
 		}
 	}
 }
 
-// Status returns the status of the test's release in Helm's storage, "" if it does not exist.
+// Status returns the status of release t in Helm's storage, "" if the release does not exist.
 func (r *Rig) Status() rcommon.Status {
 	r.T.Helper()
 	last, err := r.Helm().Releases.Last("t")
@@ -149,16 +151,24 @@ func (r *Rig) Status() rcommon.Status {
 	return r.v1(last).Info.Status
 }
 
-// Left returns the Deployments and ConfigMaps with Helm's label, and all Jobs, in the namespace.
-func (r *Rig) Left() []string {
+// Labelled returns the Deployments and ConfigMaps in the namespace that Helm's label marks as part of a release.
+func (r *Rig) Labelled() []string {
 	r.T.Helper()
 	opts := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"}
 	deployments, err := r.Cluster.AppsV1().Deployments(r.Namespace).List(r.T.Context(), opts)
 	out := namesOf(r, "Deployment/", deployments.Items, err)
 	maps, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), opts)
-	out = append(out, namesOf(r, "ConfigMap/", maps.Items, err)...)
-	jobs, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
-	return append(out, namesOf(r, "Job/", jobs.Items, err)...)
+	return append(out, namesOf(r, "ConfigMap/", maps.Items, err)...)
+}
+
+// Remaining returns what Labelled does, and all Jobs.
+func (r *Rig) Remaining() []string {
+	r.T.Helper()
+	out := r.Labelled()
+	for _, name := range r.Jobs() {
+		out = append(out, "Job/"+name)
+	}
+	return out
 }
 
 // Jobs returns the names of the Jobs in the namespace.
@@ -168,17 +178,17 @@ func (r *Rig) Jobs() []string {
 	return namesOf(r, "", list.Items, err)
 }
 
-// History returns "revision status" of each revision, in order, from Helm's SDK.
+// History returns "revision status" of each revision of release t, in order. The release must exist.
 func (r *Rig) History() []string {
 	r.T.Helper()
 	revisions := r.Revisions()
 	if len(revisions) == 0 {
-		r.T.Fatal("there is no release")
+		r.T.Fatal("release t does not exist")
 	}
 	return revisions
 }
 
-// Revisions returns the history, empty if the release does not exist.
+// Revisions is History for a release that may not exist.
 func (r *Rig) Revisions() []string {
 	r.T.Helper()
 	list, err := r.Helm().Releases.History("t")
@@ -206,12 +216,7 @@ func (r *Rig) v1(x any) *rel1.Release {
 	return rel
 }
 
-// Labelled returns the remaining objects of a release, without hooks.
-func (r *Rig) Labelled() []string {
-	return slices.DeleteFunc(r.Left(), func(o string) bool { return strings.HasPrefix(o, "Job/") })
-}
-
-// AssertDeployed checks with Helm's SDK that a release is an ordinary, deployed one (R28).
+// AssertDeployed checks with Helm's SDK that a release is an ordinary Helm release, deployed once (R28).
 func (r *Rig) AssertDeployed(name string) {
 	r.T.Helper()
 	cfg := r.Helm()
@@ -234,15 +239,15 @@ func (r *Rig) AssertDeployed(name string) {
 	}
 	rel := r.v1(x)
 	if strings.Contains(rel.Manifest, "helm.sh/depends-on/") || strings.Contains(rel.Manifest, "helm.sh/dependson/") {
-		r.T.Errorf("the stored manifest has annotation keys that an API server refuses (R3)")
+		r.T.Errorf("the stored manifest has annotation keys that the API server refuses (R3)")
 	}
 	if rec := release.ReadRecord(rel); rec == nil || !rec.Sequenced {
-		r.T.Errorf("the release does not tell that it was sequenced (R28): %+v", rec)
+		r.T.Errorf("the release is not recorded as sequenced (R28): %+v", rec)
 	}
 }
 
-// Written returns the writes in the test's namespace since a time, without dry runs.
-func (r *Rig) Written(since time.Time) (out []string) {
+// WrittenSince returns lockstep's writes to objects in the namespace since a time, as "verb URI".
+func (r *Rig) WrittenSince(since time.Time) (out []string) {
 	r.T.Helper()
 	for _, e := range r.ownWrites(since, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace }) {
 		out = append(out, e.Verb+" "+e.RequestURI)
@@ -250,7 +255,7 @@ func (r *Rig) Written(since time.Time) (out []string) {
 	return out
 }
 
-// Timings returns the timings of a revision (0 for the latest) by phase and group.
+// Timings returns the timings of a revision (0: the latest) by "phase group".
 func (r *Rig) Timings(revision int) map[string]kube.Timing {
 	r.T.Helper()
 	v, err := r.Client.PrepareView(r.T.Context(), "t", r.Namespace, revision)

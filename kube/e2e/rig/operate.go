@@ -12,34 +12,34 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// EveryOperation installs, upgrades, rolls back and uninstalls a chart of several kinds. It
-// calls check with each outcome.
-func (r *Rig) EveryOperation(clientSide bool, check func(Outcome)) {
+// RunEveryOperation installs, upgrades, rolls back and uninstalls a chart with several kinds. It calls check with each
+// outcome.
+func (r *Rig) RunEveryOperation(clientSide bool, check func(Outcome)) {
 	r.T.Helper()
 	last := func(data string) string { return ConfigMap("last", Group("last", "seed"), data) }
 	check(r.MustRun(r.Install("plain", func(i *kube.Install) {
-		ShopLike(r.T, last("version: v1"))(i)
+		ShopLikeChart(r.T, last("version: v1"))(i)
 		i.ClientSide = clientSide
 	})))
 	var next kube.Install
-	ShopLike(r.T, last("version: v2"))(&next)
-	check(r.MustRun(r.Upgrade("plain", UseUp(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = true }))))
-	if got := r.Data("last")["version"]; got != "v2" {
-		r.T.Errorf("after the upgrade: %s", got)
+	ShopLikeChart(r.T, last("version: v2"))(&next)
+	check(r.MustRun(r.Upgrade("plain", UpgradeTo(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = true }))))
+	if got := r.ConfigMapData("last")["version"]; got != "v2" {
+		r.T.Errorf("after the upgrade the version is %q, want v2", got)
 	}
 	check(r.MustRun(r.Rollback(1)))
-	if got := r.Data("last")["version"]; got != "v1" {
-		r.T.Errorf("after the rollback: %s", got)
+	if got := r.ConfigMapData("last")["version"]; got != "v1" {
+		r.T.Errorf("after the rollback the version is %q, want v1", got)
 	}
 	r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
 	check(r.MustRun(r.Uninstall()))
 	if left := r.Labelled(); len(left) > 0 {
-		r.T.Errorf("left are %v", left)
+		r.T.Errorf("not removed: %v", left)
 	}
 }
 
-// CutWhile runs an operation through a proxy that is cut once an object of a resource has a status and is watched,
-// until meanwhile returns. CutWhile returns the time of the reconnection.
+// CutWhile runs an operation through a proxy. Once an event about the object contains message, and the resource is
+// watched, it cuts the connection, calls meanwhile, and restores the connection. back is the time of that.
 func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object, message string, meanwhile func()) (out Outcome, back time.Time) {
 	r.T.Helper()
 	p, direct := NewProxy(r.T), r.Client
@@ -51,23 +51,23 @@ func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object
 	r.Client = direct
 	out = r.Run(op, func(e event.Event) {
 		if back.IsZero() && e.Kind == event.KindObject && e.Object.Name == object && strings.Contains(e.Message, message) {
-			r.Eventually("it is watched", func() bool { return r.watched(resource) })
-			p.Set(Cut)
+			r.Eventually("lockstep watches "+resource, func() bool { return r.watched(resource) })
+			p.Set(LinkCut)
 			meanwhile()
 			back = time.Now()
-			p.Set(Whole)
+			p.Set(LinkUp)
 		}
 	})
 	return out, back
 }
 
-// Prepare prepares an operation by name.
+// Prepare prepares an operation by name: install, upgrade or uninstall. change sets the chart and the timeout.
 func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Operation, error) {
 	switch operation {
 	case "upgrade":
 		var in kube.Install
 		change(&in)
-		return r.Upgrade("plain", UseUp(in.Chart, func(u *kube.Upgrade) { u.Timeout = in.Timeout }))
+		return r.Upgrade("plain", UpgradeTo(in.Chart, func(u *kube.Upgrade) { u.Timeout = in.Timeout }))
 	case "uninstall":
 		var in kube.Install
 		change(&in)
@@ -76,8 +76,8 @@ func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Opera
 	return r.Install("plain", change)
 }
 
-// MustFail runs a prepared operation that must fail with exit code 1 and all texts of want,
-// and leave the release failed.
+// MustFail runs a prepared operation. It must fail with exit code 1 and a message that contains all of want, and leave
+// the release failed.
 func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 	r.T.Helper()
 	if err != nil {
@@ -85,11 +85,11 @@ func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 	}
 	out := r.Run(op, nil)
 	if out.Err == nil || out.State.Status != event.Failed || out.State.Exit != 1 {
-		r.T.Errorf("%s: %v: %s, exit %d; it should have failed", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
+		r.T.Errorf("%s: %v: %s, exit %d; want failed, exit 1", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
 	}
 	for _, part := range want {
 		if !strings.Contains(out.State.Message, part) {
-			r.T.Errorf("the message does not say %q: %s", part, out.State.Message)
+			r.T.Errorf("the message lacks %q: %s", part, out.State.Message)
 		}
 	}
 	if got := r.Status(); got != rcommon.StatusFailed {
@@ -98,15 +98,15 @@ func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 	return out
 }
 
-// Says reports whether a warning of a rule contains all parts.
-func (out Outcome) Says(rule string, parts ...string) bool {
+// HasWarning reports whether one of the warnings of a rule contains all parts.
+func (out Outcome) HasWarning(rule string, parts ...string) bool {
 	return slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool {
 		return e.Rule == rule && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e.Message, p) })
 	})
 }
 
-// At returns when a group of the apply phase got a status, zero for never.
-func (out Outcome) At(group string, s event.Status) (at time.Time) {
+// StatusTime returns when a group of the apply phase last got a status, or zero if it never did.
+func (out Outcome) StatusTime(group string, s event.Status) (at time.Time) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == group && e.Status == s {
 			at = e.Time
@@ -115,8 +115,8 @@ func (out Outcome) At(group string, s event.Status) (at time.Time) {
 	return at
 }
 
-// Ended returns the groups in the order in which they ended.
-func (out Outcome) Ended() (ids []string) {
+// EndedGroups returns the ids of the groups in the order in which they ended.
+func (out Outcome) EndedGroups() (ids []string) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {
 			ids = append(ids, e.Group)

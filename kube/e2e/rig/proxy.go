@@ -11,25 +11,27 @@ import (
 	"lockstep/kube"
 )
 
-// proxy is a connection to the API server that can be cut or become silent.
+// proxy forwards TCP connections to the API server. The link can be cut or go silent.
 type proxy struct {
 	listener net.Listener
 	server   string
 
-	mu    sync.Mutex
-	moved sync.Cond
-	state Wire
-	conns map[net.Conn]bool
+	mu      sync.Mutex
+	changed sync.Cond // of state
+	state   LinkState
+	conns   map[net.Conn]bool
 }
 
-type Wire int
+// LinkState is the state of the link to the API server.
+type LinkState int
 
 const (
-	Whole Wire = iota
-	Cut        // connections are closed, new ones too
-	Dead       // connections stay, and nothing comes through
+	LinkUp     LinkState = iota
+	LinkCut              // existing connections are closed, and new ones at once
+	LinkSilent           // connections stay open, but no data passes
 )
 
+// NewProxy starts a proxy, which ends with the test.
 func NewProxy(t *testing.T) *proxy {
 	t.Helper()
 	server, err := url.Parse(Sandbox.Server)
@@ -37,11 +39,11 @@ func NewProxy(t *testing.T) *proxy {
 		t.Fatal(err)
 	}
 	p := &proxy{server: server.Host, conns: map[net.Conn]bool{}}
-	p.moved.L = &p.mu
+	p.changed.L = &p.mu
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.listener.Close(); p.Set(Cut) })
+	t.Cleanup(func() { p.listener.Close(); p.Set(LinkCut) })
 	go p.serve()
 	return p
 }
@@ -59,9 +61,9 @@ func (p *proxy) serve() {
 		}
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
-		broken := p.state == Cut
+		cut := p.state == LinkCut
 		p.mu.Unlock()
-		if broken {
+		if cut {
 			client.Close()
 			server.Close()
 			continue
@@ -78,8 +80,8 @@ func (p *proxy) copy(to, from net.Conn) {
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
-		for p.state == Dead {
-			p.moved.Wait()
+		for p.state == LinkSilent {
+			p.changed.Wait()
 		}
 		p.mu.Unlock()
 		if err != nil {
@@ -91,12 +93,13 @@ func (p *proxy) copy(to, from net.Conn) {
 	}
 }
 
-func (p *proxy) Set(w Wire) {
+// Set changes the state of the link.
+func (p *proxy) Set(state LinkState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state = w
-	p.moved.Broadcast()
-	if w == Cut {
+	p.state = state
+	p.changed.Broadcast()
+	if state == LinkCut {
 		for c := range p.conns {
 			c.Close()
 			delete(p.conns, c)
@@ -107,5 +110,5 @@ func (p *proxy) Set(w Wire) {
 // Client returns a connection through the proxy.
 func (p *proxy) Client(t *testing.T, namespace string) *kube.Client {
 	t.Helper()
-	return Connected(t, namespace, func(s *cli.EnvSettings) { s.KubeAPIServer = "https://" + p.listener.Addr().String() })
+	return Connect(t, namespace, func(s *cli.EnvSettings) { s.KubeAPIServer = "https://" + p.listener.Addr().String() })
 }

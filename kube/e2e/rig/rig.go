@@ -1,6 +1,6 @@
-// Package rig is what the end-to-end tests of kube share: Main starts the cluster, New makes
-// a Rig, which is a namespace of one test with a client to deploy to it, and Rig.Run returns
-// an Outcome, the events of a run and the state that they make. Only tests import it.
+// Package rig has the helpers of kube's end-to-end tests. Main starts the cluster. New creates a Rig: the namespace of a
+// test, with a client. Rig.Run runs an operation and returns an Outcome: its error, its events and its final state. Only
+// tests import it.
 package rig
 
 import (
@@ -33,10 +33,10 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// Sandbox is the cluster of the tests; each test has a namespace of its own in it.
+// Sandbox is the cluster of the tests. Each test has its own namespace.
 var Sandbox *testcluster.Cluster
 
-// Main runs the tests of a package with the cluster in Sandbox. With -short it skips them.
+// Main starts Sandbox and runs the tests of a package. With -short it runs none.
 func Main(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
@@ -52,18 +52,18 @@ func Main(m *testing.M) {
 	os.Exit(testcluster.Main(m))
 }
 
-// Long is make chaos: all cases of what is cut off or fails, of which make test has one of each kind.
+// Long is set by make chaos. Tests then run all cases of outages and failures, otherwise only some of each kind.
 var Long = os.Getenv("CHAOS") == "long"
 
-// ChartsDir holds the charts of testdata, as a package of tests sees it.
+// ChartsDir is the path of testdata/charts from a test package.
 const ChartsDir = "../../../testdata/charts"
 
-// Rig is the namespace of a test with a client.
+// Rig is the namespace of a test, with clients.
 type Rig struct {
 	T         *testing.T
 	Namespace string
 	Client    *kube.Client
-	// Cluster is for the test's own requests, under another user agent.
+	// Cluster is for requests of the test itself. Its user agent is test.
 	Cluster kubernetes.Interface
 }
 
@@ -71,13 +71,14 @@ type Rig struct {
 func New(t *testing.T) *Rig {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
-	return Named(t, strings.Trim(name[:min(len(name), 60)], "-"))
+	return NewNamed(t, strings.Trim(name[:min(len(name), 60)], "-"))
 }
 
-func Named(t *testing.T, name string) *Rig {
+// NewNamed is New with a given name of the namespace.
+func NewNamed(t *testing.T, name string) *Rig {
 	t.Helper()
 	testcluster.Get(t)
-	r := &Rig{T: t, Namespace: name, Client: Connected(t, name), Cluster: testClient(t)}
+	r := &Rig{T: t, Namespace: name, Client: Connect(t, name), Cluster: testClient(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func Named(t *testing.T, name string) *Rig {
 	return r
 }
 
-// Needs skips a test if the cluster's Kubernetes does not serve a kind; since is the first version that does.
-func (r *Rig) Needs(groupVersion, kind, since string) {
+// SkipUnlessServed skips the test if the cluster does not serve a kind. since is the first Kubernetes version that does.
+func (r *Rig) SkipUnlessServed(groupVersion, kind, since string) {
 	r.T.Helper()
 	list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(groupVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -111,8 +112,8 @@ func testClient(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// Connected returns a connection of the cluster's administrator, or as change makes the settings.
-func Connected(t *testing.T, namespace string, change ...func(*cli.EnvSettings)) *kube.Client {
+// Connect returns a connection as the cluster's administrator, unless change changes the settings.
+func Connect(t *testing.T, namespace string, change ...func(*cli.EnvSettings)) *kube.Client {
 	t.Helper()
 	c, err := kube.Connect(settings(namespace, change...), nil, nil)
 	if err != nil {
@@ -140,8 +141,8 @@ func LoadChart(t *testing.T, name string) *charts.Chart {
 	return c
 }
 
-// Values returns the values of a chart for tests: unique names of kinds, since all namespaces
-// of the cluster share kinds, and short delays.
+// Values returns the values of a chart for tests: short delays, and API groups unique to the test, because all tests
+// share the cluster's kinds.
 func (r *Rig) Values(chart string) map[string]any {
 	switch chart {
 	case "shop", "plain-shop":
@@ -168,6 +169,7 @@ func (r *Rig) Common() kube.Common {
 	return kube.Common{Release: "t", Namespace: r.Namespace, Lease: kube.LeaseOptions{LockDir: LockDir()}}
 }
 
+// LockDir is the folder of the lock files of runs on this machine.
 func LockDir() string { return filepath.Join(filepath.Dir(Sandbox.Kubeconfig), "locks") }
 
 // Outcome is the result of an operation.
@@ -177,7 +179,7 @@ type Outcome struct {
 	Events []event.Event
 }
 
-// Run runs an operation. It calls on for every event.
+// Run runs an operation. It calls on, which may be nil, for every event.
 func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
 	var out Outcome
 	var wg sync.WaitGroup
@@ -214,7 +216,7 @@ func (r *Rig) Deploy(chart string, change func(*kube.Install)) Outcome {
 	return r.MustRun(r.Install(chart, change))
 }
 
-// Helm returns a configuration of Helm's SDK without lockstep.
+// Helm returns a plain configuration of Helm's SDK.
 func (r *Rig) Helm() *action.Configuration {
 	r.T.Helper()
 	cfg := action.NewConfiguration()
@@ -224,7 +226,7 @@ func (r *Rig) Helm() *action.Configuration {
 	return cfg
 }
 
-// Audit returns the audit log of the test's namespace and of cluster-scoped objects.
+// Audit returns the writes to the test's namespaces and to cluster-scoped objects, by anyone, from the audit log.
 func (r *Rig) Audit() auditlog.Log {
 	r.T.Helper()
 	log, err := Sandbox.Log()
@@ -237,15 +239,16 @@ func (r *Rig) Audit() auditlog.Log {
 	})
 }
 
-// oracleGroup is a group of the hand-written plan of a chart: its objects and its dependencies.
-type oracleGroup struct {
-	Objects []string // "Kind/name"
-	Gates   []string
+// expectedGroup is a group of the hand-written plan of a chart.
+type expectedGroup struct {
+	Objects      []string // "Kind/name"
+	Dependencies []string
 }
 
-func Oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
+// ExpectedPlan returns the hand-written plan of a chart (testdata/dags) by group id.
+func ExpectedPlan(t *testing.T, chart, namespace string) map[string]expectedGroup {
 	t.Helper()
-	// The oracle has release t in namespace default, with the charts' own kinds.
+	// The files are for release t in namespace default, with the charts' default API groups.
 	names := strings.NewReplacer("default-extra", namespace+"-extra", "queue.shop.example", namespace+".example",
 		"widgets.crd-late.example.com", "widgets."+namespace+".example", "widgets.crd-same-group.example.com", "widgets."+namespace+".example")
 	f, err := os.Open(filepath.Join("../../../testdata/dags", chart+".txt"))
@@ -253,30 +256,31 @@ func Oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	groups := map[string]oracleGroup{}
+	groups := map[string]expectedGroup{}
 	for s := bufio.NewScanner(f); s.Scan(); {
 		fields := strings.Split(names.Replace(s.Text()), "\t")
 		if len(fields) != 3 || fields[0] == "warning" || strings.HasPrefix(s.Text(), "#") {
 			continue
 		}
-		g := oracleGroup{Objects: strings.Split(fields[1], ",")}
+		g := expectedGroup{Objects: strings.Split(fields[1], ",")}
 		if fields[2] != "-" {
-			g.Gates = strings.Split(fields[2], ",")
+			g.Dependencies = strings.Split(fields[2], ",")
 		}
 		groups[fields[0]] = g
 	}
 	if len(groups) == 0 {
-		t.Fatalf("no groups in the oracle of %s", chart)
+		t.Fatalf("testdata/dags/%s.txt has no groups", chart)
 	}
 	return groups
 }
 
-// With returns a copy of values with some changed.
-func With(base map[string]any, more map[string]any) map[string]any {
+// MergeValues returns a copy of base with the values of more.
+func MergeValues(base map[string]any, more map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, base)
 	maps.Copy(out, more)
 	return out
 }
 
-var CrdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+// CRDResource is the resource of CustomResourceDefinitions.
+var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// TimelineOf returns the number of lockstep's writes to an object.
-func (r *Rig) TimelineOf(resource, name string) int {
+// WriteCount returns the number of lockstep's writes to an object.
+func (r *Rig) WriteCount(resource, name string) int {
 	n := 0
 	for _, w := range r.Writes() {
 		if strings.HasSuffix(w, " "+resource+"/"+name) {
@@ -22,7 +22,7 @@ func (r *Rig) TimelineOf(resource, name string) int {
 	return n
 }
 
-// LastStatus returns the time of the last write of an object's status.
+// LastStatus returns the time of the last write to an object's status.
 func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	t.Helper()
 	at, _ = tl.last(t, []string{object}, func(e auditlog.Event) bool { return e.Object.Subresource == "status" })
@@ -40,24 +40,26 @@ func (tl *timeline) Since(at time.Time) *timeline {
 	return &out
 }
 
-// FirstWriteIfAny returns the first of lockstep's writes to the objects. Like LastWriteIfAny
-// it ignores unchanged objects.
+// FirstWriteIfAny returns the time of the first write to the objects, and its object. Unlike FirstWrite, it accepts
+// objects that were not written.
 func (tl *timeline) FirstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.first(t, objects, tl.isWrite)
 }
 
+// LastWriteIfAny is FirstWriteIfAny for the last write.
 func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.last(t, objects, tl.isWrite)
 }
 
-// Deleted returns the time of lockstep's last delete request for the objects.
-func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which string) {
+// LastDelete returns the time of the last delete request for the objects, and its object.
+func (tl *timeline) LastDelete(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.last(t, objects, tl.isDelete)
 }
 
+// FirstDelete is LastDelete for the first request.
 func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.first(t, objects, tl.isDelete)
@@ -71,7 +73,7 @@ func (tl *timeline) isDelete(e auditlog.Event) bool {
 	return e.UserAgent == tl.agent && e.Verb == "delete"
 }
 
-// first returns the time of the first matching event about the objects, and its object.
+// first returns the time of the first matching event about the objects, and its object; zero if there is none.
 func (tl *timeline) first(t *testing.T, objects []string, matches func(auditlog.Event) bool) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -98,16 +100,18 @@ func (tl *timeline) last(t *testing.T, objects []string, matches func(auditlog.E
 
 func Clock(t time.Time) string { return t.Format("04:05.000000") }
 
-// timeline is the audit log of the objects of a namespace.
+// timeline is the part of the audit log about a rig. Its methods consider only writes by agent, unless they say
+// otherwise, and name objects "Kind/name".
 type timeline struct {
-	Events auditlog.Log
-	agent  string
-	plural map[string]schema.GroupVersionResource // by kind
+	Events    auditlog.Log
+	agent     string
+	resources map[string]schema.GroupVersionResource // by kind
 }
 
+// Timeline returns the writes to the test's namespaces and to cluster-scoped objects.
 func (r *Rig) Timeline(agent string) *timeline {
 	r.T.Helper()
-	tl := &timeline{Events: r.Audit(), agent: agent, plural: map[string]schema.GroupVersionResource{}}
+	tl := &timeline{Events: r.Audit(), agent: agent, resources: map[string]schema.GroupVersionResource{}}
 	client, err := r.Client.Getter.ToDiscoveryClient()
 	if err != nil {
 		r.T.Fatal(err)
@@ -120,10 +124,10 @@ func (r *Rig) Timeline(agent string) *timeline {
 	for _, l := range lists {
 		gv, _ := schema.ParseGroupVersion(l.GroupVersion)
 		for _, res := range l.APIResources {
-			if old, ok := tl.plural[res.Kind]; ok && (old.Group == "" || old.Group == "apps" || !strings.HasPrefix(gv.Group, r.Namespace)) {
+			if old, ok := tl.resources[res.Kind]; ok && (old.Group == "" || old.Group == "apps" || !strings.HasPrefix(gv.Group, r.Namespace)) {
 				continue
 			}
-			tl.plural[res.Kind] = gv.WithResource(res.Name)
+			tl.resources[res.Kind] = gv.WithResource(res.Name)
 		}
 	}
 	return tl
@@ -138,18 +142,18 @@ func (tl *timeline) Dump(t *testing.T) {
 	}
 }
 
-// Of returns the events about an object, "Kind/name", in order.
+// Of returns all events about an object, in order.
 func (tl *timeline) Of(t *testing.T, object string) []auditlog.Event {
 	t.Helper()
 	kind, name, _ := strings.Cut(object, "/")
-	gvr, ok := tl.plural[kind]
+	gvr, ok := tl.resources[kind]
 	if !ok {
 		t.Fatalf("the cluster does not know kind %s", kind)
 	}
 	return tl.Events.Where(func(e auditlog.Event) bool { return e.Object.Resource == gvr.Resource && e.Object.Name == name })
 }
 
-// FirstWrite returns the time of the first write to any of the objects.
+// FirstWrite returns the time of the first write to any of the objects, and its object. All must have been written.
 func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -163,11 +167,11 @@ func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, wh
 	return at, which
 }
 
-// notAwaited are objects whose status nobody waits for (R22).
+// notAwaited are objects that are ready whatever their status (R22).
 var notAwaited = []string{"Deployment/paused"}
 
-// Ready returns when the last of the objects became ready: the time of the status update that
-// made it ready, or of its own write if nobody writes its status.
+// Ready returns when the last of the objects became ready, and that object: the time of the status update that made it
+// ready, or of lockstep's write if nothing writes its status.
 func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -183,7 +187,7 @@ func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which s
 		var done time.Time
 		switch {
 		case len(status) > 0 && !slices.Contains(notAwaited, o):
-			done = tl.decisive(o, status)
+			done = tl.readyTime(o, status)
 		case len(own) > 0:
 			done = own[0]
 		default:
@@ -196,10 +200,9 @@ func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which s
 	return at, which
 }
 
-// decisive returns the time at which an object became ready, from the times of its status
-// updates. A workload is ready with its first status after the last one of its pods; a Job
-// that need not be complete is ready with its first status (R22).
-func (tl *timeline) decisive(o string, status []time.Time) time.Time {
+// readyTime returns when an object became ready, given the times of its status updates. A workload is ready with its
+// first status after the last status of its pods, a Job with its first status (R22).
+func (tl *timeline) readyTime(o string, status []time.Time) time.Time {
 	kind, name, _ := strings.Cut(o, "/")
 	switch kind {
 	case "Job":

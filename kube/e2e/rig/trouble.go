@@ -16,16 +16,16 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// Trouble is an object that does not become ready, in a separate group.
+// Trouble is an object that does not become ready, with its expected diagnosis.
 type Trouble struct {
 	Doc      string
 	Object   string // as plan.Object prints it
-	Cause    string // the whole of it, or its beginning where it ends with …
-	Evidence string // part of a line
+	Cause    string // the whole cause, or its start followed by …
+	Evidence string // part of one of the lines
 }
 
-// InTrouble returns a chart of objects in parallel groups, and one group that waits for all of them.
-func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
+// TroubleChart returns a chart with each object in a group of its own, and one group that waits for all of them.
+func TroubleChart(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string
 	for i, x := range all {
 		u := testcluster.Parse(t, x.Doc)[0]
@@ -40,12 +40,11 @@ func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 		}
 		docs = append(docs, string(text))
 	}
-	return One(t, append(docs, Object("v1/Service/end", Group("end", groups...), "spec: {ports: [{port: 80}]}"))...)
+	return ChartOf(t, append(docs, Object("v1/Service/end", Group("end", groups...), "spec: {ports: [{port: 80}]}"))...)
 }
 
-// Causes checks the cause, object and evidence of each trouble, in the events of the object,
-// in its diagnosis and in its group.
-func (out Outcome) Causes(t *testing.T, all []Trouble) {
+// AssertCauses checks the cause and evidence of each trouble, in the state of its object and in a diagnosis event.
+func (out Outcome) AssertCauses(t *testing.T, all []Trouble) {
 	t.Helper()
 	for i, x := range all {
 		var o *event.ObjectState
@@ -59,25 +58,25 @@ func (out Outcome) Causes(t *testing.T, all []Trouble) {
 			t.Errorf("%s is not in the run", x.Object)
 			continue
 		}
-		says := func(cause string) bool {
+		matches := func(cause string) bool {
 			head, cut := strings.CutSuffix(x.Cause, "…")
 			return cause == head || cut && strings.HasPrefix(cause, head)
 		}
-		if !says(o.Cause) {
+		if !matches(o.Cause) {
 			t.Errorf("%s: cause %q\nwant %q\n%q", x.Object, o.Cause, x.Cause, o.Diagnosis)
 		}
 		if !slices.ContainsFunc(o.Evidence, func(l string) bool { return strings.Contains(l, x.Evidence) }) {
 			t.Errorf("%s: evidence %q\nlacks %q", x.Object, o.Evidence, x.Evidence)
 		}
-		told := slices.ContainsFunc(out.Events, func(e event.Event) bool {
-			return e.Kind == event.KindDiagnosis && e.Object.String() == x.Object && says(e.Cause) && len(e.Evidence) > 0
+		diagnosed := slices.ContainsFunc(out.Events, func(e event.Event) bool {
+			return e.Kind == event.KindDiagnosis && e.Object.String() == x.Object && matches(e.Cause) && len(e.Evidence) > 0
 		})
-		if !told {
-			t.Errorf("%s: no diagnosis tells so", x.Object)
+		if !diagnosed {
+			t.Errorf("%s: no diagnosis event has the cause and evidence", x.Object)
 		}
 	}
 	if out.State.Root == nil || out.State.Cause == "" {
-		t.Errorf("the end of the run names no object and no cause: %v %q", out.State.Root, out.State.Cause)
+		t.Errorf("the last event lacks the object or the cause: %v %q", out.State.Root, out.State.Cause)
 	}
 	for _, e := range out.Events {
 		if strings.Contains(e.Message+e.Cause, "this user lacks permission") {
@@ -86,7 +85,7 @@ func (out Outcome) Causes(t *testing.T, all []Trouble) {
 	}
 }
 
-// Create creates objects as another user.
+// Create creates objects without lockstep.
 func (r *Rig) Create(docs ...string) {
 	r.T.Helper()
 	mapper, err := r.Client.Getter.ToRESTMapper()

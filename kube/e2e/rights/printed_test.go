@@ -154,7 +154,7 @@ func ownRoles(r *rig.Rig, class, web string) *charts.Chart {
 		rig.Object(rbac+"ClusterRole/"+wide, nil, "rules: [{apiGroups: [''], resources: [nodes], verbs: [list]}, {nonResourceURLs: [/metrics], verbs: [get]}]"),
 		rig.Object(rbac+"ClusterRoleBinding/"+wide, nil, role("ClusterRole", wide)),
 		rig.Object(rbac+"ClusterRole/"+wide+"-all", nil, "aggregationRule: {clusterRoleSelectors: [{matchLabels: {none: such}}]}"),
-		rig.Generated(rig.ConfigMap("gen-", nil)), kinds[0].Object(map[string]string{}),
+		rig.WithGenerateName(rig.ConfigMap("gen-", nil)), kinds[0].Object(map[string]string{}),
 		kinds[1].CRD(rig.Group("kind")), kinds[1].Object(rig.Group("data", "kind")),
 		rig.Object("v1/PersistentVolumeClaim/data", rig.Group("claim"), "spec: {"+class+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), rig.ConfigMap("last", rig.Group("last", "claim")),
 		web, rig.Object("v1/Service/web", nil, "spec: {selector: {app: web}, ports: [{port: 80}]}"),
@@ -212,11 +212,11 @@ func TestPrintedRights(t *testing.T) {
 				p.clientSide = clientSide
 				web := rig.Deployment("web", rig.Group("web", "kind"), "0s")
 				c := ownRoles(p.r, "", web)
-				p.change = rig.Use(c, func(i *kube.Install) { i.ClientSide = clientSide })
-				p.changeUp = rig.UseUp(c, func(u *kube.Upgrade) { u.ServerSide = strconv.FormatBool(!clientSide) })
+				p.change = rig.UseChart(c, func(i *kube.Install) { i.ClientSide = clientSide })
+				p.changeUp = rig.UpgradeTo(c, func(u *kube.Upgrade) { u.ServerSide = strconv.FormatBool(!clientSide) })
 				p.chart = "plain"
 				broken := ownRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
-				p.fails = rig.Use(broken, func(i *kube.Install) {
+				p.fails = rig.UseChart(broken, func(i *kube.Install) {
 					i.ReadinessTimeout, i.RollbackOnFailure, i.ClientSide = 2*time.Second, true, clientSide
 				})
 			}
@@ -226,7 +226,7 @@ func TestPrintedRights(t *testing.T) {
 				given = withoutOptional(objects)
 			}
 			rig.Sandbox.Apply(t, given...)
-			p.account = p.r.Acting(p.r.Account("lockstep"))
+			p.account = p.r.WithClient(p.r.ConnectAsServiceAccount("lockstep"))
 			p.assertUsed(objects, tt.optional, func() {
 				if p.lifetime(); p.fails == nil || !tt.optional {
 					return
@@ -326,12 +326,12 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 	role := func(kind, name string) string {
 		return "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [{kind: ServiceAccount, name: default}]"
 	}
-	c := rig.One(t, rig.Object("v1/Service/web", nil, "spec: {ports: [{port: 80}]}"), rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
+	c := rig.ChartOf(t, rig.Object("v1/Service/web", nil, "spec: {ports: [{port: 80}]}"), rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
 		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")), rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")))
-	objects := printed(r, "plain", rig.UseUp(c, nil))
+	objects := printed(r, "plain", rig.UpgradeTo(c, nil))
 	needed := withoutOptional(objects)
 	rig.Sandbox.Apply(t, needed...)
-	few := r.Acting(r.Account("lockstep"))
+	few := r.WithClient(r.ConnectAsServiceAccount("lockstep"))
 	// take runs do without a verb on a resource.
 	take := func(of permission, do func()) {
 		rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), of.verb, of.resource)...)
@@ -345,7 +345,7 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 			continue // below
 		}
 		take(of, func() {
-			op, err := few.Install("plain", rig.Use(c, func(i *kube.Install) { i.RollbackOnFailure = true }))
+			op, err := few.Install("plain", rig.UseChart(c, func(i *kube.Install) { i.RollbackOnFailure = true }))
 			said := fmt.Sprint(err)
 			if err == nil {
 				said = fmt.Sprint(op.Warnings())
@@ -357,7 +357,7 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 	}
 	for _, of := range []permission{{r.Namespace, "", "endpoints", "", "get"}, {r.Namespace, rbacv1.GroupName, "clusterroles", "view", "bind"}} {
 		take(of, func() {
-			op, err := few.Install("plain", rig.Use(c, nil))
+			op, err := few.Install("plain", rig.UseChart(c, nil))
 			if err == nil {
 				err = few.Run(op, nil).Err
 			}
@@ -367,13 +367,13 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 		})
 	}
 	take(permission{r.Namespace, "coordination.k8s.io", "leases", "", "create"}, func() {
-		out := few.MustRun(few.Install("plain", rig.Use(c, nil)))
+		out := few.MustRun(few.Install("plain", rig.UseChart(c, nil)))
 		unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })
-		if !out.Says("R51", "leases") || !unwatched {
+		if !out.HasWarning("R51", "leases") || !unwatched {
 			t.Errorf("it does not say that it has no lock and no watches: %v", out.State.Warnings)
 		}
 	})
-	few.MustRun(few.Upgrade("plain", rig.UseUp(c, nil)))
+	few.MustRun(few.Upgrade("plain", rig.UpgradeTo(c, nil)))
 	take(permission{r.Namespace, "", "secrets", "", "get"}, func() {
 		if _, err := few.Rollback(1); err == nil || !strings.Contains(err.Error(), "secrets") {
 			t.Errorf("a rollback without a look at its revision: %v", err)

@@ -44,8 +44,8 @@ func TestFewRightsAreEnough(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			few := r.Acting(r.As("few", tt.rules...))
-			out := few.MustRun(few.Install("plain", rig.ShopLike(t)))
+			few := r.WithClient(r.ConnectAs("few", tt.rules...))
+			out := few.MustRun(few.Install("plain", rig.ShopLikeChart(t)))
 			if told := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, tt.notice) }); !told && tt.notice != "" {
 				t.Errorf("warnings %v, none says %q", out.State.Warnings, tt.notice)
 			}
@@ -62,8 +62,8 @@ func TestFewRightsAreEnough(t *testing.T) {
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	admin := r.Acting(r.Bound("admin", "ClusterRole", "admin", ofNamespace("get", "create")))
-	admin.EveryOperation(false, func(out rig.Outcome) {
+	admin := r.WithClient(r.ConnectBound("admin", "ClusterRole", "admin", ofNamespace("get", "create")))
+	admin.RunEveryOperation(false, func(out rig.Outcome) {
 		for _, w := range out.State.Warnings {
 			t.Errorf("%s %s", w.Rule, w.Message)
 		}
@@ -77,22 +77,22 @@ func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	settings := func(data string) *charts.Chart {
-		return rig.One(t, rig.ConfigMap("a", rig.Group("base"), data), rig.ConfigMap("b", rig.Group("next", "base"), data))
+		return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("base"), data), rig.ConfigMap("b", rig.Group("next", "base"), data))
 	}
-	r.MustRun(r.Install("plain", rig.Use(settings("color: red"), nil)))
-	asked := r.Acting(r.As("few", rig.Rule("", "configmaps", "get", "patch"), rig.Rule("", "secrets", "get", "list", "create", "update")))
-	few := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+	r.MustRun(r.Install("plain", rig.UseChart(settings("color: red"), nil)))
+	asked := r.WithClient(r.ConnectAs("few", rig.Rule("", "configmaps", "get", "patch"), rig.Rule("", "secrets", "get", "list", "create", "update")))
+	few := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
 			return false
 		}
 		faultproxy.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "nobody may ask")
 		return true
 	}}, r.Namespace+"-few"))
-	few.MustRun(few.Upgrade("plain", rig.UseUp(settings("color: green"), nil)))
-	if got := r.Data("b")["color"]; got != "green" {
+	few.MustRun(few.Upgrade("plain", rig.UpgradeTo(settings("color: green"), nil)))
+	if got := r.ConfigMapData("b")["color"]; got != "green" {
 		t.Errorf("b is %s", got)
 	}
-	asked.MustRun(asked.Upgrade("plain", rig.UseUp(settings("color: blue"), nil)))
+	asked.MustRun(asked.Upgrade("plain", rig.UpgradeTo(settings("color: blue"), nil)))
 }
 
 // TestUnreadableIsNotMissing: objects that the user may not read are not reported as
@@ -103,8 +103,8 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 	rules := append(ofNamespace("*"), rig.Rule("networking.k8s.io", "ingresses", "*"))
 	rules[0].Resources = []string{"services", "persistentvolumeclaims"}
 	rules = append(rules, rig.Rule("", "secrets", "list", "create", "update"))
-	few := r.Acting(r.As("few", rules...))
-	op, err := few.Install("plain", rig.Use(rig.One(t,
+	few := r.WithClient(r.ConnectAs("few", rules...))
+	op, err := few.Install("plain", rig.UseChart(rig.ChartOf(t,
 		rig.Object("v1/PersistentVolumeClaim/data", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		rig.Object("networking.k8s.io/v1/Ingress/web", nil, "spec: {ingressClassName: none-such, defaultBackend: {service: {name: none-such, port: {number: 80}}}}"),
 		rig.Object("batch/v1/Job/seed", nil, "spec: {template: {spec: {restartPolicy: Never, priorityClassName: none-such, serviceAccountName: none-such, containers: [{name: c, image: x, envFrom: [{configMapRef: {name: none-such}}, {secretRef: {name: none-such}}]}]}}}"),
@@ -124,16 +124,16 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 func TestDiagnosisWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	few := r.Acting(r.As("few", ofNamespace("*")...))
+	few := r.WithClient(r.ConnectAs("few", ofNamespace("*")...))
 	all := []rig.Trouble{
 		{Doc: rig.Deployment("stuck", map[string]string{}, "1h"), Object: "Deployment/stuck",
 			Cause: "0 of 1 available (details unavailable: pods cannot be read: user " + r.Namespace + "-few may not list pods; events cannot be read: …", Evidence: "may not list events"},
 		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
 			Cause: "no volume of class none-such yet (details unavailable: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
 	}
-	op, err := few.Install("plain", rig.Use(rig.InTrouble(t, all), func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second }))
+	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	few.Run(op, nil).Causes(t, all)
+	few.Run(op, nil).AssertCauses(t, all)
 }

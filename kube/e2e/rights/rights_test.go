@@ -26,7 +26,7 @@ func everywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	r.AwaitRights(user, rules)
+	r.AwaitAccess(user, rules)
 }
 
 // TestMissingRights: an operation without the necessary rights is refused with all missing
@@ -50,13 +50,13 @@ func TestMissingRights(t *testing.T) {
 		"namespace": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets,services", "*")},
 			func(r *rig.Rig) (*kube.Operation, error) {
 				everywhere(r, "few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "namespaces", "get"))
-				return r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
+				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
 					i.Release, i.Namespace, i.CreateNamespace = "other", r.Namespace+"-new", true
 				}))
 			}, []string{"in the whole cluster: namespaces [create patch]"}, "delete"},
 		"removal": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "get", "list", "create", "patch", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("b", nil)), nil))
+				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", nil)), nil))
 			}, []string{"configmaps [delete]"}, "secrets"},
 		"uninstall": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "get", "list")},
 			func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() }, []string{"configmaps [delete]", "secrets [delete update]"}, "create"},
@@ -66,7 +66,7 @@ func TestMissingRights(t *testing.T) {
 			}, []string{"deployments.apps [create get patch], secrets [list] (to list the revisions of the release)"}, "configmaps"},
 		"no history to upgrade": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps", "get"), rig.Rule("", "secrets", "create", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil), rig.Job("new", nil, "10ms")), nil))
+				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("new", nil, "10ms")), nil))
 			}, []string{"configmaps [patch]", "jobs.batch [create get patch]", "secrets [list]"}, "in use"},
 		"no history to uninstall": {[]rbacv1.PolicyRule{rig.Rule("", "secrets", "get")},
 			func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() }, []string{"secrets [delete update]", "secrets [list]"}, "create"},
@@ -75,9 +75,9 @@ func TestMissingRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil))
 			before := len(r.Writes())
-			_, err := tt.prepare(r.Acting(r.As("few", tt.rules...)))
+			_, err := tt.prepare(r.WithClient(r.ConnectAs("few", tt.rules...)))
 			if err == nil || strings.Contains(err.Error(), tt.not) || !strings.Contains(err.Error(), "user "+r.Namespace+"-few") {
 				t.Fatalf("error %v", err)
 			}
@@ -101,9 +101,9 @@ func TestMissingRights(t *testing.T) {
 func TestPlanOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil), rig.ConfigMap("c", nil)), nil))
-	reader := r.Acting(r.As("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
-	lines, diffs := reader.Changes(reader.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true })))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil), rig.ConfigMap("c", nil)), nil))
+	reader := r.WithClient(r.ConnectAs("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
+	lines, diffs := reader.Changes(reader.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true })))
 	want := []string{"edge:(unsequenced) ConfigMap/a change", "edge:(unsequenced) ConfigMap/b unchanged", "edge:(unsequenced) ConfigMap/d create", "edge:(unsequenced) ConfigMap/c delete"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("plan %q, want %q", lines, want)

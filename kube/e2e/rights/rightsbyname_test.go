@@ -48,7 +48,7 @@ func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 		docs = append(docs, rig.ConfigMap(name, rig.Group("settings"), "color: "+colour))
 	}
 	docs[0] = strings.ReplaceAll(docs[0], plan.AnnotationGroupDependsOn, "helm.sh/depends-on-resource-groups") // which Helm takes, too
-	return rig.One(t, docs...)
+	return rig.ChartOf(t, docs...)
 }
 
 // TestRightsByNameAreEnoughForHelm shows the rights that Helm needs. lockstep must not need
@@ -56,7 +56,7 @@ func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.As("few", byName(false)...)
+	r.ConnectAs("few", byName(false)...)
 	s := cli.New()
 	s.KubeConfig, s.KubeAsUser = rig.Sandbox.Kubeconfig, r.Namespace+"-few"
 	s.SetNamespace(r.Namespace)
@@ -104,17 +104,17 @@ func TestRightsByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			few := r.Acting(r.As("few", byName(lease)...))
-			out := few.MustRun(few.Install("plain", rig.Use(colours(t, "red", "e"), nil)))
-			if says := out.Says("R51", "leases"); says == lease {
+			few := r.WithClient(r.ConnectAs("few", byName(lease)...))
+			out := few.MustRun(few.Install("plain", rig.UseChart(colours(t, "red", "e"), nil)))
+			if says := out.HasWarning("R51", "leases"); says == lease {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
-			few.MustRun(few.Upgrade("plain", rig.UseUp(colours(t, "green"), nil)))
-			if got := r.Data("a")["color"]; got != "green" {
+			few.MustRun(few.Upgrade("plain", rig.UpgradeTo(colours(t, "green"), nil)))
+			if got := r.ConfigMapData("a")["color"]; got != "green" {
 				t.Errorf("after the upgrade a is %s", got)
 			}
 			few.MustRun(few.Rollback(1))
-			if got := r.Data("e")["color"]; got != "red" {
+			if got := r.ConfigMapData("e")["color"]; got != "red" {
 				t.Errorf("after the rollback e is %s", got)
 			}
 			few.MustRun(few.Uninstall())
@@ -133,8 +133,8 @@ func TestRightsMissingByName(t *testing.T) {
 	rules := byName(false)
 	rules[2].ResourceNames = []string{"a", "b", "d"}
 	rules[3].Verbs = slices.DeleteFunc(slices.Clone(rules[3].Verbs), func(v string) bool { return v == "create" })
-	few := r.Acting(r.As("few", rules...))
-	_, err := few.Install("plain", rig.Use(colours(t, "red", "e"), nil))
+	few := r.WithClient(r.ConnectAs("few", rules...))
+	_, err := few.Install("plain", rig.UseChart(colours(t, "red", "e"), nil))
 	want := "in namespace " + r.Namespace + ": configmaps c, e [create get patch], services [create]; ask an administrator to grant them (\"lockstep rbac\" prints the roles)"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
@@ -151,12 +151,12 @@ func TestReferencesAreSeenByName(t *testing.T) {
 	r := rig.New(t)
 	names := []string{"m1", "m2", "m3", "m4", "m5"}
 	r.Create(rig.ConfigMap("m1", nil), rig.ConfigMap("m2", nil), rig.ConfigMap("m3", nil), rig.ConfigMap("m4", nil))
-	few := r.Acting(r.As("few", rig.Rule("batch", "jobs", "*"), rig.Rule("", "secrets", "*"), named("", "configmaps", names, "get")))
+	few := r.WithClient(r.ConnectAs("few", rig.Rule("batch", "jobs", "*"), rig.Rule("", "secrets", "*"), named("", "configmaps", names, "get")))
 	from := ""
 	for _, n := range names {
 		from += "{configMapRef: {name: " + n + "}}, "
 	}
-	op, err := few.Install("plain", rig.Use(rig.One(t, rig.Object("batch/v1/Job/seed", nil,
+	op, err := few.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Object("batch/v1/Job/seed", nil,
 		"spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, envFrom: ["+from+"]}]}}}")), nil))
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,9 @@ func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	volume := rig.Object("v1/PersistentVolume/"+r.Namespace, nil, "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /nowhere}}")
-	few := r.Acting(r.As("few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "persistentvolumes", "*")))
+	few := r.WithClient(r.ConnectAs("few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "persistentvolumes", "*")))
 	everywhere(r, "few", rig.Rule("", "persistentvolumes", "get"))
-	_, err := few.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), volume), nil))
+	_, err := few.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), volume), nil))
 	if err == nil || !strings.Contains(err.Error(), "in the whole cluster: persistentvolumes [create patch]") || strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("error %v", err)
 	}
@@ -42,18 +42,18 @@ func TestAllMissingRightsAreReported(t *testing.T) {
 			if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			r.As("few", rig.Rule("", "secrets", "*"))
+			r.ConnectAs("few", rig.Rule("", "secrets", "*"))
 			everywhere(r, "few", rig.Rule("", "configmaps", "get"))
-			c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+			c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 				if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
 					return false
 				}
 				body, err := io.ReadAll(req.Body)
 				req.Body = io.NopCloser(bytes.NewReader(body))
-				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && rig.Broken(w)
+				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && rig.InternalError(w)
 			}}, r.Namespace+"-few")
 			away := strings.Replace(rig.ConfigMap("b", nil), "name: b", "name: b\n  namespace: "+other, 1)
-			_, err := r.Acting(c).Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), away), func(i *kube.Install) { i.ReadinessTimeout = time.Second }))
+			_, err := r.WithClient(c).Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), away), func(i *kube.Install) { i.ReadinessTimeout = time.Second }))
 			missing := "in namespace " + r.Namespace + ": configmaps [create patch]"
 			if !muteOther {
 				missing = "in namespace " + other + ": configmaps [create patch]"

@@ -40,7 +40,7 @@ func TestRecordsThatMayNotBeRead(t *testing.T) {
 	r := rig.New(t)
 	rights := append(ofNamespace("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
 	rights[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
-	few := r.Acting(r.As("few", rights...))
+	few := r.WithClient(r.ConnectAs("few", rights...))
 	for _, there := range []bool{false, true} {
 		if there {
 			r.Deploy("plain", nil)
@@ -73,14 +73,14 @@ func TestRecordsRefusedForAMoment(t *testing.T) {
 		}
 		for name, prepare := range operations {
 			var refused atomic.Bool
-			c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+			c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 				if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/secrets") || refused.Swap(true) {
 					return false
 				}
 				faultproxy.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "secrets is forbidden for a moment")
 				return true
 			}}, "")
-			op, err := prepare(r.Acting(c))
+			op, err := prepare(r.WithClient(c))
 			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets is forbidden for a moment") {
 				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
 			}

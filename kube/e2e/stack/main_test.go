@@ -74,7 +74,7 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	r := rig.New(t)
-	return bench{r, func(string) (*kube.Client, error) { return rig.Connected(t, r.Namespace), nil }}
+	return bench{r, func(string) (*kube.Client, error) { return rig.Connect(t, r.Namespace), nil }}
 }
 
 func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {

@@ -31,7 +31,7 @@ func TestRightsOfAStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.Sandbox.Apply(t, testcluster.Parse(t, text.String())...)
-	account := b.Account("lockstep")
+	account := b.ConnectAsServiceAccount("lockstep")
 	b.connect = func(string) (*kube.Client, error) { return account, nil }
 	for _, down := range []bool{false, false, true} {
 		s, err := b.prepare(down, nil, releases...)

@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 
 	again := time.Now()
 	b.up(stack...)
-	if got := b.Written(again); len(got) != 0 {
+	if got := b.WrittenSince(again); len(got) != 0 {
 		t.Errorf("nothing has changed, and this was written: %v", got)
 	}
 	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 1 deployed", "c 1 deployed"}) {
@@ -113,8 +113,8 @@ func TestRollback(t *testing.T) {
 					t.Fatalf("exit %d: %s", state.Exit, state.Reason())
 				}
 				for i, name := range names {
-					if !first && b.Data(name)["v"] != "one" {
-						t.Errorf("%s has %v", name, b.Data(name))
+					if !first && b.ConfigMapData(name)["v"] != "one" {
+						t.Errorf("%s has %v", name, b.ConfigMapData(name))
 					}
 					if g := state.Find("releases", b.Namespace+"/"+name); i > n && g.Status != event.Skipped {
 						t.Errorf("%s needs a failed release; status %s, want skipped", name, g.Status)

@@ -21,7 +21,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			op, err := r.Install("shop", func(i *kube.Install) {
-				i.Values = rig.With(i.Values, map[string]any{"global": map[string]any{"speed": 1, "topicGroup": r.Namespace + ".example"}})
+				i.Values = rig.MergeValues(i.Values, map[string]any{"global": map[string]any{"speed": 1, "topicGroup": r.Namespace + ".example"}})
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -42,13 +42,13 @@ func TestAbortInTheMiddle(t *testing.T) {
 				if got := r.Status(); got != "" {
 					t.Errorf("the release is still there: %s: %s", got, out.State.Message)
 				}
-				if got := r.Left(); len(got) != 0 {
+				if got := r.Remaining(); len(got) != 0 {
 					t.Errorf("left: %v", got)
 				}
 			} else if got := r.Status(); got != rcommon.StatusFailed {
 				t.Errorf("the release is %q, want failed", got)
 			}
-			if got := r.TimelineOf("deployments", "t-api"); got != 0 {
+			if got := r.WriteCount("deployments", "t-api"); got != 0 {
 				t.Errorf("a group that never started was written %d times", got)
 			}
 		})

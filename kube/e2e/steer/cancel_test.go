@@ -26,7 +26,7 @@ type holder struct {
 // hold returns a holder of the requests with path in their path, and a connection through it.
 func hold(r *rig.Rig, path string, after int32) (*holder, *kube.Client) {
 	h := &holder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
-	c := r.Through(rig.Middle{Intercept: h.intercept}, "")
+	c := r.ConnectThrough(rig.Interceptor{Intercept: h.intercept}, "")
 	r.T.Cleanup(func() { close(h.end) })
 	return h, c
 }
@@ -52,8 +52,8 @@ const patience = 20 * time.Second
 func TestCancelEndsPreparation(t *testing.T) {
 	t.Parallel()
 	chart := func(t *testing.T) func(*kube.Install) {
-		return rig.Use(rig.MakeChart(t, rig.Files{"crds/gear.yaml": rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "cancel.example"}.CRD(nil),
-			"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("a")), rig.Generated(rig.ConfigMap("b-", rig.Group("b", "a"))), rig.Job("hook", map[string]string{"helm.sh/hook": "test"}, "0s")}, "\n---\n")}), nil)
+		return rig.UseChart(rig.MakeChart(t, rig.Files{"crds/gear.yaml": rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "cancel.example"}.CRD(nil),
+			"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("a")), rig.WithGenerateName(rig.ConfigMap("b-", rig.Group("b", "a"))), rig.Job("hook", map[string]string{"helm.sh/hook": "test"}, "0s")}, "\n---\n")}), nil)
 	}
 	common := func(r *rig.Rig) kube.Common { return kube.Common{Release: "t", Namespace: r.Namespace} }
 	calls := map[string]func(context.Context, *rig.Rig, *kube.Client) error{
@@ -132,7 +132,7 @@ func TestCancelEndsPreparation(t *testing.T) {
 func TestCancelEndsAView(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
 	h, c := hold(r, "/secrets", 1<<30) // the record is looked at every now and then
 	view, err := c.PrepareView(t.Context(), "t", r.Namespace, 0)
 	if err != nil {

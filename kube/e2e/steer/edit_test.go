@@ -21,7 +21,7 @@ import (
 // adds a ConfigMap.
 func editable(t *testing.T) *charts.Chart {
 	t.Helper()
-	return rig.One(t, rig.ConfigMap("a", rig.Group("base")), `{{ if .Values.extra }}`+rig.ConfigMap("extra", rig.Group("base"))+`{{ end }}`,
+	return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("base")), `{{ if .Values.extra }}`+rig.ConfigMap("extra", rig.Group("base"))+`{{ end }}`,
 		strings.Replace(rig.Deployment("web", rig.Group("web", "base"), "0s"), "example/app:1.0", `{{ required "which image?" .Values.image }}`, 1),
 		rig.ConfigMap("last", rig.Group("last", "web")))
 }
@@ -102,7 +102,7 @@ func version(r *rig.Rig, configMap string) string {
 func TestEditAHeldInstallation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
 		i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
 	}))
 	if err != nil {
@@ -163,8 +163,8 @@ func TestEditAHeldInstallation(t *testing.T) {
 func TestEditAnUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
-	op, err := r.Upgrade("plain", rig.UseUp(editable(t), func(u *kube.Upgrade) {
+	r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
 		u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage, "extra": true}
 	}))
 	if err != nil {
@@ -193,8 +193,8 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		r.Deploy("plain", rig.Use(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
-		op, err := r.Upgrade("plain", rig.UseUp(editable(t), func(u *kube.Upgrade) {
+		r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+		op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
 			u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
@@ -213,7 +213,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) {
+		op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
 			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
@@ -231,7 +231,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 func TestEditBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestAcceptAfterAManualFix(t *testing.T) {
 	if g := out.State.Find(helmclient.PhaseApply, "fail-image:broken"); g.Status != event.Ready {
 		t.Errorf("the accepted group is %s", g.Status)
 	}
-	writes := r.WritesOf(fixed)
+	writes := r.WritesSince(fixed)
 	if slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, "/broken") }) {
 		t.Errorf("what was accepted was written again: %v", writes)
 	}
@@ -80,8 +80,8 @@ func TestAcceptAfterAManualFix(t *testing.T) {
 func TestSkipFailedFinishesTheRest(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(rig.One(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),
-		rig.Unpullable("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),
+		rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
 		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, true }))
 	if err != nil {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 	failing := func(name, unavailable string) string {
 		annotations := rig.Group(name)
 		annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.readyReplicas} == 1"]`, `["{.unavailableReplicas} == `+unavailable+`"]`
-		return rig.Unpullable(name, annotations)
+		return rig.UnpullableDeployment(name, annotations)
 	}
-	op, err := r.Install("plain", rig.Use(rig.One(t, failing("a", "1"), failing("b", "2"), rig.ConfigMap("c", rig.Group("c", "a")), rig.ConfigMap("d", rig.Group("d", "b"))),
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failing("a", "1"), failing("b", "2"), rig.ConfigMap("c", rig.Group("c", "a")), rig.ConfigMap("d", rig.Group("d", "b"))),
 		func(i *kube.Install) { i.HoldOnFailure = true }))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 func TestResumeDoesNotEndAHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.Use(rig.One(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")), rig.Unpullable("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")), rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
 		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, true }))
 	if err != nil {
 		t.Fatal(err)
@@ -214,8 +214,8 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 func TestHeldRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", rig.Group("a"), "version: v1")), nil))
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", rig.Group("a"), "version: v2"), failingJob("bad", rig.Group("bad", "a"))),
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v1")), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v2"), failingJob("bad", rig.Group("bad", "a"))),
 		func(u *kube.Upgrade) {
 			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs = true, true, true
 		}))
@@ -251,7 +251,7 @@ func TestHeldRollback(t *testing.T) {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
-	if got := r.Data("a")["version"]; got != "v1" {
+	if got := r.ConfigMapData("a")["version"]; got != "v1" {
 		t.Errorf("ConfigMap/a has version %q", got)
 	}
 }
@@ -261,8 +261,8 @@ func TestHeldRollback(t *testing.T) {
 func TestBreakpointOnARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("g"), "0s"), rig.ConfigMap("leaves", rig.Group("g"))), nil))
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "0s"), rig.ConfigMap("leaves", rig.Group("g"))), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 				}
 				return
 			}
-			if out.Err != nil || out.State.Exit != 0 || !out.Says("R44", "Deployment/broken", "kubectl-set") {
+			if out.Err != nil || out.State.Exit != 0 || !out.HasWarning("R44", "Deployment/broken", "kubectl-set") {
 				t.Errorf("exit %d, %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
 			}
 			r.AssertDeployed("t")

@@ -34,7 +34,7 @@ func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 	if started != 2 { // the unit, and its removal
 		t.Errorf("%d units started, want the one and its removal", started)
 	}
-	if out.State.Exit != 3 || r.Status() != "" || len(r.Left()) > 0 {
-		t.Errorf("exit %d, release %q, left %v", out.State.Exit, r.Status(), r.Left())
+	if out.State.Exit != 3 || r.Status() != "" || len(r.Remaining()) > 0 {
+		t.Errorf("exit %d, release %q, left %v", out.State.Exit, r.Status(), r.Remaining())
 	}
 }

@@ -53,20 +53,20 @@ func goes(r *rig.Rig, name string) bool {
 // being deleted, why, and the pods that use them (R30).
 func TestRemovalThatCannotEnd(t *testing.T) {
 	t.Parallel()
-	less := rig.One(t, rig.ConfigMap("stays", nil))
-	more := rig.One(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", rig.Group("data", "under"), claimSpec),
+	less := rig.ChartOf(t, rig.ConfigMap("stays", nil))
+	more := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", rig.Group("data", "under"), claimSpec),
 		rig.ConfigMap("under", rig.Group("under")), rig.ConfigMap("held", rig.Group("held", "data")), rig.ConfigMap("last", rig.Group("last", "held")))
 	const quick, timeout = time.Second, 8 * time.Second
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
 		"upgrade": func(r *rig.Rig) (*kube.Operation, error) {
-			r.Deploy("plain", rig.Use(more, nil))
+			r.Deploy("plain", rig.UseChart(more, nil))
 			mount(r, "data")
 			r.PatchConfigMap("held", holdIt)
-			return r.Upgrade("plain", rig.UseUp(less, func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
+			return r.Upgrade("plain", rig.UpgradeTo(less, func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
 		},
 		"rollback": func(r *rig.Rig) (*kube.Operation, error) {
-			r.Deploy("plain", rig.Use(less, nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(more, nil)))
+			r.Deploy("plain", rig.UseChart(less, nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(more, nil)))
 			mount(r, "data")
 			r.PatchConfigMap("held", holdIt)
 			back := kube.Rollback{Common: r.Common(), Revision: 1}
@@ -79,7 +79,7 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			out := r.MustRun(prepare(r))
-			if !out.Says("R30", "ConfigMap/held", foreign) || !out.Says("R30", "PersistentVolumeClaim/data", "kubernetes.io/pvc-protection", "pod user") {
+			if !out.HasWarning("R30", "ConfigMap/held", foreign) || !out.HasWarning("R30", "PersistentVolumeClaim/data", "kubernetes.io/pvc-protection", "pod user") {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"held", "stays"}) || !goes(r, "held") {
@@ -107,9 +107,9 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 func TestNothingToWarnOf(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec), rig.ConfigMap("goes", nil)), nil))
-	out := r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), nil)))
-	if out.Says("R30") {
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec), rig.ConfigMap("goes", nil)), nil))
+	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), nil)))
+	if out.HasWarning("R30") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
 }
@@ -119,7 +119,7 @@ func TestNothingToWarnOf(t *testing.T) {
 func TestUninstallNamesWhoUsesIt(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec)), nil))
 	mount(r, "data")
 	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: func() kube.Common {
 		c := r.Common()
@@ -143,17 +143,17 @@ func TestSameNameAgain(t *testing.T) {
 		t.Run("server-side "+serverSide, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			with := rig.One(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", rig.Group("x"), "more: data"), rig.ConfigMap("after", rig.Group("after", "x")))
+			with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", rig.Group("x"), "more: data"), rig.ConfigMap("after", rig.Group("after", "x")))
 			quick := func(u *kube.Upgrade) {
 				u.ReadinessTimeout, u.Timeout, u.ServerSide = 5*time.Second, 10*time.Second, serverSide
 			}
-			r.Deploy("plain", rig.Use(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
+			r.Deploy("plain", rig.UseChart(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
 			r.PatchConfigMap("x", holdIt)
-			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), quick)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
 			if !goes(r, "x") {
 				t.Fatal("x is not being deleted")
 			}
-			op, err := r.Upgrade("plain", rig.UseUp(with, quick))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,8 +170,8 @@ func TestSameNameAgain(t *testing.T) {
 			if out.Err != nil {
 				t.Fatal(out.Err)
 			}
-			if goes(r, "x") || len(r.Data("x")) == 0 || len(r.Data("after")) == 0 {
-				t.Errorf("x is %v", r.Data("x"))
+			if goes(r, "x") || len(r.ConfigMapData("x")) == 0 || len(r.ConfigMapData("after")) == 0 {
+				t.Errorf("x is %v", r.ConfigMapData("x"))
 			}
 		})
 	}
@@ -181,12 +181,12 @@ func TestSameNameAgain(t *testing.T) {
 func TestSameNameNeverFree(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	with := rig.One(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
+	with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
 	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 2*time.Second, 10*time.Second }
-	r.Deploy("plain", rig.Use(with, nil))
+	r.Deploy("plain", rig.UseChart(with, nil))
 	r.PatchConfigMap("x", holdIt)
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), quick)))
-	op, err := r.Upgrade("plain", rig.UseUp(with, quick))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
 	out := r.MustFail(op, err)
 	if !strings.Contains(out.State.Cause, foreign) && !strings.Contains(strings.Join(out.State.Evidence, " "), foreign) {
 		t.Errorf("cause %q, evidence %q", out.State.Cause, out.State.Evidence)

@@ -21,7 +21,7 @@ import (
 func TestGoneBeforeItsDeletion(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("first", rig.Group("a")), rig.ConfigMap("second", rig.Group("b", "a"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a")), rig.ConfigMap("second", rig.Group("b", "a"))), nil))
 	r.PatchConfigMap("second", `{"metadata":{"finalizers":["example.com/slow"]}}`)
 	op, err := r.Uninstall()
 	if err != nil {
@@ -53,7 +53,7 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 func TestFinalizerThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("free", rig.Group("a")), rig.ConfigMap("kept", rig.Group("b", "a"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("free", rig.Group("a")), rig.ConfigMap("kept", rig.Group("b", "a"))), nil))
 	r.PatchConfigMap("kept", `{"metadata":{"finalizers":["example.com/forever"]}}`)
 	t.Cleanup(func() {
 		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -82,7 +82,7 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 		t.Run(strings.Join(gone, ""), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-delete"}, "0s")), nil))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-delete"}, "0s")), nil))
 			for _, name := range gone {
 				if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
@@ -101,7 +101,7 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 					}
 				}
 			}
-			if ended := out.Ended(); !slices.Equal(ended, []string{"edge:b", "edge:a", "post-delete:Job/hook"}) {
+			if ended := out.EndedGroups(); !slices.Equal(ended, []string{"edge:b", "edge:a", "post-delete:Job/hook"}) {
 				t.Errorf("ended %v", ended)
 			}
 		})
@@ -129,7 +129,7 @@ func TestUninstallOfHistory(t *testing.T) {
 func TestUninstallWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, strings.Replace(rig.ConfigMap("held", nil), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1), rig.ConfigMap("a", nil)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, strings.Replace(rig.ConfigMap("held", nil), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1), rig.ConfigMap("a", nil)), nil))
 	t.Cleanup(func() {
 		_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "held", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err != nil {

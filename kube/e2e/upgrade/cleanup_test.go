@@ -19,20 +19,20 @@ func TestCleanupOnFail(t *testing.T) {
 		t.Run(fmt.Sprint(cleanup), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", rig.Group("one")), rig.ConfigMap("gone", rig.Group("two", "one"))), nil))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.ConfigMap("gone", rig.Group("two", "one"))), nil))
 			broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("three", "two"), "0s"), "example/app:1.0", "example/no-such-image:1")
-			next := rig.One(t, rig.ConfigMap("old", rig.Group("one"), "v: new"), rig.ConfigMap("first", rig.Group("two", "one")), broken, rig.ConfigMap("never", rig.Group("four", "three")))
-			op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
+			next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one"), "v: new"), rig.ConfigMap("first", rig.Group("two", "one")), broken, rig.ConfigMap("never", rig.Group("four", "three")))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
 			r.MustFail(op, err, "Deployment/broken", "never started: edge:four")
 			r.AssertHistory("1 deployed", "2 failed")
 			want := []string{"ConfigMap/gone", "ConfigMap/old"}
 			if !cleanup {
 				want = []string{"Deployment/broken", "ConfigMap/first", "ConfigMap/gone", "ConfigMap/old"}
 			}
-			if got := r.Left(); !slices.Equal(got, want) {
+			if got := r.Remaining(); !slices.Equal(got, want) {
 				t.Errorf("left are %v, want %v", got, want)
 			}
-			if got := r.Data("old")["v"]; got != "new" {
+			if got := r.ConfigMapData("old")["v"]; got != "new" {
 				t.Errorf("old has v: %s, want what the failed upgrade brought", got)
 			}
 		})
@@ -44,12 +44,12 @@ func TestCleanupOnFail(t *testing.T) {
 func TestCleanupAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", nil)), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
-	next := rig.One(t, rig.ConfigMap("old", nil), broken, rig.ConfigMap("never", rig.Group("two", "one")))
-	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
+	next := rig.ChartOf(t, rig.ConfigMap("old", nil), broken, rig.ConfigMap("never", rig.Group("two", "one")))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
 	r.MustFail(op, err, "--timeout", "some new objects could not be deleted", "remain: Deployment/broken")
-	if got := r.Left(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
+	if got := r.Remaining(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
 		t.Errorf("left are %v", got)
 	}
 }
@@ -59,12 +59,12 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 func TestCleanupInTurn(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", rig.Group("one"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one"))), nil))
 	// second stays until the test lets it go.
 	second := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
-	next := rig.One(t, rig.ConfigMap("old", rig.Group("one")), rig.Generated(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), second, broken, rig.ConfigMap("never", rig.Group("five", "four")))
-	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
+	next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), second, broken, rig.ConfigMap("never", rig.Group("five", "four")))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestCleanupInTurn(t *testing.T) {
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
-	if got := r.Left(); !slices.Equal(got, []string{"ConfigMap/old"}) {
+	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
 		t.Errorf("left are %v, want what was there before", got)
 	}
 	tl := r.Timeline("lockstep").Since(start)

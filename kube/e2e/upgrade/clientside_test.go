@@ -14,7 +14,7 @@ import (
 func TestClientSideApply(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.EveryOperation(true, func(rig.Outcome) {
+	r.RunEveryOperation(true, func(rig.Outcome) {
 		c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "last", metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func TestReplicasOfAnotherManager(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.Deployment("app", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{FieldManager: "autoscaler"}); err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,11 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 		}
 		return *d.Spec.Replicas
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
 	if n := replicas(); n != 3 {
 		t.Errorf("%d replicas after an upgrade that says nothing of them, want the autoscaler's 3", n)
 	}
-	fixed := rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
+	fixed := rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 	op, err := r.Upgrade("plain", fixed)
 	r.MustFail(op, err, "Deployment/app", `"autoscaler"`, ".spec.replicas", "--force-conflicts", "never started: edge:b")
 	op, err = r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.ForceConflicts = true })
@@ -50,15 +50,15 @@ func TestFieldConflict(t *testing.T) {
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"is":"mine"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
-	chart := rig.One(t, rig.ConfigMap("a", nil))
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	says := []string{"ConfigMap/a", `"somebody"`, ".data.is", "--force-conflicts"}
-	op, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.TakeOwnership = true }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership = true }))
 	r.MustFail(op, err, says...)
-	r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
+	r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
 	r.PatchConfigMap("a", `{"data":{"is":"theirs"}}`)
-	op, err = r.Upgrade("plain", rig.UseUp(chart, nil))
+	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, nil))
 	r.MustFail(op, err, says...)
-	op, err = r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = true }))
+	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = true }))
 	r.MustRun(op, err)
 	a, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || a.Data["is"] != "a" {
@@ -91,8 +91,8 @@ func TestImmutableField(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(rig.One(t, tt.old), nil))
-			op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, tt.new), nil))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.old), nil))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), nil))
 			out := r.MustFail(op, err, tt.object, tt.field, "delete the object")
 			if n := len(out.State.Message); n > 700 {
 				t.Errorf("the message is %d characters long: %s", n, out.State.Message)

@@ -36,7 +36,7 @@ func crdChart(t *testing.T, group string, resource bool, versions ...string) *ku
 // versions returns the versions of the test's CRD in the cluster.
 func versions(r *rig.Rig, group string) (out []string) {
 	r.T.Helper()
-	crd, err := r.Client.Dynamic.Resource(rig.CrdResource).Get(r.T.Context(), "gears."+group, metav1.GetOptions{})
+	crd, err := r.Client.Dynamic.Resource(rig.CRDResource).Get(r.T.Context(), "gears."+group, metav1.GetOptions{})
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -54,9 +54,9 @@ func TestUpgradeCRDs(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	to := func(up *kube.Upgrade, crds bool) func(*kube.Upgrade) {
-		return rig.UseUp(up.Chart, func(u *kube.Upgrade) { u.UpgradeCRDs = crds })
+		return rig.UpgradeTo(up.Chart, func(u *kube.Upgrade) { u.UpgradeCRDs = crds })
 	}
-	r.MustRun(r.Install("plain", rig.Use(crdChart(t, api, true, "v1").Chart, nil)))
+	r.MustRun(r.Install("plain", rig.UseChart(crdChart(t, api, true, "v1").Chart, nil)))
 
 	two := crdChart(t, api, true, "v1", "v2")
 	r.MustRun(r.Upgrade("plain", to(crdChart(t, api, true, "v1"), false)))
@@ -76,7 +76,7 @@ func TestUpgradeCRDs(t *testing.T) {
 	if got := versions(r, api); !slices.Equal(got, []string{"v1", "v2"}) {
 		t.Errorf("there is %v", got)
 	}
-	w := r.WritesOf(start)
+	w := r.WritesSince(start)
 	if len(w) < 2 || w[0] != "patch customresourcedefinitions/gears."+api || !strings.Contains(w[1], "secrets/sh.helm.release") {
 		t.Errorf("wrote %v", w)
 	}
@@ -86,7 +86,7 @@ func TestUpgradeCRDs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "lose version v1") || !strings.Contains(err.Error(), "storedVersions") {
 		t.Errorf("a stored version goes: %v", err)
 	}
-	if w := r.WritesOf(start); len(w) > 0 {
+	if w := r.WritesSince(start); len(w) > 0 {
 		t.Errorf("it wrote %v", w)
 	}
 }

@@ -17,20 +17,20 @@ func TestForceReplace(t *testing.T) {
 	chart := func(v, delay string) []string {
 		return []string{rig.Deployment("store", rig.Group("a"), delay), rig.ConfigMap("conf", rig.Group("a"), "version: "+v), rig.ConfigMap("after", rig.Group("b", "a"), "version: "+v)}
 	}
-	r.Deploy("plain", rig.Use(rig.One(t, chart("v1", "0s")...), func(i *kube.Install) { i.ClientSide = true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("v1", "0s")...), func(i *kube.Install) { i.ClientSide = true }))
 	r.PatchConfigMap("conf", `{"data":{"added":"by somebody"}}`)
 	start := time.Now()
 	replace := func(u *kube.Upgrade) { u.ServerSide, u.ForceReplace = "false", true }
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, chart("v2", "700ms")...), replace)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, chart("v2", "700ms")...), replace)))
 	assertReplaced(r, start, "upgrade")
-	if got := r.Data("conf"); got["version"] != "v2" || got["added"] != "" {
+	if got := r.ConfigMapData("conf"); got["version"] != "v2" || got["added"] != "" {
 		t.Errorf("the upgrade left %v", got)
 	}
 	start = time.Now()
 	op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace}, Revision: 1, ServerSide: "false", ForceReplace: true})
 	r.MustRun(op, err)
 	assertReplaced(r, start, "rollback")
-	if got := r.Data("after"); got["version"] != "v1" {
+	if got := r.ConfigMapData("after"); got["version"] != "v1" {
 		t.Errorf("the rollback left %v", got)
 	}
 }

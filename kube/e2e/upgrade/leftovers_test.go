@@ -15,14 +15,14 @@ import (
 // operation of any kind removes them, as planned, in reverse order of their creation, if the
 // release still owns them (R32a).
 func TestLeftoversOfFailedRevisions(t *testing.T) {
-	good := rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("before", nil))
+	good := rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("before", nil))
 	tests := map[string]struct {
 		do    func(*rig.Rig) (*kube.Operation, error)
 		goes  []string // "phase group: object …", in order
 		stays []string
 	}{
 		"upgrade": {func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil)), nil))
+			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
 		},
 			[]string{"remove-3 edge:fails: fails", "remove-3 edge/sub:second: d", "remove-3 edge/sub:first: c", "remove-2 edge/sub:second: b", "remove edge:(unsequenced): before"},
 			[]string{"a", "taken"}},
@@ -37,9 +37,9 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("plain", rig.Use(good, nil))
-			for _, c := range []*charts.Chart{rig.Failing(t, "taken", "b"), rig.Failing(t, "c", "d")} {
-				op, err := r.Upgrade("plain", rig.UseUp(c, nil))
+			r.Deploy("plain", rig.UseChart(good, nil))
+			for _, c := range []*charts.Chart{rig.FailingChart(t, "taken", "b"), rig.FailingChart(t, "c", "d")} {
+				op, err := r.Upgrade("plain", rig.UpgradeTo(c, nil))
 				r.MustFail(op, err)
 			}
 			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)

@@ -70,7 +70,7 @@ func TestHistoryMax(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := func(v string) func(*kube.Upgrade) {
-		return rig.UseUp(rig.MakeChart(t, chained(v, "example/app:"+v)), func(u *kube.Upgrade) { u.Install, u.HistoryMax = true, 2 })
+		return rig.UpgradeTo(rig.MakeChart(t, chained(v, "example/app:"+v)), func(u *kube.Upgrade) { u.Install, u.HistoryMax = true, 2 })
 	}
 	for _, v := range []string{"v1", "v2", "v3", "v4"} {
 		r.MustRun(r.Upgrade("plain", chart(v)))
@@ -100,8 +100,8 @@ func TestHistoryMax(t *testing.T) {
 	assertChained(r, "rollback of a failure", start)
 
 	op, err = r.Uninstall()
-	if out := r.MustRun(op, err); !slices.Equal(out.Ended(), []string{"edge/app:(unsequenced)", "edge/db:(unsequenced)"}) {
-		t.Errorf("uninstalled %v", out.Ended())
+	if out := r.MustRun(op, err); !slices.Equal(out.EndedGroups(), []string{"edge/app:(unsequenced)", "edge/db:(unsequenced)"}) {
+		t.Errorf("uninstalled %v", out.EndedGroups())
 	}
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
 		t.Errorf("left are %v, the release is %q", got, r.Status())

@@ -15,27 +15,27 @@ import (
 // order of the whole old plan (R30, R31, R32), without a warning about a missing group (R8).
 func TestRemovalsKeepTheirGroups(t *testing.T) {
 	t.Parallel()
-	whole := rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("z", rig.Group("z", "a")), rig.ConfigMap("c", rig.Group("c", "z")), rig.ConfigMap("b", rig.Group("b", "c")))
-	less := rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("c", nil))
+	whole := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("z", rig.Group("z", "a")), rig.ConfigMap("c", rig.Group("c", "z")), rig.ConfigMap("b", rig.Group("b", "c")))
+	less := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("c", nil))
 	kept := rig.Group("a")
 	kept["helm.sh/resource-policy"] = "keep"
-	keeping := rig.One(t, rig.ConfigMap("a", kept), rig.ConfigMap("b", rig.Group("b", "a")), rig.ConfigMap("c", rig.Group("c", "b")), rig.ConfigMap("d", rig.Group("d", "c")))
+	keeping := rig.ChartOf(t, rig.ConfigMap("a", kept), rig.ConfigMap("b", rig.Group("b", "a")), rig.ConfigMap("c", rig.Group("c", "b")), rig.ConfigMap("d", rig.Group("d", "c")))
 	tests := []struct {
 		name    string
 		run     func(r *rig.Rig)
 		removed []string
 	}{
 		{"upgrade", func(r *rig.Rig) {
-			r.Deploy("plain", rig.Use(whole, nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(less, nil)))
+			r.Deploy("plain", rig.UseChart(whole, nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(less, nil)))
 		}, []string{"b", "z"}},
 		{"rollback", func(r *rig.Rig) {
-			r.Deploy("plain", rig.Use(less, nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(whole, nil)))
+			r.Deploy("plain", rig.UseChart(less, nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(whole, nil)))
 			r.MustRun(r.Rollback(1))
 		}, []string{"b", "z"}},
 		{"uninstall", func(r *rig.Rig) {
-			r.Deploy("plain", rig.Use(keeping, nil))
+			r.Deploy("plain", rig.UseChart(keeping, nil))
 			r.MustRun(r.Uninstall())
 		}, []string{"d", "c", "b"}},
 	}
@@ -61,8 +61,8 @@ func TestRemovalsKeepTheirGroups(t *testing.T) {
 func TestOnePlanOfARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.ConfigMap("c", rig.Group("c", "b"))), nil))
-	lines, _ := r.Changes(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", rig.Group("a"))), nil)))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.ConfigMap("c", rig.Group("c", "b"))), nil))
+	lines, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil)))
 	want := []string{"edge:a ConfigMap/a unchanged", "edge:c ConfigMap/c delete", "edge:b ConfigMap/b delete"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("plan %q, want %q", lines, want)
@@ -75,7 +75,7 @@ func TestOnePlanOfARemoval(t *testing.T) {
 func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("one", rig.Group("one")), rig.ConfigMap("two", rig.Group("two", "one")), rig.ConfigMap("three", rig.Group("three", "two"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("one", rig.Group("one")), rig.ConfigMap("two", rig.Group("two", "one")), rig.ConfigMap("three", rig.Group("three", "two"))), nil))
 	layer := func(name string, after ...string) map[string]string {
 		m := map[string]string{plan.AnnotationLayer: name}
 		if len(after) > 0 {
@@ -85,14 +85,14 @@ func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	}
 	broken := strings.ReplaceAll(rig.Deployment("broken", layer("b", "a"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	docs := []string{rig.ConfigMap("one", layer("a")), rig.ConfigMap("new", layer("a"))}
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, append(docs, broken, rig.ConfigMap("last", layer("c", "b")))...), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, broken, rig.ConfigMap("last", layer("c", "b")))...), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
 	r.MustFail(op, err)
-	op, err = r.Upgrade("plain", rig.UseUp(rig.One(t, append(docs, rig.ConfigMap("last", layer("b", "a")))...), nil))
+	op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, rig.ConfigMap("last", layer("b", "a")))...), nil))
 	out := r.MustRun(op, err)
-	if out.Says("R28", "order") {
+	if out.HasWarning("R28", "order") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
-	ended := out.Ended()
+	ended := out.EndedGroups()
 	if want := []string{"edge:three", "edge:two"}; !slices.Equal(ended[len(ended)-2:], want) {
 		t.Errorf("it ended with %v, want %v", ended, want)
 	}

@@ -45,7 +45,7 @@ func TestRequestsAnObject(t *testing.T) {
 		}
 		return docs
 	}
-	r.Deploy("plain", rig.Use(rig.One(t, version("v1")...), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, version("v1")...), nil))
 	once := func(what string) func(time.Time) {
 		return func(since time.Time) {
 			if n := verbs(r, since); n["get"] > 0 || n["patch"] != many || n["list"] == 0 {
@@ -54,12 +54,12 @@ func TestRequestsAnObject(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, version("v2")...), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, version("v2")...), nil)))
 	once("upgrade")(start)
 	start = time.Now()
 	r.MustRun(r.Rollback(1))
 	once("rollback")(start)
-	if got := r.Data("c0"); got["version"] != "v1" {
+	if got := r.ConfigMapData("c0"); got["version"] != "v1" {
 		t.Errorf("the rollback left %v", got)
 	}
 }
@@ -78,13 +78,13 @@ func TestUnchangedObjects(t *testing.T) {
 	// An empty list is stored as none, and each time it is sent the API server makes another
 	// generation of the object.
 	policy := rig.Object("networking.k8s.io/v1/NetworkPolicy/loose", rig.Group("b", "a"), "spec: {podSelector: {}, ingress: [{ports: []}]}")
-	chart := rig.One(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
-	r.Deploy("plain", rig.Use(chart, nil))
+	chart := rig.ChartOf(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
+	r.Deploy("plain", rig.UseChart(chart, nil))
 	again := func(what string, gets int, changes map[string]event.Change, force bool) {
 		t.Helper()
-		planned, _ := r.Changes(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		planned, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
 		start := time.Now()
-		out := r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
 		if n := verbs(r, start); n["get"] != gets || n["patch"] != many || n["list"] > 4 {
 			t.Errorf("%s: %v", what, n)
 		}
@@ -110,13 +110,13 @@ func TestUnchangedObjects(t *testing.T) {
 	r.PatchConfigMap("c1", `{"data":{"version":null}}`)
 	again("somebody has removed a value", 0, map[string]event.Change{"c1": event.Configured}, false)
 	for _, name := range []string{"c0", "c1"} {
-		if got := r.Data(name); got["version"] != "v1" {
+		if got := r.ConfigMapData(name); got["version"] != "v1" {
 			t.Errorf("%s is left as %v", name, got)
 		}
 	}
 	r.PatchConfigMap("c2", `{"data":{"more":"theirs"}}`)
 	again("somebody has added a value", 0, nil, false)
-	if got := r.Data("c2"); got["more"] != "theirs" {
+	if got := r.ConfigMapData("c2"); got["more"] != "theirs" {
 		t.Errorf("c2 is left as %v", got)
 	}
 	r.PatchConfigMap("c4", `{"data":{"version":"changed"}}`)
@@ -137,10 +137,10 @@ func TestPlanAsksOfEach(t *testing.T) {
 	for i := range 8 {
 		docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: v1"))
 	}
-	chart := rig.One(t, docs...)
-	r.Deploy("plain", rig.Use(chart, nil))
+	chart := rig.ChartOf(t, docs...)
+	r.Deploy("plain", rig.UseChart(chart, nil))
 	start := time.Now()
-	lines, _ := r.Changes(r.Upgrade("plain", rig.UseUp(chart, nil)))
+	lines, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 	if slices.ContainsFunc(lines, func(l string) bool { return !strings.HasSuffix(l, " unchanged") }) {
 		t.Errorf("the plan says %q", lines)
 	}
@@ -160,10 +160,10 @@ func TestFieldsOfClientSideApply(t *testing.T) {
 		}
 		return docs
 	}
-	r.Deploy("plain", rig.Use(rig.One(t, version("old: x", "both: x")...), func(i *kube.Install) { i.ClientSide = true }))
-	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, version("both: z")...), func(u *kube.Upgrade) { u.ServerSide = "true" })))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, version("old: x", "both: x")...), func(i *kube.Install) { i.ClientSide = true }))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, version("both: z")...), func(u *kube.Upgrade) { u.ServerSide = "true" })))
 	for i := range 5 {
-		if got := r.Data(fmt.Sprint("c", i)); got["both"] != "z" || len(got) != 2 {
+		if got := r.ConfigMapData(fmt.Sprint("c", i)); got["both"] != "z" || len(got) != 2 {
 			t.Errorf("c%d has %v", i, got)
 		}
 	}

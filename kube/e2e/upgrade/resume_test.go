@@ -25,16 +25,16 @@ func TestResumedInstallation(t *testing.T) {
 		return m
 	}
 	lacks := strings.Replace(rig.Job("migrate", layer("two", "one"), "10ms", "  activeDeadlineSeconds: 6"), "restartPolicy", "serviceAccountName: later, restartPolicy", 1)
-	chart := rig.One(t, `{{ if .Release.IsUpgrade }}{{ fail "not to be upgraded" }}{{ end }}`+rig.ConfigMap("a", layer("one", "")), lacks, rig.ConfigMap("last", layer("three", "two")))
+	chart := rig.ChartOf(t, `{{ if .Release.IsUpgrade }}{{ fail "not to be upgraded" }}{{ end }}`+rig.ConfigMap("a", layer("one", "")), lacks, rig.ConfigMap("last", layer("three", "two")))
 	for command, prepare := range map[string]func(*rig.Rig) (*kube.Operation, error){
-		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
+		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
 		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Install = true }))
+			return r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install = true }))
 		},
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			r := rig.Named(t, "resumed-"+strings.ReplaceAll(command, " --", "-"))
+			r := rig.NewNamed(t, "resumed-"+strings.ReplaceAll(command, " --", "-"))
 			op, err := prepare(r)
 			r.MustFail(op, err, "Job/migrate")
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
@@ -57,7 +57,7 @@ func TestResumedInstallation(t *testing.T) {
 			if !slices.ContainsFunc(out.Events, passed) || op.Info().Name != "install" {
 				t.Errorf("the %s did not pass what was there: %v", op.Info().Name, out.Events)
 			}
-			if _, err := r.Install("plain", rig.Use(chart, nil)); err == nil || !strings.Contains(err.Error(), "in use") {
+			if _, err := r.Install("plain", rig.UseChart(chart, nil)); err == nil || !strings.Contains(err.Error(), "in use") {
 				t.Errorf("another installation says %v", err)
 			}
 		})

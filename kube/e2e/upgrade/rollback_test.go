@@ -22,13 +22,13 @@ func TestRollbackToUnsequenced(t *testing.T) {
 	docs := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one"))}
 	first := map[string]func(*rig.Rig){
 		"hookOnly": func(r *rig.Rig) {
-			r.Deploy("plain", rig.Use(rig.One(r.T, docs...), func(i *kube.Install) { i.Wait = "hookOnly" }))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, docs...), func(i *kube.Install) { i.Wait = "hookOnly" }))
 		},
 		"helm": func(r *rig.Rig) {
 			in := action.NewInstall(r.Helm())
 			in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
 			plain := map[string]string{plan.AnnotationGroup: "one"}
-			c, err := rig.One(r.T, rig.ConfigMap("a", plain), rig.ConfigMap("b", map[string]string{plan.AnnotationGroup: "two"})).Helm()
+			c, err := rig.ChartOf(r.T, rig.ConfigMap("a", plain), rig.ConfigMap("b", map[string]string{plan.AnnotationGroup: "two"})).Helm()
 			if err == nil {
 				_, err = in.Run(c, nil)
 			}
@@ -42,7 +42,7 @@ func TestRollbackToUnsequenced(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			install(r)
-			op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, append(docs, rig.ConfigMap("c", rig.Group("three", "two")))...), nil))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, rig.ConfigMap("c", rig.Group("three", "two")))...), nil))
 			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 3 {
 				t.Errorf("the upgrade has %d groups, want 3", len(out.State.Phases[0].Groups))
 			}
@@ -107,12 +107,12 @@ func TestRollbackSendsTheSame(t *testing.T) {
 			r := rig.New(t)
 			var c *charts.Chart
 			if chart == "edge" { // the stored spelling in the chart itself
-				c = rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", map[string]string{"helm.sh/resource-group": "b", "helm.sh/depends-on-resource-groups": `["a"]`}))
+				c = rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", map[string]string{"helm.sh/resource-group": "b", "helm.sh/depends-on-resource-groups": `["a"]`}))
 			} else {
 				c = rig.LoadChart(t, chart)
 			}
-			r.Deploy("plain", rig.Use(c, nil))
-			r.MustRun(r.Upgrade("plain", rig.UseUp(c, nil)))
+			r.Deploy("plain", rig.UseChart(c, nil))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
 			lines, diffs := r.Changes(r.Rollback(1))
 			if len(lines) == 0 {
 				t.Fatal("nothing is planned")

@@ -18,7 +18,7 @@ import (
 func TestGroupsChange(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("two", "one")), rig.ConfigMap("d", rig.Group("three", "two"))), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("two", "one")), rig.ConfigMap("d", rig.Group("three", "two"))), nil))
 	uids := func() map[string]string {
 		list, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -32,7 +32,7 @@ func TestGroupsChange(t *testing.T) {
 	}
 	before, start := uids(), time.Now()
 	// one is first now, two is last; c moves from two to first; three and d go.
-	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("b", rig.Group("first"), "v: new"), rig.ConfigMap("c", rig.Group("first"), "v: new"), rig.ConfigMap("a", rig.Group("last", "first"), "v: new")), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", rig.Group("first"), "v: new"), rig.ConfigMap("c", rig.Group("first"), "v: new"), rig.ConfigMap("a", rig.Group("last", "first"), "v: new")), nil))
 	out := r.MustRun(op, err)
 	after := uids()
 	for _, name := range []string{"a", "b", "c"} {
@@ -66,7 +66,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 			order = append(order, e.Phase+" "+e.Group)
 		}
 	}
-	groups := rig.Oracle(t, "fanout", r.Namespace)
+	groups := rig.ExpectedPlan(t, "fanout", r.Namespace)
 	if len(order) != 1+len(groups) || order[0] != "apply plain:(unsequenced)" {
 		t.Fatalf("ran %v", order)
 	}
@@ -75,7 +75,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 		at[strings.TrimPrefix(o, "remove ")] = i
 	}
 	for id, g := range groups {
-		for _, gate := range g.Gates {
+		for _, gate := range g.Dependencies {
 			if at[gate] < at[id] {
 				t.Errorf("%s was removed before %s, which waited for it: %v", gate, id, order)
 			}
