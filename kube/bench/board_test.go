@@ -37,7 +37,7 @@ func (s *session) board() error {
 
 // onScreen runs lockstep in a terminal until the release is deployed, and then quits it.
 // It returns how long the deployment took.
-func (s *session) onScreen(args ...string) (took time.Duration, used spent, err error) {
+func (s *session) onScreen(args ...string) (took time.Duration, used processUsage, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(s.ctx, s.programs[lockstep], args...)
@@ -71,7 +71,7 @@ func (s *session) onScreen(args ...string) (took time.Duration, used spent, err 
 	}
 	_ = screen.Close()
 	err = errors.Join(err, cmd.Wait())
-	used.charge(cmd)
+	used.record(cmd)
 	return took, used, err
 }
 

@@ -114,7 +114,7 @@ func (r *results) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(all, r.rivals())} {
+	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(everyFigure, r.rivals())} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("keep the results: %w", err)
 		}
@@ -188,7 +188,7 @@ func (r *results) headline() string {
 	return fmt.Sprintf("%s, lockstep %s, %s, %s", r.Date, r.Commit, others, r.Machine)
 }
 
-func all(*figure) bool { return true }
+func everyFigure(*figure) bool { return true }
 
 // lines returns the cells of the wanted figures. Only the first line of a row has its
 // name.
@@ -213,12 +213,12 @@ func (r *results) text() string {
 	fmt.Fprintln(&b, r.headline())
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(columns(r.rivals()), "\t"))
-	for _, line := range r.lines(all, r.rivals()) {
+	for _, line := range r.lines(everyFigure, r.rivals()) {
 		fmt.Fprintln(w, strings.Join(line, "\t"))
 	}
 	_ = w.Flush() // a strings.Builder never fails
 	for _, name := range r.rivals() {
-		fmt.Fprintf(&b, "%s %s\n", name, named(name).note)
+		fmt.Fprintf(&b, "%s %s\n", name, toolNamed(name).note)
 	}
 	return b.String()
 }
@@ -228,7 +228,7 @@ func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s. Medians; each ratio is the median over pairs of consecutive runs.", r.headline())
 	for _, name := range rivals {
-		fmt.Fprintf(&b, " %s %s.", name, named(name).note)
+		fmt.Fprintf(&b, " %s %s.", name, toolNamed(name).note)
 	}
 	b.WriteString(r.dates(wanted))
 	head := columns(rivals)
@@ -267,7 +267,7 @@ func (r *results) page() string {
 			row = f.Row
 			rows = append(rows, row+": "+took)
 		}
-		text += fmt.Sprintf("\n%s %s on the same machine: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), named(name).note)
+		text += fmt.Sprintf("\n%s %s on the same machine: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), toolNamed(name).note)
 	}
 	return text
 }

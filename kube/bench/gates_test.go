@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	kinds     = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crdGVR    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	gateGVR   = schema.GroupVersionResource{Group: "bench.example", Version: "v1", Resource: "gates"}
 	nsGVR     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	secretGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
@@ -99,7 +99,7 @@ func (s *session) gates(noisy bool) error {
 	}{{"latency, median", 0.5, 2}, {"latency, 99th percentile", 0.99, 20}, {"latency, maximum", 1, 60}} {
 		s.logFigures = append(s.logFigures, logFigure{s.figure(f.name, "ms", f.goal), func(log auditlog.Log) map[string][]float64 {
 			var took []float64
-			chain := links(log.Namespace(namespace), "gates", used.to)
+			chain := links(log.Namespace(namespace), "gates", used.end)
 			for i := range len(chain) - 1 {
 				took = append(took, float64(chain[i+1].written.Sub(chain[i].ready).Microseconds())/1000)
 			}
@@ -111,7 +111,7 @@ func (s *session) gates(noisy bool) error {
 
 // defineGates makes the API server serve Gates.
 func (s *session) defineGates() error {
-	if _, err := s.client.Resource(kinds).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
+	if _, err := s.client.Resource(crdGVR).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
 		return nil
 	}
 	chart, err := s.chart("gate-kind", gateKind)

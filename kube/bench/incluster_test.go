@@ -32,7 +32,7 @@ func (s *session) inCluster() error {
 	if err != nil {
 		return err
 	}
-	far, distance, err := s.kubeconfigAway(roundTrip)
+	far, distance, err := s.delayedKubeconfig(roundTrip)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *session) inCluster() error {
 			{"install locally, 150 ms away", []string{"--kubeconfig", far}},
 			{"install in the cluster, 150 ms away", []string{"--in-cluster", "--service-account", "runner", "--kubeconfig", far}},
 		} {
-			namespace := s.unused("in-cluster")
+			namespace := s.nextNamespace("in-cluster")
 			if err := s.makeRunner(namespace); err != nil {
 				return err
 			}
@@ -73,12 +73,12 @@ func (s *session) inCluster() error {
 
 // firstWrite adds a figure: the time from the start of the command to its pod's first write.
 // The value is read from the audit log at the end.
-func (s *session) firstWrite(name, namespace string, used spent) {
+func (s *session) firstWrite(name, namespace string, used processUsage) {
 	f := s.figure(name, "s", 0)
 	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
 		for _, e := range log.Namespace(namespace) {
 			if e.Username == "system:serviceaccount:"+namespace+":runner" && e.Verb == "create" && e.Object.Resource == "leases" {
-				return map[string][]float64{lockstep: {e.Received.Sub(used.from).Seconds()}}
+				return map[string][]float64{lockstep: {e.Received.Sub(used.start).Seconds()}}
 			}
 		}
 		return nil
@@ -114,7 +114,7 @@ func (s *session) waiting() error {
 		return err
 	}
 	for range s.rounds {
-		namespace := s.unused("waiting")
+		namespace := s.nextNamespace("waiting")
 		file, err := s.helmfile(namespace, chart, layers, width)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (s *session) waiting() error {
 				return map[string][]float64{lockstep: {planningTime(log, namespace, used).Seconds()}}
 			}},
 			logFigure{ratio, func(log auditlog.Log) map[string][]float64 {
-				best := planningTime(log, namespace, used) + criticalPath(readyTimes(log.Namespace(namespace), used.to), layers, width)
+				best := planningTime(log, namespace, used) + criticalPath(readyTimes(log.Namespace(namespace), used.end), layers, width)
 				return map[string][]float64{lockstep: {used.seconds() / best.Seconds()}}
 			}})
 	}
@@ -141,11 +141,11 @@ func (s *session) waiting() error {
 }
 
 // planningTime returns how long a command ran before its first write.
-func planningTime(log auditlog.Log, namespace string, used spent) time.Duration {
+func planningTime(log auditlog.Log, namespace string, used processUsage) time.Duration {
 	for _, e := range log.UserAgent(lockstep) {
 		write := e.Verb == "create" && e.Succeeded() && !strings.Contains(e.RequestURI, "dryRun") && !strings.HasPrefix(e.Object.APIGroup, "auth")
-		if write && (e.Object.Namespace == namespace || e.Object.Name == namespace) && !e.Received.Before(used.from) {
-			return e.Received.Sub(used.from)
+		if write && (e.Object.Namespace == namespace || e.Object.Name == namespace) && !e.Received.Before(used.start) {
+			return e.Received.Sub(used.start)
 		}
 	}
 	return 0

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// distance is a proxy that delays all data, so that a server seems to be far away. It does not
+// delayProxy is a proxy that delays all data, so that a server seems to be far away. It does not
 // limit the throughput.
-type distance struct {
+type delayProxy struct {
 	address   string // of the server
 	roundTrip time.Duration
 	listener  net.Listener
@@ -26,13 +26,13 @@ type distance struct {
 	conns     []net.Conn
 }
 
-// away starts a proxy to the server at an address, which adds a round-trip time.
-func away(address string, roundTrip time.Duration) (*distance, error) {
+// newDelayProxy starts a proxy to the server at an address, which adds a round-trip time.
+func newDelayProxy(address string, roundTrip time.Duration) (*delayProxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	d := &distance{address: address, roundTrip: roundTrip, listener: l}
+	d := &delayProxy{address: address, roundTrip: roundTrip, listener: l}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -46,7 +46,7 @@ func away(address string, roundTrip time.Duration) (*distance, error) {
 }
 
 // connect connects a client with the server. It takes a round trip, as a TCP handshake does.
-func (d *distance) connect(client net.Conn) {
+func (d *delayProxy) connect(client net.Conn) {
 	time.Sleep(d.roundTrip)
 	server, err := net.Dial("tcp", d.address)
 	if err != nil {
@@ -56,8 +56,8 @@ func (d *distance) connect(client net.Conn) {
 	d.mu.Lock()
 	d.conns = append(d.conns, client, server)
 	d.mu.Unlock()
-	go d.carry(server, client)
-	d.carry(client, server)
+	go d.forward(server, client)
+	d.forward(client, server)
 }
 
 // packet is the data of one read, and when it arrives.
@@ -66,8 +66,8 @@ type packet struct {
 	at   time.Time
 }
 
-// carry copies one direction with a delay of half a round trip, and then closes both ends.
-func (d *distance) carry(to, from net.Conn) {
+// forward copies one direction with a delay of half a round trip, and then closes both ends.
+func (d *delayProxy) forward(to, from net.Conn) {
 	wire := make(chan packet, 1<<16)
 	go func() {
 		defer close(wire)
@@ -92,7 +92,7 @@ func (d *distance) carry(to, from net.Conn) {
 }
 
 // Close closes all connections.
-func (d *distance) Close() {
+func (d *delayProxy) Close() {
 	_ = d.listener.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,9 +101,9 @@ func (d *distance) Close() {
 	}
 }
 
-// kubeconfigAway writes a kubeconfig for the cluster through such a proxy, and returns its
+// delayedKubeconfig writes a kubeconfig for the cluster through such a proxy, and returns its
 // path.
-func (b *benchmark) kubeconfigAway(roundTrip time.Duration) (path string, d *distance, err error) {
+func (b *benchmark) delayedKubeconfig(roundTrip time.Duration) (path string, d *delayProxy, err error) {
 	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig)
 	if err != nil {
 		return "", nil, err
@@ -116,7 +116,7 @@ func (b *benchmark) kubeconfigAway(roundTrip time.Duration) (path string, d *dis
 		if d != nil {
 			return "", nil, errors.New("the kubeconfig has more than one cluster")
 		}
-		if d, err = away(server.Host, roundTrip); err != nil {
+		if d, err = newDelayProxy(server.Host, roundTrip); err != nil {
 			return "", nil, err
 		}
 		server.Host = d.listener.Addr().String()
@@ -132,7 +132,7 @@ func TestDistance(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	defer server.Close()
-	d, err := away(server.Listener.Addr().String(), roundTrip)
+	d, err := newDelayProxy(server.Listener.Addr().String(), roundTrip)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func bench(ctx context.Context, o options) error {
 		found.Figures = append(found.Figures, s.figures...)
 	}
 	found.noteLoad()
-	if err := b.count(); err != nil {
+	if err := b.readAuditLog(); err != nil {
 		return err
 	}
 	fmt.Print(found.text())

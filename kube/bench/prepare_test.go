@@ -86,9 +86,9 @@ func (b *benchmark) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// count ends the cluster, so that its audit log is complete, and then computes the
+// readAuditLog ends the cluster, so that its audit log is complete, and then computes the
 // figures that are read from it.
-func (b *benchmark) count() error {
+func (b *benchmark) readAuditLog() error {
 	err := b.cluster.Close()
 	b.cluster = nil
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *about) noteLoad() {
 	}
 }
 
-var versioned = regexp.MustCompile(`\d+\.\d+\S*`)
+var versionPattern = regexp.MustCompile(`\d+\.\d+\S*`)
 
 func (b *benchmark) describe() about {
 	outputOf := func(name string, args ...string) string {
@@ -149,7 +149,7 @@ func (b *benchmark) describe() about {
 	versions := map[string]string{}
 	for _, t := range rivals {
 		if path := b.programs[t.name]; path != "" {
-			versions[t.name] = cmp.Or(versioned.FindString(outputOf(path, "version")), "of unknown version")
+			versions[t.name] = cmp.Or(versionPattern.FindString(outputOf(path, "version")), "of unknown version")
 		}
 	}
 	return about{

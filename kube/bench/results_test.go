@@ -54,7 +54,7 @@ func TestRivals(t *testing.T) {
 	memory.Unit = "MB"
 	rollback := pair("life", "rollback", 0.5, []float64{1}, []float64{2})
 	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{life, memory, rollback}}
-	alone := r.markdown(all, r.rivals())
+	alone := r.markdown(everyFigure, r.rivals())
 	if want := `today, lockstep c, helm v4, m. Medians; each ratio is the median over pairs of consecutive runs.
 
 |  |  | lockstep | helm | ratio | goal |
@@ -68,9 +68,9 @@ func TestRivals(t *testing.T) {
 	life.add("kapp", 3)
 	memory.add("kapp", 300)
 	r.Rivals = map[string]string{"kapp": "0.1", "nelm": "0.2"} // nelm was found but failed
-	got := r.markdown(all, r.rivals())
+	got := r.markdown(everyFigure, r.rivals())
 	for _, want := range []string{
-		"lockstep c, helm v4, kapp 0.1, m.", "kapp " + named("kapp").note,
+		"lockstep c, helm v4, kapp 0.1, m.", "kapp " + toolNamed("kapp").note,
 		"| lockstep | helm | ratio | goal | kapp |\n|---|---|---|---|---|---|---|\n",
 		"| life | install | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ | 3 s |\n",
 		"|  | rollback | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |  |\n",
@@ -82,7 +82,7 @@ func TestRivals(t *testing.T) {
 	if strings.Contains(got+r.text()+r.page(), "nelm") {
 		t.Errorf("a rival without figures is named:\n%s", got)
 	}
-	if want := "\nkapp 0.1 on the same machine: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.page(), "✓ |\n"+want) {
+	if want := "\nkapp 0.1 on the same machine: life: install 3 s. It " + toolNamed("kapp").note + ".\n"; !strings.HasSuffix(r.page(), "✓ |\n"+want) {
 		t.Errorf("want %q at the end of\n%s", want, r.page())
 	}
 }
@@ -94,7 +94,7 @@ func TestAdd(t *testing.T) {
 		pair("commands", "help", 1, []float64{1}, []float64{2}), pair("1,000 gates", "old", 1, []float64{1}, []float64{2}), pair("5,000 ConfigMaps", "install", 1, []float64{1}, []float64{2}),
 	}}
 	r.add(&results{about: about{Date: "tomorrow", Commit: "d", Load: []float64{1, 2.5}}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
-	got := r.markdown(all, nil)
+	got := r.markdown(everyFigure, nil)
 	if want := `consecutive runs. The rows of 1,000 gates were measured on tomorrow, lockstep d, with a load average of 1 to 2.5.
 
 |  |  | lockstep | helm | ratio | goal |

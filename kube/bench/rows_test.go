@@ -26,21 +26,21 @@ var rows = []row{
 	{"planning", (*session).planning},
 	{"sandbox", (*session).sandbox},
 	{"chain of 20 × 5 ConfigMaps", (*session).chain},
-	{"chain of 10 Deployments", (*session).path},
+	{"chain of 10 Deployments", (*session).deploymentChain},
 	{"1,000 gates", func(s *session) error { return s.gates(false) }},
 	{"1,000 gates, 2,000 objects changing", func(s *session) error { return s.gates(true) }},
 	{"200 Deployments in 20 groups", (*session).watching},
-	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds, s.rounds) }},
+	{"1,000 ConfigMaps", func(s *session) error { return s.lifecycle(1000, s.rounds, s.rounds) }},
 	{"1,000 ConfigMaps in the cluster", (*session).inCluster},
 	{"50 releases × 10 ConfigMaps in 5 layers", (*session).releases},
 	{"50 releases × 10 objects in 5 layers, each ready after 5 s", (*session).waiting},
-	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1, 0) }},
+	{"5,000 ConfigMaps", func(s *session) error { return s.lifecycle(5000, 1, 0) }},
 	{"10,000 objects in 300 groups", (*session).board},
 }
 
-// life measures the steps in the life of a release with each tool. Rivals have separate
+// lifecycle measures the steps in the life of a release with each tool. Rivals have separate
 // rounds.
-func (s *session) life(n, rounds, rivals int) error {
+func (s *session) lifecycle(n, rounds, rivals int) error {
 	chart, err := s.chart("flat"+strconv.Itoa(n), flat(n))
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *session) life(n, rounds, rivals int) error {
 	}
 	live := func(tool, namespace string) error {
 		for _, step := range steps {
-			if named(tool).steps[step.verb] == "" {
+			if toolNamed(tool).steps[step.verb] == "" {
 				continue
 			}
 			used, ok, err := s.step(tool, step.verb, chart, namespace, step.values...)
@@ -74,7 +74,7 @@ func (s *session) life(n, rounds, rivals int) error {
 		}
 		return nil
 	}
-	if err := s.inTurn(rounds, live); err != nil {
+	if err := s.alternate(rounds, live); err != nil {
 		return err
 	}
 	return s.withRivals(rivals, live)
@@ -99,14 +99,14 @@ func (s *session) chain() error {
 		}
 		return err
 	}
-	if err := s.inTurn(3*s.rounds, install); err != nil {
+	if err := s.alternate(3*s.rounds, install); err != nil {
 		return err
 	}
 	return s.withRivals(s.rounds, install)
 }
 
-// path compares the time of a chain with the sum of the times of its Deployments.
-func (s *session) path() error {
+// deploymentChain compares the time of a chain with the sum of the times of its Deployments.
+func (s *session) deploymentChain() error {
 	chart, err := s.chart("path", deployments(10, 1, "1s"))
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *session) path() error {
 		}
 		s.logFigures = append(s.logFigures, logFigure{total, func(log auditlog.Log) map[string][]float64 {
 			var critical time.Duration
-			for _, l := range links(log.Namespace(namespace), "deployments", used.to) {
+			for _, l := range links(log.Namespace(namespace), "deployments", used.end) {
 				critical += l.ready.Sub(l.written)
 			}
 			return map[string][]float64{lockstep: {used.seconds() / critical.Seconds()}}
@@ -162,7 +162,7 @@ func (s *session) releases() error {
 			if s.programs[tool] == "" {
 				continue
 			}
-			file, err := s.helmfile(s.unused(tool), chart, 5, 10)
+			file, err := s.helmfile(s.nextNamespace(tool), chart, 5, 10)
 			if err != nil {
 				return err
 			}
@@ -211,7 +211,7 @@ func (s *session) commands() error {
 		{"completion", 1, []string{"completion", "bash"}, []string{"completion", "bash"}},
 		{"dag of 10,000 objects (helm: template)", 1.3, []string{"dag", chart}, []string{"template", chart}},
 	} {
-		err := s.inTurn(7*s.rounds, func(tool, _ string) error {
+		err := s.alternate(7*s.rounds, func(tool, _ string) error {
 			args := c.ours
 			if tool == helm {
 				args = c.them
@@ -235,7 +235,7 @@ func (s *session) commands() error {
 	return nil
 }
 
-var benchmarked = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+) ns/op`)
+var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+) ns/op`)
 
 // benchmarkPattern matches the Go benchmarks that need no cluster; they are named by the number of
 // objects.
@@ -253,7 +253,7 @@ func (s *session) planning() error {
 	goals := map[string]float64{"Plan/10000": 25}
 	took := map[string][]float64{}
 	var names []string
-	for _, m := range benchmarked.FindAllStringSubmatch(string(out), -1) {
+	for _, m := range benchmarkLine.FindAllStringSubmatch(string(out), -1) {
 		ns, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
 			return err

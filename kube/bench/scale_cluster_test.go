@@ -126,7 +126,7 @@ func (s *scaling) stored(client *kube.Client, name, template string) (size int, 
 }
 
 // The clients whose requests are examined: name, user and group.
-var askers = []struct{ name, user, group string }{
+var flowClients = []struct{ name, user, group string }{
 	{"an administrator (system:masters)", "", ""},
 	{"a user", "alice", "system:authenticated"},
 	{"a service account", "system:serviceaccount:default:fleet", "system:serviceaccounts"},
@@ -163,7 +163,7 @@ spec:
 // flows lists how the API server divides its capacity among clients.
 func (s *scaling) flows() error {
 	t := table{name: "flows", columns: []string{"client", "flow schema", "priority level", "shares", "of all", "concurrent requests"}}
-	for _, a := range askers {
+	for _, a := range flowClients {
 		line, err := s.flow(a.user, a.group)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func (s *scaling) flows() error {
 
 // refused measures a fleet whose requests are refused.
 func (s *scaling) refused() error {
-	if err := s.apply(limitFleet); err != nil {
+	if err := s.createAll(limitFleet); err != nil {
 		return err
 	}
 	t := table{name: "refused", columns: []string{"20 releases at once", "requests", "refused with 429", "done", "time, s"}}
@@ -197,8 +197,8 @@ func (s *scaling) refused() error {
 	return nil
 }
 
-// apply applies the objects of a manifest.
-func (s *scaling) apply(text string) error {
+// createAll applies the objects of a manifest.
+func (s *scaling) createAll(text string) error {
 	for doc := range strings.SplitSeq(text, "---") {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
@@ -235,18 +235,18 @@ func (s *scaling) flow(user, group string) ([]string, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	schemaName, _, err := s.named("flowschemas", resp.Header.Get("X-Kubernetes-Pf-Flowschema-Uid"))
+	schemaName, _, err := s.flowObject("flowschemas", resp.Header.Get("X-Kubernetes-Pf-Flowschema-Uid"))
 	if err != nil {
 		return nil, err
 	}
-	level, shares, err := s.named("prioritylevelconfigurations", resp.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"))
+	level, shares, err := s.flowObject("prioritylevelconfigurations", resp.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"))
 	if err != nil {
 		return nil, err
 	}
 	if shares == 0 {
 		return []string{schemaName, level, "", "", "no limit"}, nil
 	}
-	_, total, err := s.named("prioritylevelconfigurations", "")
+	_, total, err := s.flowObject("prioritylevelconfigurations", "")
 	if err != nil {
 		return nil, err
 	}
@@ -277,9 +277,9 @@ func (s *scaling) concurrencyLimit(level string) (string, error) {
 	return limit, nil
 }
 
-// named returns the name and the concurrency shares of the object with a UID. With "" it
+// flowObject returns the name and the concurrency shares of the object with a UID. With "" it
 // returns the sum of all shares.
-func (s *scaling) named(resource, uid string) (name string, shares int, err error) {
+func (s *scaling) flowObject(resource, uid string) (name string, shares int, err error) {
 	list, err := s.client.Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: resource}).List(s.ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", 0, err

@@ -102,8 +102,8 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	if err != nil { // refused requests cause this
 		fmt.Fprintf(os.Stderr, "bench: %v: %v\n%s\n", cmd.Args, err, tail(stderr.String(), 4000))
 	}
-	var used spent
-	used.charge(cmd)
+	var used processUsage
+	used.record(cmd)
 	found.cpu, found.peak, found.server = used.cpu.Seconds(), used.peak, after-before
 	return found, nil
 }
@@ -134,23 +134,23 @@ type quantity struct {
 }
 
 var (
-	sent    = quantity{"requests", func(s step) float64 { return s.Requests }}
-	watched = quantity{"watch requests", func(s step) float64 { return s.Watches }}
-	wrote   = quantity{"writes", func(s step) float64 { return s.Writes }}
-	renewed = quantity{"of them Lease renewals", func(s step) float64 { return s.By["PUT leases"] }}
-	looked  = quantity{"diagnosis requests", func(s step) float64 {
+	requestCount      = quantity{"requests", func(s step) float64 { return s.Requests }}
+	watchCount        = quantity{"watch requests", func(s step) float64 { return s.Watches }}
+	writeCount        = quantity{"writes", func(s step) float64 { return s.Writes }}
+	leaseRenewals     = quantity{"of them Lease renewals", func(s step) float64 { return s.By["PUT leases"] }}
+	diagnosisRequests = quantity{"diagnosis requests", func(s step) float64 {
 		return 2*s.By["GET events"] + s.By["GET pods"] + s.By["GET replicasets"] // the object itself with its events
 	}}
-	without  = quantity{"other requests", func(s step) float64 { return s.Requests - renewed.of(s) - looked.of(s) }}
-	answered = quantity{"responses, MB", func(s step) float64 { return s.Bytes / 1e6 }}
-	streamed = quantity{"of them watches, MB", func(s step) float64 { return s.Watched / 1e6 }}
-	computed = quantity{"CPU, s", func(s step) float64 { return s.cpu }}
-	served   = quantity{"CPU of the cluster, s", func(s step) float64 { return s.server }}
-	peaked   = quantity{"memory, MB", func(s step) float64 { return s.peak }}
-	heaped   = quantity{"heap, MB", func(s step) float64 { return s.Heap / 1e6 }}
-	routines = quantity{"goroutines", func(s step) float64 { return float64(s.Routines) }}
-	least    = quantity{"total CPU per core, s", func(s step) float64 { return (s.cpu + s.server) / float64(runtime.NumCPU()) }}
-	took     = quantity{"time, s", func(s step) float64 { return s.Seconds }}
+	otherRequests  = quantity{"other requests", func(s step) float64 { return s.Requests - leaseRenewals.of(s) - diagnosisRequests.of(s) }}
+	responseSize   = quantity{"responses, MB", func(s step) float64 { return s.Bytes / 1e6 }}
+	watchSize      = quantity{"of them watches, MB", func(s step) float64 { return s.Watched / 1e6 }}
+	cpuTime        = quantity{"CPU, s", func(s step) float64 { return s.cpu }}
+	clusterCPUTime = quantity{"CPU of the cluster, s", func(s step) float64 { return s.server }}
+	peakMemory     = quantity{"memory, MB", func(s step) float64 { return s.peak }}
+	heapSize       = quantity{"heap, MB", func(s step) float64 { return s.Heap / 1e6 }}
+	goroutines     = quantity{"goroutines", func(s step) float64 { return float64(s.Routines) }}
+	cpuPerCore     = quantity{"total CPU per core, s", func(s step) float64 { return (s.cpu + s.server) / float64(runtime.NumCPU()) }}
+	duration       = quantity{"time, s", func(s step) float64 { return s.Seconds }}
 )
 
 // objects measures one release with more and more objects.
@@ -167,7 +167,7 @@ func (s *scaling) objects() error {
 		}
 	}
 	for _, do := range []string{"install", "upgrade", "uninstall"} {
-		s.model("objects "+do, "objects", sizes, found[do], 1, sent, wrote, answered, computed, served, peaked, least, took)
+		s.model("objects "+do, "objects", sizes, found[do], 1, requestCount, writeCount, responseSize, cpuTime, clusterCPUTime, peakMemory, cpuPerCore, duration)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (s *scaling) releases(name string, namespaces int) error {
 		}
 	}
 	for _, do := range []string{"install", "upgrade", "uninstall"} {
-		s.model(name+" "+do, "releases", sizes, found[do], 1, sent, watched, wrote, renewed, looked, without, answered, streamed, computed, served, peaked, heaped, routines, least, took)
+		s.model(name+" "+do, "releases", sizes, found[do], 1, requestCount, watchCount, writeCount, leaseRenewals, diagnosisRequests, otherRequests, responseSize, watchSize, cpuTime, clusterCPUTime, peakMemory, heapSize, goroutines, cpuPerCore, duration)
 	}
 	return nil
 }
@@ -212,8 +212,8 @@ func (s *scaling) watching() error {
 			}
 			found = append(found, one)
 		}
-		s.model(name, "releases", sizes, found, 1, watched, routines)
-		s.model(name+" bytes", "releases", sizes, found, power, streamed, computed, served)
+		s.model(name, "releases", sizes, found, 1, watchCount, goroutines)
+		s.model(name+" bytes", "releases", sizes, found, power, watchSize, cpuTime, clusterCPUTime)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (s *scaling) watching() error {
 // workers installs 200 releases, with more and more of them at the same time.
 func (s *scaling) workers() error {
 	t := table{name: "workers", columns: []string{"concurrent releases"}}
-	quantities := []quantity{sent, renewed, looked, computed, served, peaked, routines, took}
+	quantities := []quantity{requestCount, leaseRenewals, diagnosisRequests, cpuTime, clusterCPUTime, peakMemory, goroutines, duration}
 	for _, q := range quantities {
 		t.columns = append(t.columns, q.name)
 	}

@@ -34,35 +34,35 @@ func (s *session) figure(name, unit string, goal float64) *figure {
 
 func (f *figure) add(tool string, value float64) { f.Samples[tool] = append(f.Samples[tool], value) }
 
-// spent is the cost of a process.
-type spent struct {
-	from, to time.Time
-	cpu      time.Duration
-	peak     float64 // memory, in MB
+// processUsage is the cost of a process.
+type processUsage struct {
+	start, end time.Time
+	cpu        time.Duration
+	peak       float64 // memory, in MB
 }
 
-func (s spent) seconds() float64 { return s.to.Sub(s.from).Seconds() }
+func (s processUsage) seconds() float64 { return s.end.Sub(s.start).Seconds() }
 
 // run runs a tool until it ends.
-func (s *session) run(tool string, args ...string) (spent, error) {
-	return s.wait(exec.CommandContext(s.ctx, s.programs[tool], args...))
+func (s *session) run(tool string, args ...string) (processUsage, error) {
+	return s.runCommand(exec.CommandContext(s.ctx, s.programs[tool], args...))
 }
 
-func (s *session) wait(cmd *exec.Cmd) (spent, error) {
+func (s *session) runCommand(cmd *exec.Cmd) (processUsage, error) {
 	var out bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &out, &out
-	used := spent{from: time.Now()}
+	used := processUsage{start: time.Now()}
 	err := cmd.Run()
-	used.to = time.Now()
+	used.end = time.Now()
 	if err != nil {
 		return used, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(out.String(), 2000))
 	}
-	used.charge(cmd)
+	used.record(cmd)
 	return used, nil
 }
 
-// charge reads what the kernel counted for a process that has ended.
-func (s *spent) charge(cmd *exec.Cmd) {
+// record reads what the kernel counted for a process that has ended.
+func (s *processUsage) record(cmd *exec.Cmd) {
 	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		s.peak = float64(usage.Maxrss) * maxrssUnit / 1e6
@@ -73,25 +73,25 @@ func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
 // requests adds a figure: how many requests a tool sent per object, for n objects. The
 // value is read from the audit log at the end.
-func (s *session) requests(f *figure, tool string, during spent, n int) {
+func (s *session) requests(f *figure, tool string, during processUsage, n int) {
 	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
-		sent := log.UserAgent(named(tool).agent).Where(func(e auditlog.Event) bool {
-			return !e.Received.Before(during.from) && !e.Received.After(during.to) &&
+		sent := log.UserAgent(toolNamed(tool).agent).Where(func(e auditlog.Event) bool {
+			return !e.Received.Before(during.start) && !e.Received.After(during.end) &&
 				(e.Stage == auditlog.ResponseComplete && e.Verb != "watch" || e.Stage == auditlog.ResponseStarted)
 		})
 		return map[string][]float64{tool: {float64(len(sent)) / float64(n)}}
 	}})
 }
 
-// inTurn calls f for lockstep and helm, rounds times, in alternating order.
-func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error {
+// alternate calls f for lockstep and helm, rounds times, in alternating order.
+func (s *session) alternate(rounds int, f func(tool, namespace string) error) error {
 	for round := range rounds {
 		tools := []string{helm, lockstep}
 		if round%2 == 1 {
 			tools = []string{lockstep, helm}
 		}
 		for _, tool := range tools {
-			if err := f(tool, s.unused(tool)); err != nil {
+			if err := f(tool, s.nextNamespace(tool)); err != nil {
 				return err
 			}
 		}
@@ -107,7 +107,7 @@ func (s *session) withRivals(rounds int, f func(tool, namespace string) error) e
 			if s.programs[t.name] == "" {
 				continue
 			}
-			if err := f(t.name, s.unused(t.name)); err != nil {
+			if err := f(t.name, s.nextNamespace(t.name)); err != nil {
 				return err
 			}
 		}
@@ -115,8 +115,8 @@ func (s *session) withRivals(rounds int, f func(tool, namespace string) error) e
 	return nil
 }
 
-// unused returns the name of a namespace that was not used yet.
-func (s *session) unused(prefix string) string {
+// nextNamespace returns the name of a namespace that was not used yet.
+func (s *session) nextNamespace(prefix string) string {
 	s.namespaces++
 	return prefix + "-" + strconv.Itoa(s.namespaces)
 }

@@ -42,7 +42,7 @@ type tool struct {
 var tools = []tool{
 	{
 		name: lockstep, agent: "lockstep", order: grouped,
-		find: func(_ context.Context, o options) (string, error) { return built(o.lockstep) },
+		find: func(_ context.Context, o options) (string, error) { return findBuilt(o.lockstep) },
 		steps: map[string]string{
 			"install":   "install r CHART -n NAMESPACE --create-namespace --no-tui",
 			"upgrade":   "upgrade r CHART -n NAMESPACE --no-tui",
@@ -92,12 +92,12 @@ var tools = []tool{
 // rivals are the optional tools.
 var rivals = tools[2:]
 
-func named(name string) tool {
+func toolNamed(name string) tool {
 	return tools[slices.IndexFunc(tools, func(t tool) bool { return t.name == name })]
 }
 
-// built returns a find function for a program that make builds.
-func built(name string) (string, error) {
+// findBuilt returns a find function for a program that make builds.
+func findBuilt(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w; make builds it", name, err)
@@ -153,7 +153,7 @@ func (b *benchmark) copyProgram(name, path string) (err error) {
 
 // command returns the command line of a tool for one step in the life of release r.
 func command(tool, verb, chart, namespace string, more ...string) []string {
-	args := strings.Fields(named(tool).steps[verb])
+	args := strings.Fields(toolNamed(tool).steps[verb])
 	for i, word := range args {
 		switch word {
 		case "CHART":
@@ -167,8 +167,8 @@ func command(tool, verb, chart, namespace string, more ...string) []string {
 
 // step runs one step in the life of release r with a tool. If it fails with another tool
 // than lockstep, step prints that there is no figure and returns false for ok.
-func (s *session) step(tool, verb, chart, namespace string, values ...string) (used spent, ok bool, err error) {
-	if named(tool).plain {
+func (s *session) step(tool, verb, chart, namespace string, values ...string) (used processUsage, ok bool, err error) {
+	if toolNamed(tool).plain {
 		if chart, err = s.plain(verb, chart, namespace, values); err != nil {
 			return used, false, err
 		}

@@ -12,20 +12,20 @@ import (
 // crashes kills an operation at each of its writes: before the API server gets the request,
 // and after it, before the response arrives. Running the same command again must complete the
 // operation, whatever was written before (R50, R52).
-func crashes(t *testing.T) []trials {
-	var all []trials
+func crashes(t *testing.T) []trialGroup {
+	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := 1; n <= std.writes; n++ {
 			for after := range 2 {
 				seed := (i+1)*1000 + n*10 + after
-				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
-					what, err := crash(t, o, std, n, after == 1)
-					tell(seed, what, err)
+				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+					what, err := runWithCrash(t, o, std, n, after == 1)
+					report(seed, what, err)
 				}})
 			}
 		}
@@ -33,25 +33,25 @@ func crashes(t *testing.T) []trials {
 	return all
 }
 
-func crash(t *testing.T, o operation, std *standard, n int, after bool) (what string, err error) {
-	b := newBench(t, n%2 == 0, false)
+func runWithCrash(t *testing.T, o operation, std *baseline, n int, after bool) (what string, err error) {
+	b := newHarness(t, n%2 == 0, false)
 	defer b.close()
 	where := map[bool]string{false: "before", true: "after"}[after]
 	what = fmt.Sprintf("%s, killed %s write %d of %d", o.name, where, n, std.writes)
-	if err := b.reach(o); err != nil {
+	if err := b.runPreceding(o); err != nil {
 		return what, err
 	}
 	var p *process
 	started := make(chan struct{})
 	killed := make(chan struct{})
-	p, _ = b.start(o, func(q request) deed {
+	p, _ = b.start(o, func(q request) handler {
 		if q.write != n {
 			return nil
 		}
 		what += ": " + q.key
-		return func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
+		return func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 			if after {
-				swallow(r, onward)
+				dropResponse(r, next)
 			}
 			<-started
 			p.kill()
@@ -61,33 +61,33 @@ func crash(t *testing.T, o operation, std *standard, n int, after bool) (what st
 	})
 	close(started)
 	if err := p.wait(2 * time.Minute); err != nil {
-		return what, fmt.Errorf("the run to be killed: %w\n%s", err, p.says())
+		return what, fmt.Errorf("the run to be killed: %w\n%s", err, p.outputTail())
 	}
 	select {
 	case <-killed:
 	default:
 		return what + " (made fewer writes this time)", nil
 	}
-	left := b.look()
+	left := b.snapshot()
 	again, _ := b.start(o, nil)
 	if err := again.wait(2 * time.Minute); err != nil {
-		return what, fmt.Errorf("the same command again: %w\n%s", err, again.says())
+		return what, fmt.Errorf("the same command again: %w\n%s", err, again.outputTail())
 	}
-	return what, b.judgeAgain(std, left, again)
+	return what, b.judgeRepeated(std, left, again)
 }
 
-// judgeAgain returns what is wrong after the same command ran again. If the first run was
+// judgeRepeated returns what is wrong after the same command ran again. If the first run was
 // complete, the second one may refuse.
-func (b *bench) judgeAgain(std *standard, left picture, again *process) error {
+func (b *harness) judgeRepeated(std *baseline, left snapshot, again *process) error {
 	var wrong []string
-	if complete := len((picture{objects: left.objects}).differs(picture{objects: std.target.objects}, false)) == 0; again.exit != 0 {
-		if complete && again.exit == 2 && len(left.unfinished()) == 0 && left.count("deployed") == std.target.count("deployed") {
+	if complete := len((snapshot{objects: left.objects}).diff(snapshot{objects: std.target.objects}, false)) == 0; again.exitCode != 0 {
+		if complete && again.exitCode == 2 && len(left.unfinished()) == 0 && left.count("deployed") == std.target.count("deployed") {
 			return nil
 		}
-		wrong = append(wrong, fmt.Sprintf("the same command again: exit code %d", again.exit))
+		wrong = append(wrong, fmt.Sprintf("the same command again: exit code %d", again.exitCode))
 	}
-	wrong = append(wrong, b.becomes(std.target, false)...)
-	now := b.look()
+	wrong = append(wrong, b.waitUntil(std.target, false)...)
+	now := b.snapshot()
 	if n := now.count("deployed"); n != std.target.count("deployed") {
 		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
 	}
@@ -97,5 +97,5 @@ func (b *bench) judgeAgain(std *standard, left picture, again *process) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the crash left %q; the history is now %q\n", left.history, now.history) + again.says())
+	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the crash left %q; the history is now %q\n", left.history, now.history) + again.outputTail())
 }

@@ -14,7 +14,7 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-var swallow = faultproxy.DropResponse
+var dropResponse = faultproxy.DropResponse
 
 // fault is a transient fault of requests.
 type fault struct {
@@ -38,9 +38,9 @@ func (f *fault) String() string {
 	return s
 }
 
-// simple are the faults of single requests: what is answered instead, or done to
+// requestFaults are the faults of single requests: what is answered instead, or done to
 // the connection.
-var simple = map[string]deed{
+var requestFaults = map[string]handler{
 	"429": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Retry-After", "1")
 		faultproxy.Refuse(w, 429, "TooManyRequests", "too many requests, please try again later")
@@ -60,17 +60,17 @@ var simple = map[string]deed{
 		panic(http.ErrAbortHandler)
 	},
 	"reset after": func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-		swallow(r, next)
+		dropResponse(r, next)
 		faultproxy.Reset(r)
 		panic(http.ErrAbortHandler)
 	},
 	"stream reset before": func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) },
 	"stream reset after": func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-		swallow(r, next)
+		dropResponse(r, next)
 		panic(http.ErrAbortHandler)
 	},
 	"done, then 504": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		swallow(r, next)
+		dropResponse(r, next)
 		gateway(504)(w, r, next)
 	},
 	"delay": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -79,8 +79,8 @@ var simple = map[string]deed{
 	},
 }
 
-// ofWatches are those of watches alone.
-var ofWatches = map[string]deed{
+// watchFaults are those of watches alone.
+var watchFaults = map[string]handler{
 	"410": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		faultproxy.Refuse(w, 410, "Expired", "too old resource version")
 	},
@@ -103,7 +103,7 @@ var ofWatches = map[string]deed{
 // outages happen to all requests, for a while.
 var outages = []string{"refuses connections", "resets connections", "503 to all", "silence"}
 
-func gateway(code int) deed {
+func gateway(code int) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(code)
@@ -112,7 +112,7 @@ func gateway(code int) deed {
 }
 
 // faultsOf returns the faults of a seed: one, or two at once.
-func faultsOf(rng *rand.Rand, std *standard) []*fault {
+func faultsOf(rng *rand.Rand, std *baseline) []*fault {
 	faults := []*fault{oneFault(rng, std)}
 	if rng.IntN(3) == 0 {
 		faults = append(faults, oneFault(rng, std))
@@ -120,7 +120,7 @@ func faultsOf(rng *rand.Rand, std *standard) []*fault {
 	return faults
 }
 
-func oneFault(rng *rand.Rand, std *standard) *fault {
+func oneFault(rng *rand.Rand, std *baseline) *fault {
 	var phases []string
 	for p := range std.phases {
 		phases = append(phases, p)
@@ -134,13 +134,13 @@ func oneFault(rng *rand.Rand, std *standard) *fault {
 		f.lasts = time.Duration(rng.IntN(40)+5) * 100 * time.Millisecond
 		return f
 	case f.phase == phaseWatches && rng.IntN(2) == 0:
-		f.kind = pickKey(rng, ofWatches)
+		f.kind = pickKey(rng, watchFaults)
 		return f
 	case rng.IntN(12) == 0:
 		f.kind = "cut watches"
 		return f
 	}
-	f.kind = pickKey(rng, simple)
+	f.kind = pickKey(rng, requestFaults)
 	if f.kind != "delay" && rng.IntN(3) == 0 {
 		f.times = 2 + rng.IntN(2)
 	}
@@ -156,17 +156,17 @@ func pickKey[V any](rng *rand.Rand, m map[string]V) string {
 	return keys[rng.IntN(len(keys))]
 }
 
-// weather applies faults to the requests of one command.
-type weather struct {
-	bench  *bench
-	faults []*fault
+// faultInjector applies faults to the requests of one command.
+type faultInjector struct {
+	harness *harness
+	faults  []*fault
 
-	mu   sync.Mutex
-	away string    // the kind of outage
-	back time.Time // when the last outage ends
+	mu     sync.Mutex
+	outage string    // the kind of outage
+	back   time.Time // when the last outage ends
 }
 
-func (w *weather) on(q request) deed {
+func (w *faultInjector) intercept(q request) handler {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.faults {
@@ -176,68 +176,68 @@ func (w *weather) on(q request) deed {
 		f.hit = true
 		switch {
 		case f.lasts > 0:
-			w.begin(f)
+			w.startOutage(f)
 		case f.kind == "cut watches":
 			return func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-				w.bench.tracker.Load().cutWatches()
+				w.harness.tracker.Load().cutWatches()
 				next.ServeHTTP(rw, r)
 			}
 		default:
-			return f.deed(q)
+			return f.handler(q)
 		}
 	}
 	if time.Now().Before(w.back) {
-		return w.outage(w.away, w.back)
+		return w.duringOutage(w.outage, w.back)
 	}
 	return nil
 }
 
-// deed returns the effect of the fault on a request. For a watch, it may start after the
+// handler returns the effect of the fault on a request. For a watch, it may start after the
 // response headers.
-func (f *fault) deed(q request) deed {
-	if d, ok := ofWatches[f.kind]; ok {
+func (f *fault) handler(q request) handler {
+	if d, ok := watchFaults[f.kind]; ok {
 		if !q.watch {
 			return nil
 		}
 		return d
 	}
 	if q.watch && strings.Contains(f.kind, "after") {
-		return ofWatches["watch reset"]
+		return watchFaults["watch reset"]
 	}
 	if q.watch && f.kind == "done, then 504" {
 		return gateway(504)
 	}
-	return simple[f.kind]
+	return requestFaults[f.kind]
 }
 
-// struck reports whether any fault has occurred.
-func (w *weather) struck() bool {
+// anyHit reports whether any fault has occurred.
+func (w *faultInjector) anyHit() bool {
 	return slices.ContainsFunc(w.faults, func(f *fault) bool { return f.hit })
 }
 
-// begin starts an outage.
-func (w *weather) begin(f *fault) {
+// startOutage starts an outage.
+func (w *faultInjector) startOutage(f *fault) {
 	if time.Now().Before(w.back) {
 		return
 	}
-	w.away, w.back = f.kind, time.Now().Add(f.lasts)
+	w.outage, w.back = f.kind, time.Now().Add(f.lasts)
 	switch f.kind {
 	case "refuses connections":
-		front := w.bench.front
+		front := w.harness.proxy
 		go front.Down() // this request's connection too
-		time.AfterFunc(f.lasts, func() { w.bench.check(front.Up()) })
+		time.AfterFunc(f.lasts, func() { w.harness.check(front.Up()) })
 	case "resets connections", "silence":
 		if f.kind == "resets connections" {
-			go w.bench.front.Cut()
+			go w.harness.proxy.Cut()
 		}
-		time.AfterFunc(f.lasts, w.bench.front.Cut)
+		time.AfterFunc(f.lasts, w.harness.proxy.Cut)
 	}
 }
 
-func (w *weather) outage(kind string, back time.Time) deed {
+func (w *faultInjector) duringOutage(kind string, back time.Time) handler {
 	switch kind {
 	case "503 to all":
-		return simple["503"]
+		return requestFaults["503"]
 	case "silence":
 		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 			select {
@@ -247,39 +247,39 @@ func (w *weather) outage(kind string, back time.Time) deed {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	return simple["reset before"]
+	return requestFaults["reset before"]
 }
 
 // faults disturbs operations with transient faults. Each must end as it does undisturbed
 // (R53).
-func faults(t *testing.T) []trials {
-	if _, err := standardOf(t, operations[len(operations)-1], false); err != nil { // and of all before it
+func faults(t *testing.T) []trialGroup {
+	if _, err := baselineOf(t, operations[len(operations)-1], false); err != nil { // and of all before it
 		t.Fatal(err)
 	}
-	var all []trials
+	var all []trialGroup
 	for chain := 1; chain <= 168; chain++ { // sample takes one with a CRD and HTTP/2
 		var seeds []int
 		for i := range operations {
 			seeds = append(seeds, chain*len(operations)+i)
 		}
-		all = append(all, trials{seeds, func(t *testing.T, tell func(int, string, error)) { faultChain(t, seeds, tell) }})
+		all = append(all, trialGroup{seeds, func(t *testing.T, report func(int, string, error)) { faultChain(t, seeds, report) }})
 	}
 	return all
 }
 
 // faultChain runs the trials of a chain. Each continues in the namespace of the previous one
 // or, if that failed, in a new one.
-func faultChain(t *testing.T, seeds []int, tell func(int, string, error)) {
+func faultChain(t *testing.T, seeds []int, report func(int, string, error)) {
 	chain := seeds[0] / len(operations)
 	withCRD, h2 := chain%5 == 0, chain%3 != 0
-	b := newBench(t, h2, withCRD)
+	b := newHarness(t, h2, withCRD)
 	defer func() { b.close() }()
 	good := true
 	for i, seed := range seeds {
 		o := operations[i]
-		std, err := standardOf(t, o, withCRD)
+		std, err := baselineOf(t, o, withCRD)
 		if err != nil {
-			tell(seed, o.name, err)
+			report(seed, o.name, err)
 			continue
 		}
 		if only >= 0 && seed != only {
@@ -288,25 +288,25 @@ func faultChain(t *testing.T, seeds []int, tell func(int, string, error)) {
 		}
 		if !good {
 			b.close()
-			b = newBench(t, h2, withCRD)
-			if err := b.reach(o); err != nil {
-				tell(seed, o.name, err)
+			b = newHarness(t, h2, withCRD)
+			if err := b.runPreceding(o); err != nil {
+				report(seed, o.name, err)
 				continue
 			}
 		}
 		if o.name == "install" {
 			b.dropCRD()
 		}
-		what, err := b.disturb(o, std, rand.New(rand.NewPCG(uint64(seed), 9)))
-		tell(seed, what, err)
+		what, err := b.runWithFaults(o, std, rand.New(rand.NewPCG(uint64(seed), 9)))
+		report(seed, what, err)
 		good = err == nil
 	}
 }
 
-// disturb runs an operation with faults and judges the result.
-func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string, err error) {
-	weather := &weather{bench: b, faults: faultsOf(rng, std)}
-	p, tr := b.start(o, weather.on)
+// runWithFaults runs an operation with faults and judges the result.
+func (b *harness) runWithFaults(o operation, std *baseline, rng *rand.Rand) (what string, err error) {
+	weather := &faultInjector{harness: b, faults: faultsOf(rng, std)}
+	p, tr := b.start(o, weather.intercept)
 	hangs := p.wait(3 * time.Minute)
 	what = o.name + ":"
 	weather.mu.Lock()
@@ -322,26 +322,26 @@ func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string
 		time.Sleep(d + 100*time.Millisecond)
 	}
 	if hangs != nil {
-		return what, fmt.Errorf("  %w\n%s", hangs, p.says())
+		return what, fmt.Errorf("  %w\n%s", hangs, p.outputTail())
 	}
 	var wrong []string
-	if p.exit != std.exit {
-		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exit, std.exit))
+	if p.exitCode != std.exitCode {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, std.exitCode))
 	}
-	wrong = append(wrong, b.becomes(std.target, true)...)
-	requests, _ := tr.made()
-	wrong = append(wrong, b.tooMany(requests, std, back)...)
+	wrong = append(wrong, b.waitUntil(std.target, true)...)
+	requests, _ := tr.sent()
+	wrong = append(wrong, b.excessRequests(requests, std, back)...)
 	if len(wrong) > 0 {
-		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	asked.add(len(requests), std.total, weather.struck())
+	requestTotals.add(len(requests), std.total, weather.anyHit())
 	return what, nil
 }
 
-// tooMany returns what is wrong with the number of requests: more than 1.5 times as many as
+// excessRequests returns what is wrong with the number of requests: more than 1.5 times as many as
 // undisturbed, or endless repetition after the API server is back. A short operation may have
 // a few more, since a fault costs the same in any.
-func (b *bench) tooMany(requests []request, std *standard, back time.Time) (wrong []string) {
+func (b *harness) excessRequests(requests []request, std *baseline, back time.Time) (wrong []string) {
 	if n := len(requests); n > std.total*3/2+10 {
 		wrong = append(wrong, fmt.Sprintf("%d requests, undisturbed %d", n, std.total))
 	}
@@ -351,7 +351,7 @@ func (b *bench) tooMany(requests []request, std *standard, back time.Time) (wron
 	burst := map[string]int{}
 	for _, q := range requests {
 		if d := q.at.Sub(back); d > 0 && d < 2*time.Second {
-			burst[b.anywhere(q.key)]++
+			burst[b.withoutNamespace(q.key)]++
 		}
 	}
 	for key, n := range burst {
@@ -362,20 +362,20 @@ func (b *bench) tooMany(requests []request, std *standard, back time.Time) (wron
 	return wrong
 }
 
-// asked adds up the requests of what was survived.
-var asked ratio
+// requestTotals adds up the requests of what was survived.
+var requestTotals requestRatio
 
-type ratio struct {
-	mu                         sync.Mutex
-	made, want, trials, struck int
+type requestRatio struct {
+	mu                          sync.Mutex
+	sent, expected, trials, hit int
 }
 
-func (r *ratio) add(made, want int, struck bool) {
+func (r *requestRatio) add(made, want int, struck bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made, r.want, r.trials = r.made+made, r.want+want, r.trials+1
+	r.sent, r.expected, r.trials = r.sent+made, r.expected+want, r.trials+1
 	if struck {
-		r.struck++
+		r.hit++
 	}
-	table.note("faults", "requests %.2f × undisturbed; %d%% of the faults came about", float64(r.made)/float64(r.want), r.struck*100/r.trials)
+	table.note("faults", "requests %.2f × undisturbed; %d%% of the faults came about", float64(r.sent)/float64(r.expected), r.hit*100/r.trials)
 }

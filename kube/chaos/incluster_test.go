@@ -30,25 +30,25 @@ var (
 	jobs     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-const ofRun = "lockstep/release" // the label of a run's Job and pods
+const runLabel = "lockstep/release" // the label of a run's Job and pods
 
-// inCluster kills the pod of a run in the cluster after each of its writes: its process gets
+// podKills kills the pod of a run in the cluster after each of its writes: its process gets
 // SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the next one
 // takes the Lease over and completes the operation (R50, R52); the terminal that started the
 // run shows both.
-func inCluster(t *testing.T) []trials {
-	var all []trials
+func podKills(t *testing.T) []trialGroup {
+	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := 1; n <= std.writes; n++ {
 			seed := (i+1)*1000 + n
-			all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
-				what, err := killPod(t, o, std, n)
-				tell(seed, what, err)
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				what, err := runWithPodKill(t, o, std, n)
+				report(seed, what, err)
 			}})
 		}
 	}
@@ -57,45 +57,45 @@ func inCluster(t *testing.T) []trials {
 
 // podRun is a run in the cluster whose pods reach the API server through a front.
 type podRun struct {
-	*bench
-	front *faultproxy.Proxy
+	*harness
+	proxy *faultproxy.Proxy
 	pods  *tracker
 
-	mu    sync.Mutex
-	left  picture // after the kill
-	calls int     // requests of the pod until the kill; 0 if there was none
-	err   error   // of the kill
+	mu        sync.Mutex
+	afterKill snapshot // after the kill
+	killedAt  int      // requests of the pod until the kill; 0 if there was none
+	err       error    // of the kill
 }
 
-func killPod(t *testing.T, o operation, std *standard, n int) (what string, err error) {
-	r := &podRun{bench: newBench(t, true, false)}
+func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what string, err error) {
+	r := &podRun{harness: newHarness(t, true, false)}
 	defer r.close()
 	kill, how := r.deletePod, "deleted"
 	if n%2 == 0 && proc {
 		kill, how = r.killProcess, "killed"
 	}
 	what = fmt.Sprintf("%s, pod %s after write %d of %d", o.name, how, n, std.writes)
-	if err := r.reach(o); err != nil {
+	if err := r.runPreceding(o); err != nil {
 		return what, err
 	}
-	r.pods = newTracker(o.undoes, func(q request) deed {
+	r.pods = newTracker(o.isRollback, func(q request) handler {
 		if q.write != n {
 			return nil
 		}
-		what += ": " + r.anywhere(q.key)
+		what += ": " + r.withoutNamespace(q.key)
 		return func(_ http.ResponseWriter, req *http.Request, next http.Handler) {
-			swallow(req, next)
+			dropResponse(req, next)
 			err := kill()
 			select {
 			case <-req.Context().Done(): // the process's connections end with it
 			case <-time.After(20 * time.Second):
 				err = errors.Join(err, errors.New("the pod's process survives"))
 			}
-			requests, _ := r.pods.made()
-			left, err2 := admin.look(context.Background(), r.ns)
+			requests, _ := r.pods.sent()
+			left, err2 := admin.snapshot(context.Background(), r.ns)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.left, r.calls, r.err = left, len(requests), errors.Join(err, err2)
+			r.afterKill, r.killedAt, r.err = left, len(requests), errors.Join(err, err2)
 		}
 	})
 	p, err := r.startInCluster(o)
@@ -103,51 +103,51 @@ func killPod(t *testing.T, o operation, std *standard, n int) (what string, err 
 		return what, err
 	}
 	if err := p.wait(3 * time.Minute); err != nil {
-		return what, fmt.Errorf("  %w\n%s", err, p.says())
+		return what, fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
-	state := r.jobEnds()
+	state := r.waitForJob()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.calls == 0 || r.err != nil {
-		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.says())
+	if r.killedAt == 0 || r.err != nil {
+		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
 	}
-	wrong := r.replaced(n < std.writes)
+	wrong := r.checkTakeover(n < std.writes)
 	// With its last write an uninstall has deleted all that would tell that it was complete.
 	if last := o.name == "uninstall" && n == std.writes; state != "Complete" && !last {
 		wrong = append(wrong, "the Job ends as "+state)
 	}
-	if p.exit != 0 {
-		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+	if p.exitCode != 0 {
+		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 	}
 	if err := r.removeJob(); err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	if now := r.look(); slices.Equal(r.left.history, std.target.history) && !slices.Equal(now.history, r.left.history) {
-		wrong = append(wrong, fmt.Sprintf("the history was %q and is now %q: a complete operation ran again", r.left.history, now.history))
+	if now := r.snapshot(); slices.Equal(r.afterKill.history, std.target.history) && !slices.Equal(now.history, r.afterKill.history) {
+		wrong = append(wrong, fmt.Sprintf("the history was %q and is now %q: a complete operation ran again", r.afterKill.history, now.history))
 	}
 	if len(wrong) > 0 {
-		err = errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+		err = errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	return what, errors.Join(err, r.judgeAgain(std, r.left, p))
+	return what, errors.Join(err, r.judgeRepeated(std, r.afterKill, p))
 }
 
 // startInCluster starts an operation in the cluster, whose pods get the address of the run's
 // front.
 func (r *podRun) startInCluster(o operation) (*process, error) {
 	var err error
-	if r.front, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Intercept: r.pods.intercept}); err != nil {
+	if r.proxy, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Intercept: r.pods.intercept}); err != nil {
 		return nil, err
 	}
-	r.t.Cleanup(r.front.Close)
+	r.t.Cleanup(r.proxy.Close)
 	kubeconfig := filepath.Join(r.dir, "pod-kubeconfig")
-	if err := r.front.WriteKubeconfig(kubeconfig, r.ns); err != nil {
+	if err := r.proxy.WriteKubeconfig(kubeconfig, r.ns); err != nil {
 		return nil, err
 	}
 	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "runner"}}}
 	if _, err := admin.Resource(accounts).Namespace(r.ns).Create(r.t.Context(), account, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	p, _ := r.start(o, func(q request) deed {
+	p, _ := r.start(o, func(q request) handler {
 		if q.key != "POST /apis/batch/v1/namespaces/"+r.ns+"/jobs" {
 			return nil
 		}
@@ -184,11 +184,11 @@ func addVariable(r *http.Request, name, value string) error {
 	return err
 }
 
-// replaced returns what is wrong with how the second pod followed the first one. It takes
+// checkTakeover returns what is wrong with how the second pod followed the first one. It takes
 // over the Lease that the first one held.
-func (r *podRun) replaced(held bool) (wrong []string) {
-	requests, _ := r.pods.made()
-	first, second := requests[:r.calls], requests[r.calls:]
+func (r *podRun) checkTakeover(held bool) (wrong []string) {
+	requests, _ := r.pods.sent()
+	first, second := requests[:r.killedAt], requests[r.killedAt:]
 	if len(second) == 0 {
 		return []string{"there is no second pod"}
 	}
@@ -198,21 +198,21 @@ func (r *podRun) replaced(held bool) (wrong []string) {
 		}
 		// It updates the Lease, or deletes it if nothing is left to do.
 		if method, _, ok := strings.Cut(q.key, " /apis/coordination.k8s.io/v1/namespaces/"+r.ns+"/leases/lockstep.v1.r"); held && (!ok || method != http.MethodPut && method != http.MethodDelete) {
-			wrong = append(wrong, "the second pod does not take the Lease over; its first write is "+r.anywhere(q.key))
+			wrong = append(wrong, "the second pod does not take the Lease over; its first write is "+r.withoutNamespace(q.key))
 		}
 		second = second[i:]
 		break
 	}
 	for _, of := range [][]request{first, second} {
-		wrong = append(wrong, outOfOrder(of)...)
+		wrong = append(wrong, orderViolations(of)...)
 	}
 	return wrong
 }
 
-// jobEnds waits until the Job has ended, and returns its condition.
-func (r *podRun) jobEnds() (state string) {
+// waitForJob waits until the Job has ended, and returns its condition.
+func (r *podRun) waitForJob() (state string) {
 	within(context.Background(), 2*time.Minute, func() bool {
-		list, err := admin.Resource(jobs).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: ofRun})
+		list, err := admin.Resource(jobs).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: runLabel})
 		r.check(err)
 		state = fmt.Sprintf("%d Jobs", len(list.Items))
 		if len(list.Items) != 1 {
@@ -230,9 +230,9 @@ func (r *podRun) jobEnds() (state string) {
 	return state
 }
 
-// outOfOrder returns which objects a pod wrote before their groups could start. It deletes
+// orderViolations returns which objects a pod wrote before their groups could start. It deletes
 // groups in the reverse order.
-func outOfOrder(requests []request) (wrong []string) {
+func orderViolations(requests []request) (wrong []string) {
 	applied, deleted := map[string]int{}, map[string]int{}
 	for i, q := range requests {
 		method, path, _ := strings.Cut(q.key, " ")
@@ -259,7 +259,7 @@ func outOfOrder(requests []request) (wrong []string) {
 // removeJob deletes the Job, and waits until all that belongs to it is deleted.
 func (r *podRun) removeJob() error {
 	ctx := context.Background()
-	err := admin.Resource(jobs).Namespace(r.ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}, metav1.ListOptions{LabelSelector: ofRun})
+	err := admin.Resource(jobs).Namespace(r.ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}, metav1.ListOptions{LabelSelector: runLabel})
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (r *podRun) removeJob() error {
 	within(ctx, 5*slowdown*time.Second, func() bool {
 		left = nil
 		for _, resource := range []schema.GroupVersionResource{jobs, pods, secrets, leases} {
-			list, err := admin.Resource(resource).Namespace(r.ns).List(ctx, metav1.ListOptions{LabelSelector: ofRun})
+			list, err := admin.Resource(resource).Namespace(r.ns).List(ctx, metav1.ListOptions{LabelSelector: runLabel})
 			r.check(err)
 			for _, item := range list.Items {
 				left = append(left, item.GetKind()+"/"+item.GetName())
@@ -282,7 +282,7 @@ func (r *podRun) removeJob() error {
 }
 
 func (r *podRun) deletePod() error {
-	list, err := admin.Resource(pods).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: ofRun})
+	list, err := admin.Resource(pods).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: runLabel})
 	if err != nil || len(list.Items) != 1 {
 		return fmt.Errorf("%d pods of the run: %w", len(list.Items), err)
 	}

@@ -28,9 +28,9 @@ import (
 )
 
 var (
-	sandbox  *testcluster.Cluster
-	lockstep string // the program
-	admin    *observer
+	sandbox         *testcluster.Cluster
+	lockstepProgram string // the program
+	admin           *observer
 	// long is `make chaos`; only is the seed to repeat, or -1.
 	long = os.Getenv("CHAOS") == "long"
 	only = -1
@@ -63,9 +63,9 @@ func prepare(dir string) (err error) {
 			return fmt.Errorf("read the seed: %w", err)
 		}
 	}
-	if lockstep = os.Getenv("CHAOS_PROGRAM"); lockstep == "" {
-		lockstep = filepath.Join(dir, "lockstep")
-		build := exec.Command("go", "build", "-p", "2", "-ldflags=-s -w", "-o", lockstep, "lockstep")
+	if lockstepProgram = os.Getenv("CHAOS_PROGRAM"); lockstepProgram == "" {
+		lockstepProgram = filepath.Join(dir, "lockstep")
+		build := exec.Command("go", "build", "-p", "2", "-ldflags=-s -w", "-o", lockstepProgram, "lockstep")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build lockstep: %w\n%s", err, out)
 		}
@@ -77,28 +77,28 @@ func prepare(dir string) (err error) {
 	return err
 }
 
-// trials are the trials that a worker runs in sequence. tell is called for each seed, with nil
+// trialGroup are the trials that a worker runs in sequence. tell is called for each seed, with nil
 // for success.
-type trials struct {
+type trialGroup struct {
 	seeds []int
-	run   func(t *testing.T, tell func(seed int, what string, trouble error))
+	run   func(t *testing.T, report func(seed int, what string, trouble error))
 }
 
 // TestChaos runs all trials of all rows.
 func TestChaos(t *testing.T) {
 	rows := []struct {
 		name  string
-		of    func(t *testing.T) []trials
+		of    func(t *testing.T) []trialGroup
 		short int // how many of them go test runs
 	}{
 		{"crash", crashes, 5},
-		{"in-cluster", inCluster, 2},
+		{"in-cluster", podKills, 2},
 		{"faults", faults, 1},
 		{"records", records, 4},
 		{"stalls", stalls, 2},
 		{"signals", signals, 4},
-		{"two", two, 3},
-		{"output", outputs, 3},
+		{"two", concurrent, 3},
+		{"output", brokenOutputs, 3},
 		{"twin", twins, 2},
 	}
 	for _, row := range rows {
@@ -115,7 +115,7 @@ func TestChaos(t *testing.T) {
 
 // sample returns n trials from all parts of a row. Neighbours in a row are alike, so it moves on by one
 // more each time.
-func sample(all []trials, n int) (some []trials) {
+func sample(all []trialGroup, n int) (some []trialGroup) {
 	for i := range min(n, len(all)) {
 		some = append(some, all[((2*i+1)*len(all)/(2*n)+i)%len(all)])
 	}
@@ -125,14 +125,14 @@ func sample(all []trials, n int) (some []trials) {
 // workers are how many trials of all rows run at once: most of their time is waiting.
 var workers = make(chan struct{}, 8)
 
-func runRow(t *testing.T, name string, all []trials) {
+func runRow(t *testing.T, name string, all []trialGroup) {
 	if only >= 0 {
-		all = slices.DeleteFunc(all, func(x trials) bool { return !slices.Contains(x.seeds, only) })
+		all = slices.DeleteFunc(all, func(x trialGroup) bool { return !slices.Contains(x.seeds, only) })
 	}
 	if part, of, ok := strings.Cut(os.Getenv("CHAOS_PART"), "/"); ok { // 1/8 is an eighth of them
 		i, _ := strconv.Atoi(part)
 		n, _ := strconv.Atoi(of)
-		var some []trials
+		var some []trialGroup
 		for at := i - 1; at >= 0 && n > 0 && at < len(all); at += n {
 			some = append(some, all[at])
 		}
@@ -142,16 +142,16 @@ func runRow(t *testing.T, name string, all []trials) {
 	for _, x := range all {
 		workers <- struct{}{}
 		wg.Go(func() {
-			work(t, name, x)
+			runTrials(t, name, x)
 			<-workers
 		})
 	}
 	wg.Wait()
 }
 
-// work runs trials and reports them. An error of the harness counts as a failure.
-func work(t *testing.T, row string, x trials) {
-	tell := func(seed int, what string, trouble error) {
+// runTrials runs trials and reports them. An error of the harness counts as a failure.
+func runTrials(t *testing.T, row string, x trialGroup) {
+	report := func(seed int, what string, trouble error) {
 		if only >= 0 && seed != only {
 			return
 		}
@@ -162,14 +162,14 @@ func work(t *testing.T, row string, x trials) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			tell(x.seeds[0], "the harness fails", fmt.Errorf("%v\n%s", r, debug.Stack()))
+			report(x.seeds[0], "the harness fails", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
-	x.run(t, tell)
+	x.run(t, report)
 }
 
-// scores counts trials and successes.
-type scores struct {
+// scoreTable counts trials and successes.
+type scoreTable struct {
 	mu    sync.Mutex
 	rows  map[string]*score
 	begun time.Time
@@ -181,16 +181,16 @@ type score struct {
 	first, last     time.Time
 }
 
-var table = scores{rows: map[string]*score{}, begun: time.Now()}
+var table = scoreTable{rows: map[string]*score{}, begun: time.Now()}
 
-func (s *scores) row(name string) *score {
+func (s *scoreTable) row(name string) *score {
 	if s.rows[name] == nil {
 		s.rows[name] = &score{first: time.Now()}
 	}
 	return s.rows[name]
 }
 
-func (s *scores) add(name string, survived bool) {
+func (s *scoreTable) add(name string, survived bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.row(name)
@@ -201,13 +201,13 @@ func (s *scores) add(name string, survived bool) {
 	}
 }
 
-func (s *scores) note(name, format string, args ...any) {
+func (s *scoreTable) note(name, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.row(name).note = fmt.Sprintf(format, args...)
 }
 
-func (s *scores) print() {
+func (s *scoreTable) print() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := make([]string, 0, len(s.rows))

@@ -44,15 +44,15 @@ var (
 	}
 )
 
-// picture is the comparable state of a namespace.
-type picture struct {
+// snapshot is the comparable state of a namespace.
+type snapshot struct {
 	objects map[string]string // by kind and name, without what the API server adds
 	history []string          // the revisions: "1 superseded"
 	leases  []string
 }
 
-func (o *observer) look(ctx context.Context, namespace string) (picture, error) {
-	p := picture{objects: map[string]string{}}
+func (o *observer) snapshot(ctx context.Context, namespace string) (snapshot, error) {
+	p := snapshot{objects: map[string]string{}}
 	for _, resource := range objects {
 		list, err := o.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -60,7 +60,7 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 		}
 		for _, item := range list.Items {
 			if item.GetName() != "kube-root-ca.crt" && !ofJob(item) {
-				p.objects[item.GetKind()+"/"+item.GetName()] = essence(item, namespace)
+				p.objects[item.GetKind()+"/"+item.GetName()] = comparableText(item, namespace)
 			}
 		}
 	}
@@ -89,8 +89,8 @@ func ofJob(item unstructured.Unstructured) bool {
 	return owner != nil && owner.Kind == "Job"
 }
 
-// essence returns an object without fields that differ between equal objects.
-func essence(item unstructured.Unstructured, namespace string) string {
+// comparableText returns an object without fields that differ between equal objects.
+func comparableText(item unstructured.Unstructured, namespace string) string {
 	annotations := item.GetAnnotations()
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "helm.sh/") }) // Helm and lockstep apply different ones
 	out := map[string]any{"labels": item.GetLabels(), "annotations": annotations, "data": item.Object["data"]}
@@ -147,14 +147,14 @@ func record(text string) (rel releaseRecord, err error) {
 	return rel, json.Unmarshal(raw, &rel)
 }
 
-// differs returns the differences to another picture.
-func (p picture) differs(want picture, history bool) (what []string) {
+// diff returns the differences to another picture.
+func (p snapshot) diff(want snapshot, history bool) (what []string) {
 	var missing, other, left []string
 	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
 		if got, ok := p.objects[name]; !ok {
 			missing = append(missing, name)
 		} else if got != want.objects[name] {
-			other = append(other, name+" "+apart(got, want.objects[name]))
+			other = append(other, name+" "+firstDifference(got, want.objects[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
@@ -179,8 +179,8 @@ func (p picture) differs(want picture, history bool) (what []string) {
 	return what
 }
 
-// apart returns the first difference between two texts.
-func apart(got, want string) string {
+// firstDifference returns the first difference between two texts.
+func firstDifference(got, want string) string {
 	at := 0
 	for at < min(len(got), len(want)) && got[at] == want[at] {
 		at++
@@ -190,7 +190,7 @@ func apart(got, want string) string {
 }
 
 // count returns the number of revisions with a status.
-func (p picture) count(status string) (n int) {
+func (p snapshot) count(status string) (n int) {
 	for _, h := range p.history {
 		if _, s, _ := strings.Cut(h, " "); s == status {
 			n++
@@ -200,7 +200,7 @@ func (p picture) count(status string) (n int) {
 }
 
 // unfinished returns the revisions that are pending or whose label and content differ.
-func (p picture) unfinished() (out []string) {
+func (p snapshot) unfinished() (out []string) {
 	for _, h := range p.history {
 		_, s, _ := strings.Cut(h, " ")
 		if s != "deployed" && s != "superseded" && s != "failed" && s != "uninstalled" {

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// outputs removes the files and directories that lockstep writes to on its own machine. The
+// brokenOutputs removes the files and directories that lockstep writes to on its own machine. The
 // operation continues without them and ends as usual.
-func outputs(t *testing.T) []trials {
+func brokenOutputs(t *testing.T) []trialGroup {
 	kinds := []struct {
 		name string
-		take func(*bench, *process) error
+		take func(*harness, *process) error
 	}{
-		{"stdout and stderr are on a full disk", func(_ *bench, p *process) error {
+		{"stdout and stderr are on a full disk", func(_ *harness, p *process) error {
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 			p.cmd.Stdout, p.cmd.Stderr = full, full
 			return err
 		}},
-		{"who reads stdout and stderr goes away", func(_ *bench, p *process) error {
+		{"who reads stdout and stderr goes away", func(_ *harness, p *process) error {
 			r, w, err := os.Pipe()
 			if err == nil {
 				p.cmd.Stdout, p.cmd.Stderr = w, w
@@ -30,40 +30,40 @@ func outputs(t *testing.T) []trials {
 			return err
 		}},
 		// Nobody can make a folder there; what only its mode forbids, root may do.
-		{"home is read-only", func(_ *bench, p *process) error {
+		{"home is read-only", func(_ *harness, p *process) error {
 			p.cmd.Env = append(p.cmd.Env, "HOME=/proc", "XDG_STATE_HOME=", "XDG_CACHE_HOME=")
 			return nil
 		}},
-		{"there is no home", func(_ *bench, p *process) error {
+		{"there is no home", func(_ *harness, p *process) error {
 			p.cmd.Env = slices.DeleteFunc(p.cmd.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "XDG_") })
 			return nil
 		}},
 	}
-	var all []trials
+	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "uninstall", "bad-upgrade"} {
 		o := single(name)
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k, kind := range kinds {
 			seed := i*10 + k
-			all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
-				tell(seed, o.name+": "+kind.name, without(t, o, std, kind.take))
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				report(seed, o.name+": "+kind.name, runWithBrokenOutput(t, o, std, kind.take))
 			}})
 		}
 	}
 	return all
 }
 
-func without(t *testing.T, o operation, std *standard, take func(*bench, *process) error) error {
-	b := newBench(t, true, false)
+func runWithBrokenOutput(t *testing.T, o operation, std *baseline, take func(*harness, *process) error) error {
+	b := newHarness(t, true, false)
 	defer b.close()
-	if err := b.reach(o); err != nil {
+	if err := b.runPreceding(o); err != nil {
 		return err
 	}
-	b.tracker.Store(newTracker(o.undoes, nil))
-	p := b.command(lockstep, b.kubeconfig(), b.args(o)...)
+	b.tracker.Store(newTracker(o.isRollback, nil))
+	p := b.command(lockstepProgram, b.kubeconfig(), b.args(o)...)
 	if err := errors.Join(take(b, p), p.run()); err != nil {
 		return err
 	}

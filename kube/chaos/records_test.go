@@ -12,22 +12,22 @@ import (
 // records makes each write of the release record fail: its response is lost, it is refused
 // once, or it is refused for three seconds. The output and the release must be as usual (R32a,
 // R53).
-func records(t *testing.T) []trials {
+func records(t *testing.T) []trialGroup {
 	kinds := []string{"answer lost", "refused once", "refused for 3s", "answer lost, in a gateway"}
-	var all []trials
+	var all []trialGroup
 	for i, o := range operations {
-		if len(o.after) > 2 {
+		if len(o.preceding) > 2 {
 			o = single(o.name)
 		}
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := 1; n <= std.records; n++ {
 			for k, kind := range kinds {
 				seed := i*1000 + n*10 + k
-				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
-					tell(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, std.records, kind), recordLost(t, o, std, n, k))
+				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+					report(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, std.records, kind), runWithRecordFault(t, o, std, n, k))
 				}})
 			}
 		}
@@ -35,20 +35,20 @@ func records(t *testing.T) []trials {
 	return all
 }
 
-func recordLost(t *testing.T, o operation, std *standard, n, kind int) error {
-	b := newBench(t, n%2 == 0, false)
+func runWithRecordFault(t *testing.T, o operation, std *baseline, n, kind int) error {
+	b := newHarness(t, n%2 == 0, false)
 	defer b.close()
-	if err := b.reach(o); err != nil {
+	if err := b.runPreceding(o); err != nil {
 		return err
 	}
 	var until time.Time
-	p, _ := b.start(o, func(q request) deed {
+	p, _ := b.start(o, func(q request) handler {
 		switch {
 		case q.record == n:
 			until = time.Now().Add(3 * time.Second)
-			return simple[[]string{"reset after", "500", "503", "done, then 504"}[kind]]
+			return requestFaults[[]string{"reset after", "500", "503", "done, then 504"}[kind]]
 		case kind == 2 && q.record > n && time.Now().Before(until):
-			return simple["503"]
+			return requestFaults["503"]
 		}
 		return nil
 	})
@@ -56,16 +56,16 @@ func recordLost(t *testing.T, o operation, std *standard, n, kind int) error {
 }
 
 // judge says what is wrong where an operation is to end as it does undisturbed.
-func (b *bench) judge(p *process, std *standard, hangs error) error {
+func (b *harness) judge(p *process, std *baseline, hangs error) error {
 	if hangs != nil {
-		return fmt.Errorf("  %w\n%s", hangs, p.says())
+		return fmt.Errorf("  %w\n%s", hangs, p.outputTail())
 	}
 	var wrong []string
-	if p.exit != std.exit {
-		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exit, std.exit))
+	if p.exitCode != std.exitCode {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, std.exitCode))
 	}
-	if wrong = append(wrong, b.becomes(std.target, true)...); len(wrong) > 0 {
-		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	if wrong = append(wrong, b.waitUntil(std.target, true)...); len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
 	return nil
 }
@@ -73,11 +73,11 @@ func (b *bench) judge(p *process, std *standard, hangs error) error {
 // stalls leaves requests without a response, or answers very slowly. With a timeout of some
 // seconds, the operation ends in time with the release in a final state, or succeeds (R25,
 // R34, R53).
-func stalls(t *testing.T) []trials {
-	var all []trials
+func stalls(t *testing.T) []trialGroup {
+	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +88,9 @@ func stalls(t *testing.T) []trials {
 					continue
 				}
 				seed := i*1000 + j*10 + k
-				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
 					nth := (std.phases[phase] - 1) * (seed % 3) / 2
-					tell(seed, fmt.Sprintf("%s, %s[%d] is %s", o.name, phase, nth, kind), stall(t, o, std, phase, nth, kind))
+					report(seed, fmt.Sprintf("%s, %s[%d] is %s", o.name, phase, nth, kind), runWithStall(t, o, std, phase, nth, kind))
 				}})
 			}
 		}
@@ -100,14 +100,14 @@ func stalls(t *testing.T) []trials {
 
 const stallTimeout = 8 * time.Second
 
-func stall(t *testing.T, o operation, std *standard, phase string, nth int, kind string) error {
-	b := newBench(t, nth%2 == 0, false)
+func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth int, kind string) error {
+	b := newHarness(t, nth%2 == 0, false)
 	defer b.close()
-	if err := b.reach(o); err != nil {
+	if err := b.runPreceding(o); err != nil {
 		return err
 	}
-	before := b.look()
-	p, _ := b.start(o, func(q request) deed {
+	before := b.snapshot()
+	p, _ := b.start(o, func(q request) handler {
 		switch {
 		case q.phase != phase || q.nth < nth || q.nth > nth && kind != "never answered again":
 			return nil
@@ -117,33 +117,33 @@ func stall(t *testing.T, o operation, std *standard, phase string, nth int, kind
 		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
 	}, "--timeout", stallTimeout.String(), "--readiness-timeout", "6s")
 	if err := p.wait(stallTimeout + 15*time.Second*slowdown); err != nil {
-		return fmt.Errorf("  %w\n%s", err, p.says())
+		return fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
 	var wrong []string
-	if limit := stallTimeout + 4*time.Second*slowdown; p.took > limit {
-		wrong = append(wrong, fmt.Sprintf("it took %s", p.took.Round(time.Second)))
+	if limit := stallTimeout + 4*time.Second*slowdown; p.duration > limit {
+		wrong = append(wrong, fmt.Sprintf("it took %s", p.duration.Round(time.Second)))
 	}
-	wrong = append(wrong, b.final(p, before, std)...)
+	wrong = append(wrong, b.checkFinalState(p, before, std)...)
 	if len(wrong) > 0 {
-		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
 	return nil
 }
 
-// final returns what is wrong after an operation that may have failed: the cluster must be as
+// checkFinalState returns what is wrong after an operation that may have failed: the cluster must be as
 // its exit code says, and no revision unfinished.
-func (b *bench) final(p *process, before picture, std *standard) (wrong []string) {
-	switch p.exit {
+func (b *harness) checkFinalState(p *process, before snapshot, std *baseline) (wrong []string) {
+	switch p.exitCode {
 	case 0:
-		return b.becomes(std.target, true)
+		return b.waitUntil(std.target, true)
 	case 2: // nothing was written
-		return b.becomes(before, true)
+		return b.waitUntil(before, true)
 	case 1, 3:
 	default:
-		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 	}
-	within(b.t.Context(), slowdown*time.Second, func() bool { return len(b.look().leases) == 0 })
-	now := b.look()
+	within(b.t.Context(), slowdown*time.Second, func() bool { return len(b.snapshot().leases) == 0 })
+	now := b.snapshot()
 	if u := now.unfinished(); len(u) > 0 {
 		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
 	}
@@ -157,9 +157,9 @@ func (b *bench) final(p *process, before picture, std *standard) (wrong []string
 }
 
 // trickle answers with a byte every half second.
-func trickle(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+func trickle(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	slow := slowWriter{w, r}
-	onward.ServeHTTP(slow, r)
+	next.ServeHTTP(slow, r)
 }
 
 type slowWriter struct {

@@ -14,24 +14,24 @@ import (
 // it with exit code 3 and a release in a final state; a rollback on failure continues after
 // the first one (R43). SIGHUP does not end an operation that has started; during the checks it
 // is like the other signals.
-func signals(t *testing.T) []trials {
-	var all []trials
+func signals(t *testing.T) []trialGroup {
+	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall", "bad-upgrade"} {
 		o := single(name)
-		std, err := standardOf(t, o, false)
+		std, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for j, phase := range []string{phaseChecks, phaseHooks, phaseApplies, phaseWatches, phaseRemovals, phaseRecord, phaseRollback} {
-			if std.phases[phase] == 0 || o.bad() && phase != phaseRollback {
+			if std.phases[phase] == 0 || o.mustFail() && phase != phaseRollback {
 				continue
 			}
 			for k, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 				for times := 1; times <= 2; times++ {
 					seed := i*1000 + j*100 + k*10 + times
-					all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+					all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
 						nth := (std.phases[phase] - 1) * ((i + k) % 3) / 2
-						tell(seed, fmt.Sprintf("%s, %s ×%d at %s[%d]", o.name, s, times, phase, nth), signalled(t, o, std, phase, nth, s, times))
+						report(seed, fmt.Sprintf("%s, %s ×%d at %s[%d]", o.name, s, times, phase, nth), runSignalled(t, o, std, phase, nth, s, times))
 					}})
 				}
 			}
@@ -40,57 +40,57 @@ func signals(t *testing.T) []trials {
 	return all
 }
 
-func signalled(t *testing.T, o operation, std *standard, phase string, nth int, s syscall.Signal, times int) error {
-	b := newBench(t, times == 1, false)
+func runSignalled(t *testing.T, o operation, std *baseline, phase string, nth int, s syscall.Signal, times int) error {
+	b := newHarness(t, times == 1, false)
 	defer b.close()
-	if err := b.reach(o); err != nil {
+	if err := b.runPreceding(o); err != nil {
 		return err
 	}
-	before := b.look()
+	before := b.snapshot()
 	started := make(chan struct{})
 	var p *process
-	p, _ = b.start(o, func(q request) deed {
+	p, _ = b.start(o, func(q request) handler {
 		if q.phase != phase || q.nth != nth {
 			return nil
 		}
-		return func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			<-started
 			for range times {
 				_ = p.cmd.Process.Signal(s) // it may have ended at the first
 				time.Sleep(150 * time.Millisecond)
 			}
-			onward.ServeHTTP(w, r)
+			next.ServeHTTP(w, r)
 		}
 	})
 	close(started)
 	if err := p.wait(30 * time.Second * slowdown); err != nil {
-		return fmt.Errorf("  %w\n%s", err, p.says())
+		return fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
 	goesOn := s == syscall.SIGHUP && phase != phaseChecks || phase == phaseRollback && times == 1
-	if goesOn || s == syscall.SIGHUP && p.exit == std.exit {
+	if goesOn || s == syscall.SIGHUP && p.exitCode == std.exitCode {
 		return b.judge(p, std, nil)
 	}
 	var wrong []string
 	switch {
 	case phase == phaseChecks:
-		if wrong = b.becomes(before, true); len(wrong) > 0 { // it had just begun
-			wrong = b.final(p, before, std)
+		if wrong = b.waitUntil(before, true); len(wrong) > 0 { // it had just begun
+			wrong = b.checkFinalState(p, before, std)
 		}
-		if p.exit != 3 {
-			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exit))
+		if p.exitCode != 3 {
+			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exitCode))
 		}
 	case phase == phaseRollback:
-		if wrong = b.final(p, before, std); p.exit == 0 || p.exit == 2 {
-			wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+		if wrong = b.checkFinalState(p, before, std); p.exitCode == 0 || p.exitCode == 2 {
+			wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 		}
 	default:
 		// With the last writes it may be too late.
-		if wrong = b.final(p, before, std); p.exit != 3 && (p.exit != 0 || phase != phaseRecord && phase != phaseRemovals && nth < std.phases[phase]-1) {
-			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exit))
+		if wrong = b.checkFinalState(p, before, std); p.exitCode != 3 && (p.exitCode != 0 || phase != phaseRecord && phase != phaseRemovals && nth < std.phases[phase]-1) {
+			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exitCode))
 		}
 	}
 	if len(wrong) > 0 {
-		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
 	return nil
 }

@@ -36,17 +36,17 @@ type request struct {
 	watch  bool
 }
 
-// deed is what is done with a request. Onward answers it.
-type deed func(w http.ResponseWriter, r *http.Request, next http.Handler)
+// handler is what is done with a request. Onward answers it.
+type handler func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // tracker tracks the requests of one command.
 type tracker struct {
 	// undoes tells that the operation itself rolls back or uninstalls, so that a
 	// record that says so is no rollback on failure.
-	undoes bool
+	isRollback bool
 	// on decides what is done with a request, nil for nothing. It is called for
 	// one request at a time.
-	on func(request) deed
+	on func(request) handler
 
 	mu       sync.Mutex
 	requests []request
@@ -57,12 +57,12 @@ type tracker struct {
 	watches  map[*http.Request]context.CancelFunc
 }
 
-func newTracker(undoes bool, on func(request) deed) *tracker {
-	return &tracker{undoes: undoes, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
+func newTracker(undoes bool, on func(request) handler) *tracker {
+	return &tracker{isRollback: undoes, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
 }
 
 func (t *tracker) intercept(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	q, do := t.note(r)
+	q, do := t.record(r)
 	if q.watch {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
@@ -92,7 +92,7 @@ func (t *tracker) cutWatches() {
 	}
 }
 
-func (t *tracker) note(r *http.Request) (request, deed) {
+func (t *tracker) record(r *http.Request) (request, handler) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	q := request{at: time.Now(), key: r.Method + " " + r.URL.Path, watch: r.URL.Query().Get("watch") == "true"}
@@ -106,7 +106,7 @@ func (t *tracker) note(r *http.Request) (request, deed) {
 			t.records++
 			q.record = t.records
 		}
-		t.back = t.back || !t.undoes && isRecord(r) && undoing(r)
+		t.back = t.back || !t.isRollback && isRecord(r) && startsRollback(r)
 	}
 	q.phase = t.phase(r, q)
 	q.nth = t.phases[q.phase]
@@ -157,15 +157,15 @@ func isRecord(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/secrets/sh.helm.release.v1.") || r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets")
 }
 
-// undoing reports whether the label of a record has the status of a rollback or an uninstall.
-func undoing(r *http.Request) bool {
+// startsRollback reports whether the label of a record has the status of a rollback or an uninstall.
+func startsRollback(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return err == nil && (bytes.Contains(body, []byte("uninstalling")) || bytes.Contains(body, []byte("pending-rollback")))
 }
 
-// made returns the requests so far, and their number by phase.
-func (t *tracker) made() ([]request, map[string]int) {
+// sent returns the requests so far, and their number by phase.
+func (t *tracker) sent() ([]request, map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	phases := map[string]int{}

@@ -19,28 +19,28 @@ type twinChart struct {
 	objects []map[string]any
 	kinds   []twinKind
 	groups  bool // its objects are in groups
-	bad     bool // its last object is refused by the API server
+	invalid bool // its last object is refused by the API server
 }
 
-// maker creates random charts from few values, so that versions have much in common.
-type maker struct{ *rand.Rand }
+// generator creates random charts from few values, so that versions have much in common.
+type generator struct{ *rand.Rand }
 
-// odds returns true in n percent of calls.
-func (m maker) odds(n int) bool { return m.IntN(100) < n }
+// chance returns true in n percent of calls.
+func (m generator) chance(n int) bool { return m.IntN(100) < n }
 
-func one[T any](m maker, of ...T) T { return of[m.IntN(len(of))] }
+func pick[T any](m generator, of ...T) T { return of[m.IntN(len(of))] }
 
-// some returns a random selection of a list, in random order.
-func some[T any](m maker, of ...T) []T {
+// pickSome returns a random selection of a list, in random order.
+func pickSome[T any](m generator, of ...T) []T {
 	of = slices.Clone(of)
 	m.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
 	return of[:m.IntN(len(of)+1)]
 }
 
-// atLeast is like some, but returns at least n elements.
-func atLeast[T any](m maker, n int, of ...T) []T {
+// pickAtLeast is like some, but returns at least n elements.
+func pickAtLeast[T any](m generator, n int, of ...T) []T {
 	for {
-		if out := some(m, of...); len(out) >= n {
+		if out := pickSome(m, of...); len(out) >= n {
 			return out
 		}
 	}
@@ -49,26 +49,26 @@ func atLeast[T any](m maker, n int, of ...T) []T {
 // twinKind is a kind of object; fill creates one.
 type twinKind struct {
 	kind, version string
-	fill          func(m maker, name string) map[string]any
+	fill          func(m generator, name string) map[string]any
 }
 
 // twinKinds are what charts are made of.
 var twinKinds = []twinKind{
-	{"ConfigMap", "v1", func(m maker, _ string) map[string]any { return map[string]any{"data": m.data()} }},
-	{"Secret", "v1", maker.secret},
-	{"Service", "v1", maker.service},
-	{"ServiceAccount", "v1", maker.serviceAccount},
-	{"Role", "rbac.authorization.k8s.io/v1", maker.role},
-	{"NetworkPolicy", "networking.k8s.io/v1", maker.networkPolicy},
-	{"Deployment", "apps/v1", maker.deployment},
-	{"StatefulSet", "apps/v1", maker.statefulSet},
-	{"CronJob", "batch/v1", maker.cronJob},
+	{"ConfigMap", "v1", func(m generator, _ string) map[string]any { return map[string]any{"data": m.data()} }},
+	{"Secret", "v1", generator.secret},
+	{"Service", "v1", generator.service},
+	{"ServiceAccount", "v1", generator.serviceAccount},
+	{"Role", "rbac.authorization.k8s.io/v1", generator.role},
+	{"NetworkPolicy", "networking.k8s.io/v1", generator.networkPolicy},
+	{"Deployment", "apps/v1", generator.deployment},
+	{"StatefulSet", "apps/v1", generator.statefulSet},
+	{"CronJob", "batch/v1", generator.cronJob},
 }
 
 // chart makes the first version. It has few kinds, and often no groups, so that there are
 // enough objects of a kind in one batch for lockstep to read them by a list.
-func (m maker) chart() twinChart {
-	c := twinChart{kinds: atLeast(m, 1, twinKinds...), groups: m.odds(40)}
+func (m generator) chart() twinChart {
+	c := twinChart{kinds: pickAtLeast(m, 1, twinKinds...), groups: m.chance(40)}
 	c.kinds = c.kinds[:min(len(c.kinds), 1+m.IntN(3))]
 	for range 5 + m.IntN(6) {
 		c.add(m, true)
@@ -77,10 +77,10 @@ func (m maker) chart() twinChart {
 }
 
 // next makes the version that follows.
-func (m maker) next(c twinChart) twinChart {
+func (m generator) next(c twinChart) twinChart {
 	n := twinChart{kinds: c.kinds, groups: c.groups}
 	for _, o := range c.objects {
-		if m.odds(12) && !stays(o) {
+		if m.chance(12) && !hasFinalizers(o) {
 			continue
 		}
 		n.objects = append(n.objects, m.changed(o, c.groups))
@@ -88,7 +88,7 @@ func (m maker) next(c twinChart) twinChart {
 	for range m.IntN(3) {
 		n.add(m, false)
 	}
-	if m.odds(30) {
+	if m.chance(30) {
 		m.Shuffle(len(n.objects), func(i, j int) { n.objects[i], n.objects[j] = n.objects[j], n.objects[i] })
 	}
 	return n
@@ -96,22 +96,22 @@ func (m maker) next(c twinChart) twinChart {
 
 // add makes one more object, unless there is one of its name. Only what is in all versions
 // may have finalizers: nobody removes them.
-func (c *twinChart) add(m maker, forGood bool) {
-	k := one(m, c.kinds...)
+func (c *twinChart) add(m generator, forGood bool) {
+	k := pick(m, c.kinds...)
 	name := fmt.Sprintf("%s%d", strings.ToLower(k.kind), m.IntN(7))
 	if slices.ContainsFunc(c.objects, func(o map[string]any) bool { return o["kind"] == k.kind && nameOf(o) == name }) {
 		return
 	}
 	o := k.fill(m, name)
 	o["apiVersion"], o["kind"], o["metadata"] = k.version, k.kind, m.metadata(name, c.groups)
-	if forGood && k.kind == "ConfigMap" && m.odds(50) {
-		o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
+	if forGood && k.kind == "ConfigMap" && m.chance(50) {
+		o["metadata"].(map[string]any)["finalizers"] = list(pickAtLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
 	}
 	c.objects = append(c.objects, o)
 }
 
 // changed returns an object in the next version, often unchanged.
-func (m maker) changed(o map[string]any, groups bool) map[string]any {
+func (m generator) changed(o map[string]any, groups bool) map[string]any {
 	o = runtime.DeepCopyJSON(o)
 	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
 	case 0, 1: // the same in another order
@@ -128,27 +128,27 @@ func (m maker) changed(o map[string]any, groups bool) map[string]any {
 		was := metadata["finalizers"]
 		o["metadata"] = m.metadata(nameOf(o), groups)
 		if was != nil {
-			o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
+			o["metadata"].(map[string]any)["finalizers"] = list(pickAtLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
 		}
 	}
 	return o
 }
 
-// stays reports whether an object never leaves the chart: with finalizers it could never be
+// hasFinalizers reports whether an object never leaves the chart: with finalizers it could never be
 // deleted.
-func stays(o map[string]any) bool { return o["metadata"].(map[string]any)["finalizers"] != nil }
+func hasFinalizers(o map[string]any) bool { return o["metadata"].(map[string]any)["finalizers"] != nil }
 
 func nameOf(o map[string]any) string { return o["metadata"].(map[string]any)["name"].(string) }
 
 // shuffle changes the order of lists.
-func (m maker) shuffle(v any) {
+func (m generator) shuffle(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			m.shuffle(v[key])
 		}
 	case []any:
-		if m.odds(70) {
+		if m.chance(70) {
 			m.Shuffle(len(v), func(i, j int) { v[i], v[j] = v[j], v[i] })
 		}
 		for _, e := range v {
@@ -165,28 +165,28 @@ func list[T any](of []T) []any {
 	return out
 }
 
-func (m maker) metadata(name string, groups bool) map[string]any {
+func (m generator) metadata(name string, groups bool) map[string]any {
 	annotations, labels := map[string]any{}, map[string]any{}
-	for _, key := range some(m, "example.com/a", "example.com/b") {
-		annotations[key] = one(m, "1", "2")
+	for _, key := range pickSome(m, "example.com/a", "example.com/b") {
+		annotations[key] = pick(m, "1", "2")
 	}
-	for _, key := range some(m, "tier", "team") {
-		labels[key] = one(m, "1", "2")
+	for _, key := range pickSome(m, "tier", "team") {
+		labels[key] = pick(m, "1", "2")
 	}
-	if m.odds(10) {
+	if m.chance(10) {
 		annotations["helm.sh/resource-policy"] = "keep"
 	}
-	switch group := one(m, "", "", "a", "b", "c"); {
+	switch group := pick(m, "", "", "a", "b", "c"); {
 	case !groups:
 	case group == "a":
 		annotations["helm.sh/resource-group"] = "a"
 	case group == "b":
-		annotations["helm.sh/resource-group"], annotations[waitsFor] = "b", `["a"]`
+		annotations["helm.sh/resource-group"], annotations[dependsOn] = "b", `["a"]`
 	case group == "c":
-		annotations["helm.sh/resource-group"], annotations[waitsFor] = "c", `["b"]`
+		annotations["helm.sh/resource-group"], annotations[dependsOn] = "c", `["b"]`
 	}
 	out := map[string]any{"name": name}
-	if len(annotations) > 0 || m.odds(20) {
+	if len(annotations) > 0 || m.chance(20) {
 		out["annotations"] = annotations
 	}
 	if len(labels) > 0 {
@@ -195,73 +195,73 @@ func (m maker) metadata(name string, groups bool) map[string]any {
 	return out
 }
 
-func (m maker) data() map[string]any {
+func (m generator) data() map[string]any {
 	data := map[string]any{}
-	for _, key := range some(m, "k0", "k1", "k2", "k3") {
-		data[key] = one(m, "v0", "v1", "several\nlines\n", "")
+	for _, key := range pickSome(m, "k0", "k1", "k2", "k3") {
+		data[key] = pick(m, "v0", "v1", "several\nlines\n", "")
 	}
 	return data
 }
 
-func (m maker) secret(string) map[string]any {
+func (m generator) secret(string) map[string]any {
 	o := map[string]any{"type": "Opaque"}
 	encoded := m.data()
 	for key, v := range encoded {
 		encoded[key] = base64.StdEncoding.EncodeToString([]byte(v.(string)))
 	}
-	if m.odds(70) {
+	if m.chance(70) {
 		o["data"] = encoded
 	}
-	if m.odds(40) {
+	if m.chance(40) {
 		o["stringData"] = m.data()
 	}
 	return o
 }
 
-func (m maker) service(string) map[string]any {
-	ports := atLeast(m, 1, map[string]any{"name": "http", "port": int64(80)}, map[string]any{"name": "alt", "port": int64(81), "targetPort": one[any](m, int64(8080), "http")},
+func (m generator) service(string) map[string]any {
+	ports := pickAtLeast(m, 1, map[string]any{"name": "http", "port": int64(80)}, map[string]any{"name": "alt", "port": int64(81), "targetPort": pick[any](m, int64(8080), "http")},
 		map[string]any{"name": "dns", "port": int64(53), "protocol": "UDP"}, map[string]any{"name": "dns-tcp", "port": int64(53), "protocol": "TCP"})
 	spec := map[string]any{"ports": list(ports)}
-	if m.odds(60) {
-		spec["selector"] = map[string]any{"app": one(m, "x", "y")}
+	if m.chance(60) {
+		spec["selector"] = map[string]any{"app": pick(m, "x", "y")}
 	}
 	return map[string]any{"spec": spec}
 }
 
-func (m maker) serviceAccount(string) map[string]any {
+func (m generator) serviceAccount(string) map[string]any {
 	o := map[string]any{}
-	if m.odds(50) {
-		o["automountServiceAccountToken"] = m.odds(50)
+	if m.chance(50) {
+		o["automountServiceAccountToken"] = m.chance(50)
 	}
-	if m.odds(60) {
-		o["imagePullSecrets"] = list(some(m, map[string]any{"name": "p"}, map[string]any{"name": "q"}, map[string]any{"name": "r"}))
+	if m.chance(60) {
+		o["imagePullSecrets"] = list(pickSome(m, map[string]any{"name": "p"}, map[string]any{"name": "q"}, map[string]any{"name": "r"}))
 	}
 	return o
 }
 
-func (m maker) role(string) map[string]any {
-	rules := some(m, map[string]any{"apiGroups": list([]string{""}), "resources": list(atLeast(m, 1, "pods", "configmaps")), "verbs": list(atLeast(m, 1, "get", "list", "watch"))},
+func (m generator) role(string) map[string]any {
+	rules := pickSome(m, map[string]any{"apiGroups": list([]string{""}), "resources": list(pickAtLeast(m, 1, "pods", "configmaps")), "verbs": list(pickAtLeast(m, 1, "get", "list", "watch"))},
 		map[string]any{"apiGroups": list([]string{"apps"}), "resources": list([]string{"deployments"}), "verbs": list([]string{"get"})})
 	return map[string]any{"rules": list(rules)}
 }
 
-func (m maker) networkPolicy(string) map[string]any {
-	ports := some(m, map[string]any{"port": int64(80), "protocol": "TCP"}, map[string]any{"port": int64(53), "protocol": "UDP"})
+func (m generator) networkPolicy(string) map[string]any {
+	ports := pickSome(m, map[string]any{"port": int64(80), "protocol": "TCP"}, map[string]any{"port": int64(53), "protocol": "UDP"})
 	return map[string]any{"spec": map[string]any{
-		"podSelector": map[string]any{"matchLabels": map[string]any{"app": one(m, "x", "y")}},
-		"policyTypes": list(atLeast(m, 1, "Ingress", "Egress")),
+		"podSelector": map[string]any{"matchLabels": map[string]any{"app": pick(m, "x", "y")}},
+		"policyTypes": list(pickAtLeast(m, 1, "Ingress", "Egress")),
 		"ingress":     []any{map[string]any{"ports": list(ports)}},
 	}}
 }
 
 // pod returns the spec of pods.
-func (m maker) pod(restart string) map[string]any {
+func (m generator) pod(restart string) map[string]any {
 	var containers, inits []any
-	for _, name := range atLeast(m, 1, "main", "side") {
+	for _, name := range pickAtLeast(m, 1, "main", "side") {
 		containers = append(containers, m.container(name))
 	}
-	for _, name := range some(m, "one", "two", "three") {
-		inits = append(inits, map[string]any{"name": name, "image": one(m, "i:1", "i:2")})
+	for _, name := range pickSome(m, "one", "two", "three") {
+		inits = append(inits, map[string]any{"name": name, "image": pick(m, "i:1", "i:2")})
 	}
 	spec := map[string]any{"containers": containers, "terminationGracePeriodSeconds": int64(0),
 		"volumes": []any{map[string]any{"name": "one", "emptyDir": map[string]any{}}, map[string]any{"name": "two", "emptyDir": map[string]any{}}}}
@@ -271,19 +271,19 @@ func (m maker) pod(restart string) map[string]any {
 	if restart != "" {
 		spec["restartPolicy"] = restart
 	}
-	if m.odds(30) {
-		spec["tolerations"] = list(some(m, map[string]any{"key": "a", "operator": "Exists"}, map[string]any{"key": "b", "operator": "Exists"}))
+	if m.chance(30) {
+		spec["tolerations"] = list(pickSome(m, map[string]any{"key": "a", "operator": "Exists"}, map[string]any{"key": "b", "operator": "Exists"}))
 	}
 	return spec
 }
 
-func (m maker) container(name string) map[string]any {
-	c := map[string]any{"name": name, "image": one(m, "x:1", "x:2")}
+func (m generator) container(name string) map[string]any {
+	c := map[string]any{"name": name, "image": pick(m, "x:1", "x:2")}
 	var env, mounts []any
-	for _, name := range some(m, "A", "B", "C") {
-		env = append(env, map[string]any{"name": name, "value": one(m, "1", "$(A)")})
+	for _, name := range pickSome(m, "A", "B", "C") {
+		env = append(env, map[string]any{"name": name, "value": pick(m, "1", "$(A)")})
 	}
-	for _, name := range some(m, "one", "two") {
+	for _, name := range pickSome(m, "one", "two") {
 		mounts = append(mounts, map[string]any{"name": name, "mountPath": "/" + name})
 	}
 	if len(env) > 0 {
@@ -292,47 +292,47 @@ func (m maker) container(name string) map[string]any {
 	if len(mounts) > 0 {
 		c["volumeMounts"] = mounts
 	}
-	if m.odds(50) {
-		c["args"] = list(some(m, "-a", "-b", "-c"))
+	if m.chance(50) {
+		c["args"] = list(pickSome(m, "-a", "-b", "-c"))
 	}
-	if m.odds(50) {
-		c["ports"] = list(some(m, map[string]any{"containerPort": int64(80)}, map[string]any{"containerPort": int64(53), "protocol": "UDP"}, map[string]any{"containerPort": int64(53), "protocol": "TCP"}))
+	if m.chance(50) {
+		c["ports"] = list(pickSome(m, map[string]any{"containerPort": int64(80)}, map[string]any{"containerPort": int64(53), "protocol": "UDP"}, map[string]any{"containerPort": int64(53), "protocol": "TCP"}))
 	}
-	if m.odds(40) {
-		c["resources"] = map[string]any{"requests": map[string]any{"cpu": one(m, "1m", "0.002", "2m"), "memory": one(m, "1Mi", "1048576")}}
+	if m.chance(40) {
+		c["resources"] = map[string]any{"requests": map[string]any{"cpu": pick(m, "1m", "0.002", "2m"), "memory": pick(m, "1Mi", "1048576")}}
 	}
 	return c
 }
 
-func (m maker) workload(name string) map[string]any {
+func (m generator) workload(name string) map[string]any {
 	app := map[string]any{"app": name}
 	spec := map[string]any{"selector": map[string]any{"matchLabels": app},
 		"template": map[string]any{"metadata": map[string]any{"labels": maps.Clone(app)}, "spec": m.pod("")}}
-	if m.odds(80) {
+	if m.chance(80) {
 		spec["replicas"] = int64(m.IntN(3) / 2)
 	}
 	return spec
 }
 
-func (m maker) deployment(name string) map[string]any {
+func (m generator) deployment(name string) map[string]any {
 	return map[string]any{"spec": m.workload(name)}
 }
 
-func (m maker) statefulSet(name string) map[string]any {
+func (m generator) statefulSet(name string) map[string]any {
 	spec := m.workload(name)
 	spec["serviceName"] = "none"
 	return map[string]any{"spec": spec}
 }
 
-func (m maker) cronJob(string) map[string]any {
-	return map[string]any{"spec": map[string]any{"suspend": true, "schedule": one(m, "* * * * *", "0 1 * * *"),
+func (m generator) cronJob(string) map[string]any {
+	return map[string]any{"spec": map[string]any{"suspend": true, "schedule": pick(m, "* * * * *", "0 1 * * *"),
 		"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": m.pod("Never")}}}}}
 }
 
-// spoiled returns the chart with an additional, invalid object, which is last for Helm and for
+// withInvalidObject returns the chart with an additional, invalid object, which is last for Helm and for
 // lockstep.
-func (c twinChart) spoiled() twinChart {
-	c.bad = true
+func (c twinChart) withInvalidObject() twinChart {
+	c.invalid = true
 	bad := map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{}}
 	c.objects = append(slices.Clone(c.objects), bad)
 	return c

@@ -23,7 +23,7 @@ type edit struct {
 }
 
 // edit picks something that another person or controller may do to one of the objects.
-func (m maker) edit(all map[string]unstructured.Unstructured) (edit, bool) {
+func (m generator) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 	names := slices.Sorted(maps.Keys(all))
 	if len(names) == 0 {
 		return edit{}, false
@@ -34,7 +34,7 @@ func (m maker) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 	workload := o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet"
 	switch m.IntN(6) {
 	case 0:
-		if stays(o.Object) {
+		if hasFinalizers(o.Object) {
 			return edit{}, false
 		}
 		return edit{"kubectl delete " + id, func(ctx context.Context, ns string) error {
@@ -45,18 +45,18 @@ func (m maker) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 			return edit{}, false
 		}
 		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, m.IntN(3))
-		return patched("scale", id, gvr, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "autoscaler"}, "scale"), true
+		return patchEdit("scale", id, gvr, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "autoscaler"}, "scale"), true
 	case 2:
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"tier":%q},"annotations":{"example.com/a":%s}}}`, one(m, "1", "theirs"), one(m, `"theirs"`, "null"))
-		return patched("patch", id, gvr, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-patch"}), true
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"tier":%q},"annotations":{"example.com/a":%s}}}`, pick(m, "1", "theirs"), pick(m, `"theirs"`, "null"))
+		return patchEdit("patch", id, gvr, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-patch"}), true
 	case 3:
 		return m.otherApply(o, id, gvr), true
 	}
 	return m.rewrite(o, id, gvr), true
 }
 
-// patched returns a patch by another user.
-func patched(verb, id string, gvr schema.GroupVersionResource, name string, kind types.PatchType, patch string, opts metav1.PatchOptions, subresources ...string) edit {
+// patchEdit returns a patch by another user.
+func patchEdit(verb, id string, gvr schema.GroupVersionResource, name string, kind types.PatchType, patch string, opts metav1.PatchOptions, subresources ...string) edit {
 	return edit{fmt.Sprintf("%s %s %s (%s)", verb, id, patch, opts.FieldManager), func(ctx context.Context, ns string) error {
 		_, err := admin.Resource(gvr).Namespace(ns).Patch(ctx, name, kind, []byte(patch), opts, subresources...)
 		return err
@@ -64,15 +64,15 @@ func patched(verb, id string, gvr schema.GroupVersionResource, name string, kind
 }
 
 // otherApply returns a server-side apply of one or two fields by another manager.
-func (m maker) otherApply(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
+func (m generator) otherApply(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
 	part := map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{
-		"name": o.GetName(), "labels": map[string]any{one(m, "team", "owner"): one(m, "1", "theirs")}}}
+		"name": o.GetName(), "labels": map[string]any{pick(m, "team", "owner"): pick(m, "1", "theirs")}}}
 	switch o.GetKind() {
 	case "ConfigMap":
-		part["data"] = map[string]any{one(m, "k0", "k1", "theirs"): one(m, "v0", "theirs")}
+		part["data"] = map[string]any{pick(m, "k0", "k1", "theirs"): pick(m, "v0", "theirs")}
 	case "Deployment":
 		part["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
-			map[string]any{"name": "main", "env": []any{map[string]any{"name": one(m, "A", "THEIRS"), "value": one(m, "1", "theirs")}}}}}}}
+			map[string]any{"name": "main", "env": []any{map[string]any{"name": pick(m, "A", "THEIRS"), "value": pick(m, "1", "theirs")}}}}}}}
 		if !hasContainer(o, "main") {
 			delete(part, "spec")
 		}
@@ -81,8 +81,8 @@ func (m maker) otherApply(o unstructured.Unstructured, id string, gvr schema.Gro
 	if err != nil {
 		panic(err)
 	}
-	force := m.odds(70)
-	return patched("apply", id, gvr, o.GetName(), types.ApplyPatchType, string(text), metav1.PatchOptions{FieldManager: "other", Force: &force})
+	force := m.chance(70)
+	return patchEdit("apply", id, gvr, o.GetName(), types.ApplyPatchType, string(text), metav1.PatchOptions{FieldManager: "other", Force: &force})
 }
 
 func hasContainer(o unstructured.Unstructured, name string) bool {
@@ -91,11 +91,11 @@ func hasContainer(o unstructured.Unstructured, name string) bool {
 }
 
 // rewrite returns a change like kubectl edit: the object is read, changed and written.
-func (m maker) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
-	what, change := "turns lists round", turnLists
-	if o.GetKind() == "ConfigMap" && m.odds(70) {
-		key, value := one(m, "k0", "k1", "more"), one(m, "v0", "edited", "")
-		if m.odds(30) {
+func (m generator) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
+	what, change := "turns lists round", reverseLists
+	if o.GetKind() == "ConfigMap" && m.chance(70) {
+		key, value := pick(m, "k0", "k1", "more"), pick(m, "v0", "edited", "")
+		if m.chance(30) {
 			what, change = "drops "+key, func(o map[string]any) { unstructured.RemoveNestedField(o, "data", key) }
 		} else {
 			what, change = fmt.Sprintf("sets %s to %q", key, value), func(o map[string]any) { _ = unstructured.SetNestedField(o, value, "data", key) }
@@ -115,8 +115,8 @@ func (m maker) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupV
 	}}
 }
 
-// turnLists reverses lists whose elements have separate owners.
-func turnLists(o map[string]any) {
+// reverseLists reverses lists whose elements have separate owners.
+func reverseLists(o map[string]any) {
 	at := func(v map[string]any, path ...string) {
 		if l, ok, _ := unstructured.NestedFieldNoCopy(v, path...); ok {
 			if l, ok := l.([]any); ok {
@@ -137,8 +137,8 @@ func turnLists(o map[string]any) {
 	}
 }
 
-// outcomeOf returns the comparable result of an edit.
-func outcomeOf(err error) string {
+// editResult returns the comparable result of an edit.
+func editResult(err error) string {
 	if err == nil {
 		return "done"
 	}

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// forecast is the planned change of each object, in the words of event.Change.
-type forecast map[string]string
+// plannedChanges is the planned change of each object, in the words of event.Change.
+type plannedChanges map[string]string
 
 // plan asks what a step of lockstep's would do.
-func (l *twinRelease) plan(args []string) (forecast, error) {
-	p := l.bench.command(lockstep, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
-	l.bench.check(p.run())
+func (l *twinRelease) plan(args []string) (plannedChanges, error) {
+	p := l.harness.command(lockstepProgram, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
+	l.harness.check(p.run())
 	if err := p.wait(time.Minute * slowdown); err != nil {
-		return nil, fmt.Errorf("  plan: %w\n%s", err, p.says())
+		return nil, fmt.Errorf("  plan: %w\n%s", err, p.outputTail())
 	}
 	var told struct {
 		Changes []struct {
@@ -30,18 +30,18 @@ func (l *twinRelease) plan(args []string) (forecast, error) {
 		text = text[at+1:]
 	}
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&told); err != nil {
-		return nil, fmt.Errorf("  plan: exit code %d, %w\n%s", p.exit, err, p.says())
+		return nil, fmt.Errorf("  plan: exit code %d, %w\n%s", p.exitCode, err, p.outputTail())
 	}
 	done := map[string]string{"create": "created", "change": "configured", "unchanged": "unchanged", "delete": "deleted", "keep": "kept", "absent": "absent"}
-	f := forecast{}
+	f := plannedChanges{}
 	for _, c := range told.Changes {
 		f[c.Phase+" "+c.Object.Kind+"/"+c.Object.Name] = done[c.Action]
 	}
 	return f, nil
 }
 
-// unlike says what a run has done otherwise than was planned.
-func (f forecast) unlike(p *process) (wrong []string) {
+// deviations says what a run has done otherwise than was planned.
+func (f plannedChanges) deviations(p *process) (wrong []string) {
 	did := map[string]string{}
 	for line := range strings.Lines(p.text.String()) {
 		var e struct {
@@ -53,7 +53,7 @@ func (f forecast) unlike(p *process) (wrong []string) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(f)) {
-		if got, ok := did[id]; (ok || p.exit == 0) && got != f[id] {
+		if got, ok := did[id]; (ok || p.exitCode == 0) && got != f[id] {
 			wrong = append(wrong, fmt.Sprintf("%s is %q, the plan says %q", id, got, f[id]))
 		}
 	}

@@ -23,17 +23,17 @@ import (
 // others. After each step the objects, the owners of their fields and the release records must
 // be equal, except that lockstep removes objects of failed revisions (R32a). And the plan of a
 // step must match its changes. The cluster must have no admission policies or webhooks.
-func twins(t *testing.T) []trials {
+func twins(t *testing.T) []trialGroup {
 	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []trials
+	var all []trialGroup
 	for seed := range max(300, only+1) {
-		all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
 			l := newTwinRelease(t, strings.TrimSpace(string(helm)), seed)
 			err := l.compareAll()
-			tell(seed, strings.Join(l.story, "\n"), err)
+			report(seed, strings.Join(l.log, "\n"), err)
 		}})
 	}
 	return all
@@ -41,46 +41,46 @@ func twins(t *testing.T) []trials {
 
 // twinRelease is one release in two namespaces, by lockstep and by Helm.
 type twinRelease struct {
-	maker
-	bench *bench // for the processes
-	helm  string
-	ours  string // the namespaces
-	helms string
+	generator
+	harness *harness // for the processes
+	helm    string
+	ours    string // the namespaces
+	helms   string
 	// versions are the charts, of which the last has come; bad are the revisions whose chart
 	// is one that is refused.
 	versions []twinChart
-	bad      map[int]bool
-	apart    bool     // a step has failed in the midst of it: what was reached may differ
-	story    []string // for the report
+	invalid  map[int]bool
+	diverged bool     // a step has failed in the midst of it: what was reached may differ
+	log      []string // for the report
 }
 
-// settling is how long what is deleted may take to go, and controllers to have done their work.
-const settling = 40 * time.Second
+// settleTimeout is how long what is deleted may take to go, and controllers to have done their work.
+const settleTimeout = 40 * time.Second
 
 func newTwinRelease(t *testing.T, helm string, seed int) *twinRelease {
-	l := &twinRelease{maker: maker{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, bad: map[int]bool{}}
-	l.versions = []twinChart{l.maker.chart()}
+	l := &twinRelease{generator: generator{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, invalid: map[int]bool{}}
+	l.versions = []twinChart{l.generator.chart()}
 	for _, namespace := range []*string{&l.ours, &l.helms} {
-		*namespace = fmt.Sprintf("twin-%d", benches.Add(1))
-		l.bench = &bench{t: t, dir: t.TempDir(), ns: *namespace}
-		l.bench.newNamespace()
+		*namespace = fmt.Sprintf("twin-%d", harnessCount.Add(1))
+		l.harness = &harness{t: t, dir: t.TempDir(), ns: *namespace}
+		l.harness.newNamespace()
 	}
 	return l
 }
 
-// look looks at a namespace.
-func (l *twinRelease) look(namespace string) scene {
+// state looks at a namespace.
+func (l *twinRelease) state(namespace string) releaseState {
 	kinds := map[string]bool{}
 	for _, k := range l.versions[0].kinds {
 		kinds[k.kind] = true
 	}
-	s, err := lookAt(context.Background(), namespace, kinds)
-	l.bench.check(err)
+	s, err := readState(context.Background(), namespace, kinds)
+	l.harness.check(err)
 	return s
 }
 
-func (l *twinRelease) tell(format string, args ...any) {
-	l.story = append(l.story, fmt.Sprintf("    "+format, args...))
+func (l *twinRelease) logf(format string, args ...any) {
+	l.log = append(l.log, fmt.Sprintf("    "+format, args...))
 }
 
 // compareAll runs all steps and returns the first difference.
@@ -97,27 +97,27 @@ func (l *twinRelease) compareAll() error {
 			return err
 		}
 	}
-	return l.end()
+	return l.uninstall()
 }
 
 // choose picks an operation and, for a rollback, the revision.
 func (l *twinRelease) choose() (verb string, to int) {
-	s := l.look(l.ours)
+	s := l.state(l.ours)
 	var good []int
 	for _, r := range s.records {
-		if !l.bad[r.Version] && r.Info.Status != "failed" {
+		if !l.invalid[r.Version] && r.Info.Status != "failed" {
 			good = append(good, r.Version)
 		}
 	}
-	if len(good) > 0 && l.odds(30) {
-		return "rollback", one(l.maker, good...)
+	if len(good) > 0 && l.chance(30) {
+		return "rollback", pick(l.generator, good...)
 	}
 	return "upgrade", 0
 }
 
 // step runs the same operation with both programs.
 func (l *twinRelease) step(verb string, to int) error {
-	before := l.look(l.ours)
+	before := l.state(l.ours)
 	args, chart, undo := l.command(verb, to, before)
 	planned, err := l.plan(args)
 	if err != nil {
@@ -126,64 +126,64 @@ func (l *twinRelease) step(verb string, to int) error {
 	if undo {
 		args = append(args, "--rollback-on-failure")
 	}
-	ours, helms := l.run(lockstep, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
+	ours, helms := l.run(lockstepProgram, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
 	for _, p := range []*process{ours, helms} {
 		if err := p.wait(2 * time.Minute * slowdown); err != nil {
-			return fmt.Errorf("  %w\n%s", err, p.says())
+			return fmt.Errorf("  %w\n%s", err, p.outputTail())
 		}
 	}
-	output := complaint(ours) + "\n" + helms.says()
-	if (ours.exit == 0) != (helms.exit == 0) || chart.bad && ours.exit == 0 {
-		return fmt.Errorf("  exit code %d, with helm %d\n%s", ours.exit, helms.exit, output)
+	output := errorOutput(ours) + "\n" + helms.outputTail()
+	if (ours.exitCode == 0) != (helms.exitCode == 0) || chart.invalid && ours.exitCode == 0 {
+		return fmt.Errorf("  exit code %d, with helm %d\n%s", ours.exitCode, helms.exitCode, output)
 	}
 	// Where another object than the last one is refused, for what others have made of it, the
 	// two have come to different points: Helm sends one after the other.
-	l.apart = ours.exit != 0 && (l.apart || !refusesTheLast(ours) || !refusesTheLast(helms))
-	l.tell("exit code %d, apart: %t", ours.exit, l.apart)
-	if chart.bad {
-		l.bad[revisionAfter(before)] = true
+	l.diverged = ours.exitCode != 0 && (l.diverged || !failedAtInvalidObject(ours) || !failedAtInvalidObject(helms))
+	l.logf("exit code %d, apart: %t", ours.exitCode, l.diverged)
+	if chart.invalid {
+		l.invalid[revisionAfter(before)] = true
 	}
-	if wrong := append(planned.unlike(ours), l.compare(ours.exit == 0 || undo)...); len(wrong) > 0 {
+	if wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || undo)...); len(wrong) > 0 {
 		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + output)
 	}
 	return nil
 }
 
 // command picks the arguments of a step, and whether a failure is to be undone.
-func (l *twinRelease) command(verb string, to int, before scene) (args []string, chart twinChart, undo bool) {
+func (l *twinRelease) command(verb string, to int, before releaseState) (args []string, chart twinChart, undo bool) {
 	args = []string{verb, "r"}
 	if verb == "rollback" {
 		args = append(args, fmt.Sprint(to))
 	} else {
 		chart = l.chart()
-		dir := filepath.Join(l.bench.dir, fmt.Sprintf("chart-%d", len(l.story)))
-		l.bench.check(chart.write(dir))
+		dir := filepath.Join(l.harness.dir, fmt.Sprintf("chart-%d", len(l.log)))
+		l.harness.check(chart.write(dir))
 		args = append(args, dir, "--install")
 	}
-	force := l.odds(60) || l.apart
+	force := l.chance(60) || l.diverged
 	if force {
 		args = append(args, "--force-conflicts")
 	}
 	// Where no revision was ever deployed there is nothing to go back to for Helm; for
 	// lockstep the installation goes on, and is removed (R33, R50).
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
-	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, stays)
-	undo = chart.bad && force && (deployed || removable) && l.odds(40)
-	l.tell("%s, %d objects, bad: %t, undo: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.bad, undo)
+	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, hasFinalizers)
+	undo = chart.invalid && force && (deployed || removable) && l.chance(40)
+	l.logf("%s, %d objects, bad: %t, undo: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.invalid, undo)
 	return args, chart, undo
 }
 
-// refusesTheLast reports whether a step failed because of the invalid object.
-func refusesTheLast(p *process) bool {
+// failedAtInvalidObject reports whether a step failed because of the invalid object.
+func failedAtInvalidObject(p *process) bool {
 	text := p.err.String()
 	return strings.Contains(text, "Ingress/bad: ") || strings.Contains(text, `Ingress.networking.k8s.io "bad" is invalid`)
 }
 
-// complaint returns the error output of a run that prints events.
-func complaint(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
+// errorOutput returns the error output of a run that prints events.
+func errorOutput(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
 
 // revisionAfter returns the revision that the next operation creates.
-func revisionAfter(before scene) int {
+func revisionAfter(before releaseState) int {
 	if n := len(before.records); n > 0 {
 		return before.records[n-1].Version + 1
 	}
@@ -192,42 +192,42 @@ func revisionAfter(before scene) int {
 
 // chart returns the next version of the chart, an earlier one, or one that is refused.
 func (l *twinRelease) chart() twinChart {
-	if n := len(l.versions); len(l.story) > 0 && (n < 3 || l.odds(30)) {
+	if n := len(l.versions); len(l.log) > 0 && (n < 3 || l.chance(30)) {
 		l.versions = append(l.versions, l.next(l.versions[n-1]))
 	}
 	c := l.versions[len(l.versions)-1]
-	if l.odds(30) {
+	if l.chance(30) {
 		c = l.versions[l.IntN(len(l.versions))]
 	}
-	if l.odds(30) {
-		return c.spoiled()
+	if l.chance(30) {
+		return c.withInvalidObject()
 	}
 	return c
 }
 
 func (l *twinRelease) run(program, namespace string, args ...string) *process {
-	return l.bench.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
+	return l.harness.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
 }
 
 // changeObjects has others change some objects, the same in both namespaces.
 func (l *twinRelease) changeObjects() error {
-	if l.apart {
+	if l.diverged {
 		return nil
 	}
-	s := l.look(l.ours)
+	s := l.state(l.ours)
 	for range l.IntN(4) {
 		e, ok := l.edit(s.objects)
 		if !ok {
 			continue
 		}
-		ours, helms := outcomeOf(e.do(context.Background(), l.ours)), outcomeOf(e.do(context.Background(), l.helms))
-		l.tell("%s: %s", e.what, ours)
+		ours, helms := editResult(e.do(context.Background(), l.ours)), editResult(e.do(context.Background(), l.helms))
+		l.logf("%s: %s", e.what, ours)
 		if ours != helms {
 			return fmt.Errorf("  an edit: %s, with helm %s", ours, helms)
 		}
 	}
-	within(context.Background(), settling, func() bool {
-		return l.look(l.ours).settled()
+	within(context.Background(), settleTimeout, func() bool {
+		return l.state(l.ours).settled()
 	})
 	// The API server orders managers by the second of their last apply, so within the second
 	// of an edit it is not decided yet what the next apply changes.
@@ -237,32 +237,32 @@ func (l *twinRelease) changeObjects() error {
 
 // compare returns the differences between the namespaces, after deletions are complete.
 func (l *twinRelease) compare(over bool) (wrong []string) {
-	within(context.Background(), settling, func() bool {
-		ours, helms := l.look(l.ours), l.look(l.helms)
-		wrong = unlikeRecords(ours.records, helms.records)
-		if !l.apart {
-			wrong = append(wrong, l.unlikeObjects(ours, helms, over)...)
+	within(context.Background(), settleTimeout, func() bool {
+		ours, helms := l.state(l.ours), l.state(l.helms)
+		wrong = recordDifferences(ours.records, helms.records)
+		if !l.diverged {
+			wrong = append(wrong, l.objectDifferences(ours, helms, over)...)
 		}
 		return len(wrong) == 0
 	})
 	return wrong
 }
 
-// unlikeObjects says which objects differ. R32a: what a revision that failed, or one before
+// objectDifferences says which objects differ. R32a: what a revision that failed, or one before
 // it, has brought and the target does not have is gone with lockstep. Helm compares with the
 // last revision alone, so it stays there; it is removed there, too.
-func (l *twinRelease) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
+func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
-			wrong = append(wrong, unlike(id, likeness(o), likeness(helms.objects[id]))...)
+			wrong = append(wrong, differences(id, comparableFields(o), comparableFields(helms.objects[id]))...)
 			continue
 		}
-		if over && broughtBeforeFailure(ours.records, id) {
+		if over && inFailedRevision(ours.records, id) {
 			o := helms.objects[id]
-			l.tell("R32a: %s goes", id)
+			l.logf("R32a: %s goes", id)
 			err := admin.Resource(twinResources[o.GetKind()]).Namespace(l.helms).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
 			if !apierrors.IsNotFound(err) {
-				l.bench.check(err)
+				l.harness.check(err)
 			}
 			continue
 		}
@@ -276,11 +276,11 @@ func (l *twinRelease) unlikeObjects(ours, helms scene, over bool) (wrong []strin
 	return wrong
 }
 
-// broughtBeforeFailure reports whether a failed revision, or one before it, has an object.
-func broughtBeforeFailure(records []releaseRecord, id string) bool {
+// inFailedRevision reports whether a failed revision, or one before it, has an object.
+func inFailedRevision(records []releaseRecord, id string) bool {
 	brought := false
 	for _, r := range records {
-		brought = brought || r.brings(id)
+		brought = brought || r.hasObject(id)
 		if brought && r.Info.Status == "failed" {
 			return true
 		}
@@ -288,7 +288,7 @@ func broughtBeforeFailure(records []releaseRecord, id string) bool {
 	return false
 }
 
-func unlikeRecords(ours, helms []releaseRecord) (wrong []string) {
+func recordDifferences(ours, helms []releaseRecord) (wrong []string) {
 	says := func(all []releaseRecord) (out []string) {
 		for _, r := range all {
 			out = append(out, fmt.Sprintf("%d %s", r.Version, r.Info.Status))
@@ -311,36 +311,36 @@ func unlikeRecords(ours, helms []releaseRecord) (wrong []string) {
 	}
 	for i, r := range ours {
 		if r.Manifest != helms[i].Manifest {
-			wrong = append(wrong, fmt.Sprintf("the manifest of revision %d differs: %s", r.Version, apart(r.Manifest, helms[i].Manifest)))
+			wrong = append(wrong, fmt.Sprintf("the manifest of revision %d differs: %s", r.Version, firstDifference(r.Manifest, helms[i].Manifest)))
 		}
 	}
 	return wrong
 }
 
-// end uninstalls both.
-func (l *twinRelease) end() error {
+// uninstall uninstalls both.
+func (l *twinRelease) uninstall() error {
 	for _, namespace := range []string{l.ours, l.helms} {
-		s := l.look(namespace)
+		s := l.state(namespace)
 		for _, o := range s.objects {
-			if stays(o.Object) {
+			if hasFinalizers(o.Object) {
 				_, err := admin.Resource(twinResources[o.GetKind()]).Namespace(namespace).Patch(context.Background(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-				l.bench.check(err)
+				l.harness.check(err)
 			}
 		}
 		if len(s.records) == 0 {
 			continue
 		}
-		program := map[string]string{l.ours: lockstep, l.helms: l.helm}[namespace]
+		program := map[string]string{l.ours: lockstepProgram, l.helms: l.helm}[namespace]
 		p := l.run(program, namespace, "uninstall", "r")
-		if err := p.wait(2 * time.Minute * slowdown); err != nil || p.exit != 0 {
-			return fmt.Errorf("  uninstall: exit code %d, %w\n%s", p.exit, err, p.says())
+		if err := p.wait(2 * time.Minute * slowdown); err != nil || p.exitCode != 0 {
+			return fmt.Errorf("  uninstall: exit code %d, %w\n%s", p.exitCode, err, p.outputTail())
 		}
 	}
-	l.tell("uninstall")
-	l.apart = false
+	l.logf("uninstall")
+	l.diverged = false
 	var wrong []string
-	within(context.Background(), settling, func() bool {
-		ours, helms := l.look(l.ours), l.look(l.helms)
+	within(context.Background(), settleTimeout, func() bool {
+		ours, helms := l.state(l.ours), l.state(l.helms)
 		wrong = nil
 		for id := range ours.objects {
 			if _, ok := helms.objects[id]; !ok {

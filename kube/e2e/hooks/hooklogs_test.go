@@ -12,8 +12,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// loud returns a hook whose Job prints a line, with an output-log policy.
-func loud(name, when, weight string, more map[string]string) string {
+// loggingHook returns a hook whose Job prints a line, with an output-log policy.
+func loggingHook(name, when, weight string, more map[string]string) string {
 	annotations := map[string]string{"helm.sh/hook": when, "helm.sh/hook-weight": weight, "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed"}
 	for k, v := range more {
 		annotations[k] = v
@@ -56,16 +56,16 @@ func TestLogsOfHooks(t *testing.T) {
 	t.Run("succeeded", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("first", "pre-install", "1", nil), loud("second", "pre-install", "2", swept),
-			loud("third", "pre-install,post-install", "3", nil)), nil)))
+		out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loggingHook("first", "pre-install", "1", nil), loggingHook("second", "pre-install", "2", swept),
+			loggingHook("third", "pre-install,post-install", "3", nil)), nil)))
 		assertLogs(out, t, map[string]string{"pre-install:Job/first": "this is first", "pre-install:Job/second": "this is second",
 			"pre-install:Job/third": "this is third", "post-install:Job/third": "this is third"})
 	})
 	t.Run("failed", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		bad := strings.Replace(loud("bad", "post-install", "2", swept), "sandbox/log", `sandbox/exit-code: "1", sandbox/log`, 1)
-		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("good", "post-install", "1", nil), bad), nil))
+		bad := strings.Replace(loggingHook("bad", "post-install", "2", swept), "sandbox/log", `sandbox/exit-code: "1", sandbox/log`, 1)
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loggingHook("good", "post-install", "1", nil), bad), nil))
 		assertLogs(r.MustFail(op, err, "post-install:Job/bad"), t, map[string]string{"post-install:Job/bad": "this is bad"})
 	})
 }
@@ -85,6 +85,6 @@ func TestLastLineOfAHooksLog(t *testing.T) {
 		answer.Header.Del("Content-Length")
 		return err
 	}}, "")
-	out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loud("only", "pre-install", "1", nil)), nil)))
+	out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), loggingHook("only", "pre-install", "1", nil)), nil)))
 	assertLogs(out, t, map[string]string{"pre-install:Job/only": "this is only"})
 }

@@ -14,9 +14,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// sweptChart has a hook, Job/work, before the groups of subchart db, which waits for subchart
+// hookScopeChart has a hook, Job/work, before the groups of subchart db, which waits for subchart
 // base. The hook fails if exit is not 0. The group after it never finishes.
-func sweptChart(policy, duration, exit string) rig.Files {
+func hookScopeChart(policy, duration, exit string) rig.Files {
 	hook := rig.Job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
 	return rig.Files{
 		"Chart.yaml":                    "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: base, version: 1.0.0}\n- {name: db, version: 1.0.0, depends-on: [base]}\n",
@@ -49,7 +49,7 @@ func TestScopedHookIsSwept(t *testing.T) {
 			t.Run(name+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
+				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, hookScopeChart(policy, end.duration, end.exit)), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,7 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := func(image string) rig.Files {
-		fs := sweptChart("before-hook-creation", "100ms", "0")
+		fs := hookScopeChart("before-hook-creation", "100ms", "0")
 		fs["charts/db/templates/all.yml"] = rig.ConfigMap("db", nil)
 		fs["charts/base/templates/all.yml"] = strings.ReplaceAll(fs["charts/base/templates/all.yml"], "example/app:1.0", image)
 		return fs

@@ -69,13 +69,13 @@ func TestJobGoneUnseen(t *testing.T) {
 	}
 }
 
-// unwatched returns all rights except watching Jobs.
-func unwatched() []rbacv1.PolicyRule {
+// rulesWithoutWatch returns all rights except watching Jobs.
+func rulesWithoutWatch() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "*"), rig.Rule("batch", "jobs", "get", "list", "create", "patch", "delete")}
 }
 
-// passingJob returns a Job with a TTL of 0.
-func passingJob(duration, exit string) string {
+// jobWithTTL returns a Job with a TTL of 0.
+func jobWithTTL(duration, exit string) string {
 	text := rig.Job("work", rig.Group("a"), duration, "  ttlSecondsAfterFinished: 0", "  backoffLimit: 0")
 	return strings.Replace(text, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1)
 }
@@ -99,7 +99,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 			return out
 		},
 		"asked for": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
-			r.Client = r.ConnectAs("blind", append(unwatched(), rig.Rule("", "events", "list"))...)
+			r.Client = r.ConnectAs("blind", append(rulesWithoutWatch(), rig.Rule("", "events", "list"))...)
 			op, err := prepare()
 			if err != nil {
 				r.T.Fatal(err)
@@ -112,7 +112,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 			t.Run(way+" exit "+exit, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				chart := rig.ChartOf(t, passingJob("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
+				chart := rig.ChartOf(t, jobWithTTL("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
 				out := run(r, func() (*kube.Operation, error) {
 					return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = true }))
 				})
@@ -145,8 +145,8 @@ func jobGone(r *rig.Rig) bool {
 func TestJobWithUnknownEnd(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Client = r.ConnectAs("blind", unwatched()...)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, passingJob("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
+	r.Client = r.ConnectAs("blind", rulesWithoutWatch()...)
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, jobWithTTL("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// marks returns the labels and annotations of the objects of chart empty-metadata in the
+// metadataOf returns the labels and annotations of the objects of chart empty-metadata in the
 // cluster, without those that Helm and lockstep add.
-func marks(r *rig.Rig) map[string]map[string]string {
+func metadataOf(r *rig.Rig) map[string]map[string]string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -44,11 +44,11 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 
 	helms := rig.NewNamed(t, "empty-metadata-helm")
 	helms.MustHelm("install", "t", path)
-	want := marks(helms)
+	want := metadataOf(helms)
 
 	ours := rig.NewNamed(t, "empty-metadata-lockstep")
 	ours.Deploy(chart, nil)
-	got := marks(ours)
+	got := metadataOf(ours)
 	for name, marks := range want {
 		for k := range marks {
 			// It orders nothing in the cluster, so it is not sent (R3).

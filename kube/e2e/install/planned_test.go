@@ -36,7 +36,7 @@ kind: ConfigMap
 metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 		"templates/other.yaml": rig.ConfigMap("other", nil, "at: {{ randAlphaNum 20 }}"),
 	})
-	post := &counting{}
+	post := &countingRenderer{}
 	assert := func(op *kube.Operation, err error) {
 		t.Helper()
 		if err != nil {
@@ -75,10 +75,10 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 	}
 }
 
-// counting is a post-renderer that returns something else each time.
-type counting struct{ runs int }
+// countingRenderer is a post-renderer that returns something else each time.
+type countingRenderer struct{ runs int }
 
-func (c *counting) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+func (c *countingRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
 	c.runs++
 	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
 }

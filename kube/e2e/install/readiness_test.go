@@ -66,8 +66,8 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// thing returns a chart with a custom resource, its CRD, and a group that waits for it.
-func thing(t *testing.T, api, size string, readiness map[string]string) *charts.Chart {
+// customResourceChart returns a chart with a custom resource, its CRD, and a group that waits for it.
+func customResourceChart(t *testing.T, api, size string, readiness map[string]string) *charts.Chart {
 	annotations := rig.Group("a")
 	maps.Copy(annotations, readiness)
 	return rig.MakeChart(t, rig.Files{
@@ -98,12 +98,12 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 					}
 					patchStatus(r, api, "it", `{"status":{`+text+`}}`)
 				}
-				op, err := r.Install("plain", rig.UseChart(thing(t, api, "1", nil), nil))
+				op, err := r.Install("plain", rig.UseChart(customResourceChart(t, api, "1", nil), nil))
 				r.MustRun(op, err)
 				status(1)
 
 				start, told := time.Now(), false
-				op, err = r.Upgrade("plain", rig.UpgradeTo(thing(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
+				op, err = r.Upgrade("plain", rig.UpgradeTo(customResourceChart(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}

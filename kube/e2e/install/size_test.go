@@ -90,9 +90,9 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 }
 
-// border searches, by bisection from a guess, for a size that fits and one that does not, at
+// findBorder searches, by bisection from a guess, for a size that fits and one that does not, at
 // most apart bytes apart. How well data compresses is not known.
-func border(guess, apart int, fit func(int) bool) (fits, not int) {
+func findBorder(guess, apart int, fit func(int) bool) (fits, not int) {
 	fits, not = guess, guess
 	for step := 8 * apart; ; step *= 4 {
 		if fit(guess) {
@@ -128,7 +128,7 @@ func TestReleaseThatJustFits(t *testing.T) {
 		return rig.MakeChart(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", rig.Group("one")) + "\n---\n" + rig.ConfigMap("b", rig.Group("two", "one")), "noise": text[:size]})
 	}
 	r := rig.New(t)
-	fits, not := border(1_084_000, 256, func(size int) bool {
+	fits, not := findBorder(1_084_000, 256, func(size int) bool {
 		_, err := r.Install("plain", rig.UseChart(sized(size), nil))
 		return err == nil
 	})
@@ -154,7 +154,7 @@ func TestTimingsTooLarge(t *testing.T) {
 	_, _ = rand.Read(noise)
 	text := hex.EncodeToString(noise)
 	var op *kube.Operation
-	border(1_073_000, 256, func(size int) bool {
+	findBorder(1_073_000, 256, func(size int) bool {
 		c := rig.MakeChart(t, rig.Files{"templates/all.yaml": groups, "noise": text[:size]})
 		try, err := r.Install("plain", rig.UseChart(c, nil))
 		if err != nil || len(try.Warnings()) > 0 {

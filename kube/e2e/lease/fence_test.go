@@ -38,7 +38,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
 			chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), x.ready), rig.ConfigMap("after", rig.Group("b", "a")))
 			op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
-			out := in(r, op, err, "slow", func() {
+			out := runUntilApplied(r, op, err, "slow", func() {
 				op.Command(event.Command{Name: event.Pause})
 				defer op.Command(event.Command{Name: event.Resume})
 				if err := r.Cluster.CoordinationV1().Leases(r.Namespace).Delete(t.Context(), lease.Name("t"), metav1.DeleteOptions{}); err != nil {
@@ -68,7 +68,7 @@ func TestLeaseRightsRevoked(t *testing.T) {
 	by := r.WithClient(r.ConnectAs("user", others, apps, rig.Rule("coordination.k8s.io", "leases", "*")))
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
 	op, err := by.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
-	out := in(by, op, err, "slow", func() {
+	out := runUntilApplied(by, op, err, "slow", func() {
 		roles := r.Cluster.RbacV1().Roles(r.Namespace)
 		role, err := roles.Get(t.Context(), "user", metav1.GetOptions{})
 		if err == nil {

@@ -28,8 +28,8 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// slow returns a chart whose first group needs some time.
-func slow(t *testing.T, ready string) func(*kube.Install) {
+// slowChart returns a chart whose first group needs some time.
+func slowChart(t *testing.T, ready string) func(*kube.Install) {
 	return rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
 
@@ -46,8 +46,8 @@ func leases(r *rig.Rig) (names []string) {
 	return names
 }
 
-// in runs an operation and calls do once, as soon as an object was sent.
-func in(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig.Outcome {
+// runUntilApplied runs an operation and calls do once, as soon as an object was sent.
+func runUntilApplied(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig.Outcome {
 	r.T.Helper()
 	if err != nil {
 		r.T.Fatal(err)
@@ -70,9 +70,9 @@ func TestOneRunAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chart := slow(t, "1s")
+	chart := slowChart(t, "1s")
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
-	out := in(r, op, err, "slow", func() {
+	out := runUntilApplied(r, op, err, "slow", func() {
 		if got := leases(r); !slices.Equal(got, []string{"lockstep.v1.t"}) {
 			t.Errorf("leases %v", got)
 		}
@@ -117,7 +117,7 @@ func TestOneRunAtATime(t *testing.T) {
 func TestBothAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
-		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", slow(t, "0s")) },
+		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", slowChart(t, "0s")) },
 		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
 			return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
 		},
@@ -191,9 +191,9 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 	}
 }
 
-// elsewhere creates the Lease of a run on another machine, which expires after two seconds.
+// foreignLease creates the Lease of a run on another machine, which expires after two seconds.
 // The returned function renews it.
-func elsewhere(r *rig.Rig) (renew func()) {
+func foreignLease(r *rig.Rig) (renew func()) {
 	r.T.Helper()
 	now := metav1.NewMicroTime(time.Now().Add(-time.Hour)) // its clock is wrong
 	leases := r.Cluster.CoordinationV1().Leases(r.Namespace)
@@ -220,7 +220,7 @@ func TestRunOfAnotherMachine(t *testing.T) {
 		t.Run(fmt.Sprintf("alive %v", alive), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			renew := elsewhere(r)
+			renew := foreignLease(r)
 			var waits []string
 			op, err := r.Install("plain", func(i *kube.Install) {
 				i.Lease.OnWait = func(m string) {
@@ -247,8 +247,8 @@ func TestRunOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// take transfers the Lease of a run to another one.
-func take(r *rig.Rig) {
+// takeLease transfers the Lease of a run to another one.
+func takeLease(r *rig.Rig) {
 	r.T.Helper()
 	patch := []byte(`{"spec":{"holderIdentity":"ada@elsewhere"}}`)
 	if _, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Patch(r.T.Context(), lease.Name("t"), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -256,9 +256,9 @@ func take(r *rig.Rig) {
 	}
 }
 
-// mustStop checks the end of a run whose Lease was taken: it has left the release as it was,
+// assertStopped checks the end of a run whose Lease was taken: it has left the release as it was,
 // and the Lease to its new holder.
-func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
+func assertStopped(r *rig.Rig, out rig.Outcome, history ...string) {
 	r.T.Helper()
 	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "took it over: ada@elsewhere") {
 		r.T.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
@@ -277,7 +277,7 @@ func TestLostLease(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("after", nil)), nil))
 	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
-	mustStop(r, in(r, op, err, "new", func() { take(r) }), "1 deployed", "2 pending-upgrade")
+	assertStopped(r, runUntilApplied(r, op, err, "new", func() { takeLease(r) }), "1 deployed", "2 pending-upgrade")
 	if d := r.ConfigMapData("after"); d["v"] != "" {
 		t.Errorf("it went on: %v", d)
 	}
@@ -298,10 +298,10 @@ func TestLostLeaseInARollback(t *testing.T) {
 	}
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && strings.HasPrefix(e.Phase, event.RollbackPrefix) && e.Object.Name == "before" && e.Change != "" {
-			take(r)
+			takeLease(r)
 		}
 	})
-	mustStop(r, out, "1 deployed", "2 failed", "3 pending-rollback")
+	assertStopped(r, out, "1 deployed", "2 failed", "3 pending-rollback")
 }
 
 // TestWritesWaitForTheLease: another run takes over a Lease that cannot be renewed for a
@@ -324,12 +324,12 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	out := r.Run(op, func(e event.Event) {
 		switch {
 		case e.Kind == event.KindObject && e.Object.Name == "new" && e.Change != "":
-			take(r)
+			takeLease(r)
 		case e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Running:
 			renewable.Store(true)
 		}
 	})
-	mustStop(r, out, "1 pending-install")
+	assertStopped(r, out, "1 pending-install")
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
 		t.Errorf("it has written %v", got)
 	}
@@ -390,8 +390,8 @@ func TestBesideHelm(t *testing.T) {
 	t.Run("helm comes second", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", slow(t, "1h"))
-		out := in(r, op, err, "slow", func() {
+		op, err := r.Install("plain", slowChart(t, "1h"))
+		out := runUntilApplied(r, op, err, "slow", func() {
 			if said, err := r.RunHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
 				t.Errorf("it has worked: %s", said)
 			}

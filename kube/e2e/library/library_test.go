@@ -39,8 +39,8 @@ func sdkInstall(r *rig.Rig, cfg *action.Configuration, c *chart.Chart, values ma
 	return err
 }
 
-// helmLoads loads a chart with Helm's own loader.
-func helmLoads(t *testing.T, name string) *chart.Chart {
+// loadWithHelm loads a chart with Helm's own loader.
+func loadWithHelm(t *testing.T, name string) *chart.Chart {
 	t.Helper()
 	c, err := loader.Load(filepath.Join(rig.ChartsDir, name))
 	if err != nil {
@@ -49,8 +49,8 @@ func helmLoads(t *testing.T, name string) *chart.Chart {
 	return c
 }
 
-// weLoad loads a chart with lockstep's loader, for Helm's actions.
-func weLoad(t *testing.T, name string) *chart.Chart {
+// loadWithLockstep loads a chart with lockstep's loader, for Helm's actions.
+func loadWithLockstep(t *testing.T, name string) *chart.Chart {
 	t.Helper()
 	c := rig.HelmChart(t, rig.LoadChart(t, name))
 	charts.WrapTemplates(c)
@@ -60,7 +60,7 @@ func weLoad(t *testing.T, name string) *chart.Chart {
 // TestHelmsActionsInOrder runs Helm's own actions with an ordered configuration and checks the
 // order in the audit log.
 func TestHelmsActionsInOrder(t *testing.T) {
-	for name, load := range map[string]func(*testing.T, string) *chart.Chart{"shop": weLoad, "hip9999-layers": helmLoads} {
+	for name, load := range map[string]func(*testing.T, string) *chart.Chart{"shop": loadWithLockstep, "hip9999-layers": loadWithHelm} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
@@ -158,7 +158,7 @@ func TestHelmsActionFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	cfg := orderedHelm(r, t.Context(), kube.OrderedOptions{ReadinessTimeout: 6 * time.Second})
-	err := sdkInstall(r, cfg, weLoad(t, "fail-image"), nil)
+	err := sdkInstall(r, cfg, loadWithLockstep(t, "fail-image"), nil)
 	if err == nil || !strings.Contains(err.Error(), "Deployment/broken") {
 		t.Errorf("error %v", err)
 	}
@@ -179,7 +179,7 @@ func TestHelmsActionIsAborted(t *testing.T) {
 		}
 	}})
 	start := time.Now()
-	if err := sdkInstall(r, cfg, weLoad(t, "slow"), map[string]any{"readyDelay": "60s"}); err == nil {
+	if err := sdkInstall(r, cfg, loadWithLockstep(t, "slow"), map[string]any{"readyDelay": "60s"}); err == nil {
 		t.Error("no error")
 	}
 	if took := time.Since(start); took > 20*time.Second {

@@ -17,8 +17,8 @@ import (
 // sharingUser is the user of TestReleasesShareWatches.
 const sharingUser = "sharing"
 
-// together runs operations at the same time, which must all succeed.
-func together(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Operation, error)) {
+// runTogether runs operations at the same time, which must all succeed.
+func runTogether(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Operation, error)) {
 	t.Helper()
 	var all sync.WaitGroup
 	for n := range many {
@@ -110,7 +110,7 @@ func TestReleasesShareWatches(t *testing.T) {
 		c.Watches = shared
 		return c
 	}
-	together(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
+	runTogether(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
 		op, err := rigs[n].Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Common = common(rigs[n]) }))
 		return rigs[n], op, err
 	})
@@ -129,7 +129,7 @@ func TestReleasesShareWatches(t *testing.T) {
 			t.Errorf("release %d has watches of its own: %v", n, own)
 		}
 	}
-	together(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
+	runTogether(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
 		op, err := rigs[n].Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: common(rigs[n])})
 		return rigs[n], op, err
 	})

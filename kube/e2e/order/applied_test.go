@@ -17,9 +17,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// inOrder returns a chart of four Deployments and four ConfigMaps whose lists have the given
+// chartWithLists returns a chart of four Deployments and four ConfigMaps whose lists have the given
 // names in order.
-func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
+func chartWithLists(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	var docs []string
 	for i := range 4 {
 		docs = append(docs, rig.Object(fmt.Sprint("apps/v1/Deployment/d", i), nil, "spec:\n  selector: {matchLabels: {app: a}}",
@@ -31,8 +31,8 @@ func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	return rig.ChartOf(t, append(docs, more...)...)
 }
 
-// orders returns the lists of the first objects of inOrder.
-func orders(r *rig.Rig) string {
+// listOrder returns the lists of the first objects of inOrder.
+func listOrder(r *rig.Rig) string {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "d0", metav1.GetOptions{})
 	if err != nil {
@@ -65,9 +65,9 @@ func TestOrderOfLists(t *testing.T) {
 	)
 	invalid := rig.Object("networking.k8s.io/v1/Ingress/invalid", nil, "spec: {}")
 	fails := func(r *rig.Rig) {
-		op, err := r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}, invalid), nil))
+		op, err := r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}, invalid), nil))
 		r.MustFail(op, err, "Ingress/invalid")
-		if got := orders(r); !strings.HasPrefix(got, "init two") {
+		if got := listOrder(r); !strings.HasPrefix(got, "init two") {
 			r.T.Fatalf("the revision that failed left %s", got)
 		}
 	}
@@ -83,7 +83,7 @@ func TestOrderOfLists(t *testing.T) {
 			return forth
 		},
 		"rollback-on-failure": func(r *rig.Rig, _ *charts.Chart) string {
-			op, err := r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+			op, err := r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
 			if err != nil {
 				r.T.Fatal(err)
 			}
@@ -108,16 +108,16 @@ func TestOrderOfLists(t *testing.T) {
 			return forth
 		},
 		"plain": func(r *rig.Rig, _ *charts.Chart) string {
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(inOrder(r.T, [2]string{"two", "one"}), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}), nil)))
 			return back
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.NewNamed(t, "order-of-lists-"+name)
-			first := inOrder(t, [2]string{"one", "two"})
+			first := chartWithLists(t, [2]string{"one", "two"})
 			r.Deploy("plain", rig.UseChart(first, nil))
-			if want, got := then(r, first), orders(r); got != want {
+			if want, got := then(r, first), listOrder(r); got != want {
 				t.Errorf("the lists are %s, want %s", got, want)
 			}
 		})

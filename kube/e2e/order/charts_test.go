@@ -77,11 +77,11 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 		}
 	})
 	r.MustRun(op, err)
-	assertWritesFollowGates(r, "upgrade", chart, start)
+	assertWritesFollowDependencies(r, "upgrade", chart, start)
 	start = time.Now()
 	op, err = r.Rollback(1)
 	r.MustRun(op, err)
-	assertWritesFollowGates(r, "rollback", chart, start)
+	assertWritesFollowDependencies(r, "rollback", chart, start)
 	if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
 	}
@@ -157,9 +157,9 @@ func installable(t *testing.T) []string {
 	return slices.DeleteFunc(dirs, func(name string) bool { return slices.Contains(notInstallable, name) })
 }
 
-// assertWritesFollowGates checks that since a time the first write of every group of a chart is
+// assertWritesFollowDependencies checks that since a time the first write of every group of a chart is
 // after the last write of each of its dependencies.
-func assertWritesFollowGates(r *rig.Rig, what, chart string, since time.Time) {
+func assertWritesFollowDependencies(r *rig.Rig, what, chart string, since time.Time) {
 	t := r.T
 	t.Helper()
 	tl, groups := r.Timeline("lockstep").Since(since), rig.ExpectedPlan(t, chart, r.Namespace)

@@ -28,14 +28,14 @@ import (
 // the inferred order (R68). With the declared one, there are temporary errors; with the
 // inferred one no request is refused, no pod restarts, and no resource precedes its operator.
 func TestInferredOrder(t *testing.T) {
-	for name, kind := range map[string]acted{
+	for name, kind := range map[string]scenario{
 		// The pods of web end as long as those of db are not ready.
-		"app": {harm: "pods/web", before: "db", docs: []string{
+		"app": {tooEarly: "pods/web", before: "db", docs: []string{
 			service("db"), rig.Deployment("db", nil, "300ms"),
 			strings.Replace(rig.Deployment("web", nil, "1s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_URL, value: 'postgres://db:5432/web'}]", 1),
 		}},
 		// A webhook for which nobody answers until its pods are ready.
-		"webhook": {harm: "gadgets/first", before: "guard", docs: []string{
+		"webhook": {tooEarly: "gadgets/first", before: "guard", docs: []string{
 			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"), service("guard"), rig.Deployment("guard", nil, "300ms"),
 			rig.Object("admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration/GROUP", nil, `webhooks:
 - name: guard.GROUP
@@ -46,7 +46,7 @@ func TestInferredOrder(t *testing.T) {
   rules: [{apiGroups: [GROUP], apiVersions: [v1], resources: [gadgets], operations: [CREATE, UPDATE]}]`),
 		}},
 		// A resource that an operator is there for.
-		"operator": {harm: "gadgets/first", before: "operator", docs: []string{
+		"operator": {tooEarly: "gadgets/first", before: "operator", docs: []string{
 			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"),
 			rig.Object("v1/ServiceAccount/operator", nil),
 			rig.Object("rbac.authorization.k8s.io/v1/Role/operator", nil, "rules: [{apiGroups: [GROUP], resources: [gadgets, gadgets/status], verbs: ['*']}]"),
@@ -58,12 +58,12 @@ func TestInferredOrder(t *testing.T) {
 			t.Run(name+" "+order, func(t *testing.T) {
 				t.Parallel()
 				r := rig.NewNamed(t, "order-"+name+"-"+order)
-				world := act(r, kind, order == kube.OrderDeclared)
+				world := simulate(r, kind, order == kube.OrderDeclared)
 				out := r.MustRun(r.Install("plain", rig.UseChart(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
 				if name == "app" && order == kube.OrderDeclared {
 					r.Eventually("a pod is started again", func() bool { return restarts(r) > 0 })
 				}
-				harmed, restarts, refused := world.harmed(), restarts(r), refused(r)
+				harmed, restarts, refused := world.earlyCount(), restarts(r), refusedWrites(r)
 				t.Logf("%d came too early; %d restarts, %d requests refused, in %s", harmed, restarts, refused, out.State.Now.Sub(out.State.Started).Round(time.Second))
 				switch {
 				case order == kube.OrderInferred && harmed+restarts+refused > 0:
@@ -80,12 +80,12 @@ func TestInferredOrder(t *testing.T) {
 	}
 }
 
-// acted is a chart with the behaviour that the test simulates.
-type acted struct {
+// scenario is a chart with the behaviour that the test simulates.
+type scenario struct {
 	docs []string
 	// harm is what goes wrong, as a resource and the beginning of a name, as long as
 	// the pods of the Deployment before are not ready.
-	harm, before string
+	tooEarly, before string
 }
 
 const definition = `apiVersion: apiextensions.k8s.io/v1
@@ -101,29 +101,29 @@ func service(name string) string {
 	return rig.Object("v1/Service/"+name, nil, "spec: {selector: {app: "+name+"}, ports: [{port: 5432}]}")
 }
 
-func (a acted) chart(t *testing.T, namespace string) *charts.Chart {
+func (a scenario) chart(t *testing.T, namespace string) *charts.Chart {
 	t.Helper()
 	names := strings.NewReplacer("GROUP", namespace+".example", "NAMESPACE", namespace)
 	return rig.ChartOf(t, names.Replace(strings.Join(a.docs, "\n---\n")))
 }
 
-// world simulates programs that run in pods, which the sandbox does not run. The API server
+// simulation simulates programs that run in pods, which the sandbox does not run. The API server
 // asks it about objects created in the test's namespace.
-type world struct {
-	r     *rig.Rig
-	acted acted
+type simulation struct {
+	r        *rig.Rig
+	scenario scenario
 	// slow has the pods of what comes before wait until something has gone wrong.
 	slow bool
 
-	mu    sync.Mutex
-	early int
-	wrong chan struct{} // closed by the first
+	mu         sync.Mutex
+	early      int
+	firstEarly chan struct{} // closed by the first
 }
 
-// act configures the API server to ask the world.
-func act(r *rig.Rig, a acted, slow bool) *world {
+// simulate configures the API server to ask the world.
+func simulate(r *rig.Rig, a scenario, slow bool) *simulation {
 	r.T.Helper()
-	w := &world{r: r, acted: a, slow: slow, wrong: make(chan struct{})}
+	w := &simulation{r: r, scenario: a, slow: slow, firstEarly: make(chan struct{})}
 	srv := httptest.NewTLSServer(http.HandlerFunc(w.review))
 	r.T.Cleanup(srv.Close)
 	fail, none, wait := admissionv1.Fail, admissionv1.SideEffectClassNone, int32(30)
@@ -153,7 +153,7 @@ func authority(c *x509.Certificate) []byte {
 }
 
 // review answers an admission request.
-func (w *world) review(rw http.ResponseWriter, req *http.Request) {
+func (w *simulation) review(rw http.ResponseWriter, req *http.Request) {
 	var asked admission.AdmissionReview
 	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
 		http.Error(rw, err.Error(), http.StatusBadRequest)
@@ -169,17 +169,17 @@ func (w *world) review(rw http.ResponseWriter, req *http.Request) {
 	case name == "asked":
 		patch = `[{"op":"add","path":"/metadata/annotations","value":{"acted":"yes"}}]`
 	case asked.Request.DryRun != nil && *asked.Request.DryRun:
-	case strings.HasPrefix(what, w.acted.harm) && !isReady(w.r, w.acted.before):
-		w.goesWrong()
+	case strings.HasPrefix(what, w.scenario.tooEarly) && !isReady(w.r, w.scenario.before):
+		w.noteEarly()
 		if asked.Request.Resource.Resource == "pods" {
 			patch = `[{"op":"add","path":"/metadata/annotations/sandbox~1exit-code","value":"1"},{"op":"add","path":"/metadata/annotations/sandbox~1fail-times","value":"1"},{"op":"add","path":"/metadata/annotations/sandbox~1run-duration","value":"100ms"}]`
-		} else if w.acted.before == "guard" {
+		} else if w.scenario.before == "guard" {
 			answer.Allowed = false
-			answer.Result = &metav1.Status{Code: 500, Message: fmt.Sprintf("failed calling webhook %q: connect: connection refused", w.acted.before)}
+			answer.Result = &metav1.Status{Code: 500, Message: fmt.Sprintf("failed calling webhook %q: connect: connection refused", w.scenario.before)}
 		}
-	case strings.HasPrefix(what, "pods/"+w.acted.before) && w.slow:
+	case strings.HasPrefix(what, "pods/"+w.scenario.before) && w.slow:
 		select {
-		case <-w.wrong:
+		case <-w.firstEarly:
 		case <-time.After(25 * time.Second): // then nothing has, as the test will see
 		}
 	}
@@ -191,15 +191,15 @@ func (w *world) review(rw http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(rw).Encode(asked) // the API server says if nobody is there
 }
 
-func (w *world) goesWrong() {
+func (w *simulation) noteEarly() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.early++; w.early == 1 {
-		close(w.wrong)
+		close(w.firstEarly)
 	}
 }
 
-func (w *world) harmed() int {
+func (w *simulation) earlyCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.early
@@ -226,8 +226,8 @@ func restarts(r *rig.Rig) (n int) {
 	return n
 }
 
-// refused counts lockstep's writes that the API server has refused.
-func refused(r *rig.Rig) (n int) {
+// refusedWrites counts lockstep's writes that the API server has refused.
+func refusedWrites(r *rig.Rig) (n int) {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
 	if err != nil {
@@ -242,8 +242,8 @@ func refused(r *rig.Rig) (n int) {
 	return n
 }
 
-// called returns a chart of an app that calls a database, without annotations.
-func called(t *testing.T, more string) *charts.Chart {
+// callingChart returns a chart of an app that calls a database, without annotations.
+func callingChart(t *testing.T, more string) *charts.Chart {
 	t.Helper()
 	return rig.ChartOf(t, service("db"), rig.Deployment("db", nil, "100ms"),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}, {name: MORE, value: '"+more+"'}]", 1))
@@ -255,7 +255,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	inferred := func(i *kube.Install) { i.Order = kube.OrderInferred }
-	r.MustRun(r.Install("plain", rig.UseChart(called(t, "1"), inferred)))
+	r.MustRun(r.Install("plain", rig.UseChart(callingChart(t, "1"), inferred)))
 	last, err := r.Helm().Releases.Last("t")
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 	}
 	// An upgrade that is not told so has no order, and what it removes goes in that
 	// of before.
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(called(t, "2"), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(callingChart(t, "2"), nil)))
 	back := gates(r.Rollback(1))
 	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
 		t.Errorf("the rollback has the gates %v", back)

@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// bring installs the CRD like an operator.
-func bring(r *rig.Rig, k rig.LateKind) {
+// createCRD installs the CRD like an operator.
+func createCRD(r *rig.Rig, k rig.LateKind) {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(k.CRD(nil)), crd); err != nil {
 		r.T.Error(err)
@@ -70,7 +70,7 @@ func TestLateKinds(t *testing.T) {
 				var once sync.Once
 				out := r.Run(op, func(e event.Event) {
 					if brought == "operator" && e.Kind == event.KindGroup && e.Group == "edge:first" && e.Status == event.Ready {
-						once.Do(func() { bring(r, k) })
+						once.Do(func() { createCRD(r, k) })
 					}
 				})
 				if out.Err != nil || out.State.Exit != 0 {
@@ -145,7 +145,7 @@ func TestViewOfALateKind(t *testing.T) {
 		g := s.Find("apply", "edge:late")
 		return g != nil && g.Status == event.Waiting && s.Find("apply", "edge:first").Status == event.Ready
 	})
-	bring(r, k)
+	createCRD(r, k)
 	op.Command(event.Command{Name: event.Resume})
 	if out := <-done; out.Err != nil {
 		t.Error(out.Err)

@@ -31,13 +31,13 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			start := time.Now()
 			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
 			out := r.MustRun(op, err)
-			if got := units(out, event.PhaseApply); len(got) != len(groups) {
+			if got := groupsRun(out, event.PhaseApply); len(got) != len(groups) {
 				t.Errorf("rolled back in the groups %v", got)
 			}
-			if got := units(out, event.PhaseRemove); len(got) != len(rig.ExpectedPlan(t, "hip0025-groups-complete", r.Namespace)) {
+			if got := groupsRun(out, event.PhaseRemove); len(got) != len(rig.ExpectedPlan(t, "hip0025-groups-complete", r.Namespace)) {
 				t.Errorf("removed in the groups %v", got)
 			}
-			assertWritesFollowGates(r, "rollback", "fanout", start)
+			assertWritesFollowDependencies(r, "rollback", "fanout", start)
 			view, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0)
 			if err != nil || !view.Sequenced() {
 				t.Errorf("revision 3 is recorded as sequenced: %v, %v", err == nil && view.Sequenced(), err)
@@ -46,7 +46,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			tl, start := r.Timeline("lockstep"), time.Now()
 			op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: common})
 			out = r.MustRun(op, err)
-			if got := units(out, event.PhaseRemove); len(got) != len(groups) {
+			if got := groupsRun(out, event.PhaseRemove); len(got) != len(groups) {
 				t.Errorf("uninstalled in the groups %v", got)
 			}
 			tl.Events = r.Audit()
@@ -82,15 +82,15 @@ func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := r.Run(op, nil)
-			if got := units(out, event.PhaseApply); out.State.Exit != exit || !slices.Contains(got, "edge:a") {
+			if got := groupsRun(out, event.PhaseApply); out.State.Exit != exit || !slices.Contains(got, "edge:a") {
 				t.Errorf("exit %d: %s; groups %v", out.State.Exit, out.State.Message, got)
 			}
 		})
 	}
 }
 
-// units returns the ids of the groups that ran, in phases of a kind.
-func units(out rig.Outcome, kind event.PhaseKind) (ids []string) {
+// groupsRun returns the ids of the groups that ran, in phases of a kind.
+func groupsRun(out rig.Outcome, kind event.PhaseKind) (ids []string) {
 	for _, p := range out.State.Phases {
 		for _, g := range p.Groups {
 			if p.Kind == kind && !g.Started.IsZero() {

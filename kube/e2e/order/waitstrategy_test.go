@@ -41,7 +41,7 @@ func TestWaitStrategies(t *testing.T) {
 				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, tt.jobs }))
 			out := r.MustRun(op, err)
 			if tt.waits {
-				assertOver(r, tt.jobs)
+				assertWaited(r, tt.jobs)
 			}
 			if n := len(out.State.Phases[0].Groups); n != 1 {
 				t.Errorf("%d groups, want one", n)
@@ -53,8 +53,8 @@ func TestWaitStrategies(t *testing.T) {
 	}
 }
 
-// assertOver checks that the Deployment is available and, if job is set, the Job complete.
-func assertOver(r *rig.Rig, job bool) {
+// assertWaited checks that the Deployment is available and, if job is set, the Job complete.
+func assertWaited(r *rig.Rig, job bool) {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "slow", metav1.GetOptions{})
 	if err != nil || d.Status.AvailableReplicas == 0 {

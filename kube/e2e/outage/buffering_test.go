@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// wholeAnswers makes a proxy buffer complete responses.
-func wholeAnswers(resp *http.Response) error {
+// bufferWhole makes a proxy buffer complete responses.
+func bufferWhole(resp *http.Response) error {
 	all, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
@@ -21,8 +21,8 @@ func wholeAnswers(resp *http.Response) error {
 	return nil
 }
 
-// inChunks makes a proxy send responses in chunks of a size.
-func inChunks(size int) func(*http.Response) error {
+// bufferChunks makes a proxy send responses in chunks of a size.
+func bufferChunks(size int) func(*http.Response) error {
 	return func(resp *http.Response) error {
 		resp.Body = &chunks{ReadCloser: resp.Body, size: size}
 		return nil
@@ -50,7 +50,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 // they end. A run still detects changes in time.
 func TestBufferingProxy(t *testing.T) {
 	t.Parallel()
-	for name, amend := range map[string]func(*http.Response) error{"whole": wholeAnswers, "chunks": inChunks(16 << 10)} {
+	for name, amend := range map[string]func(*http.Response) error{"whole": bufferWhole, "chunks": bufferChunks(16 << 10)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// lingers deletes the test's namespace, which a finalizer keeps until free is called.
-func lingers(r *rig.Rig) (free func()) {
+// deleteNamespaceSlowly deletes the test's namespace, which a finalizer keeps until free is called.
+func deleteNamespaceSlowly(r *rig.Rig) (free func()) {
 	r.T.Helper()
 	maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.com/stuck"}}}
@@ -39,7 +39,7 @@ func lingers(r *rig.Rig) (free func()) {
 func TestTerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	free := lingers(r)
+	free := deleteNamespaceSlowly(r)
 	const keeps = "example.com/stuck"
 	r.Eventually("the namespace says what keeps it", func() bool {
 		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
@@ -74,7 +74,7 @@ func TestNamespaceDeletedDuringRun(t *testing.T) {
 	var once sync.Once
 	out := r.Run(op, func(e event.Event) {
 		if e.Group == "edge:slow" && e.Status == event.InProgress {
-			once.Do(func() { t.Cleanup(lingers(r)) })
+			once.Do(func() { t.Cleanup(deleteNamespaceSlowly(r)) })
 		}
 	})
 	if out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Name != "slow" ||

@@ -16,9 +16,9 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// ahead returns the changes of an operation to the objects of a phase, and the objects as
+// previewAll returns the changes of an operation to the objects of a phase, and the objects as
 // sent, by name.
-func ahead(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
+func previewAll(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
 	r.T.Helper()
 	changes, sent = map[string]kube.Change{}, map[string]string{}
 	for _, g := range phase.Groups {
@@ -48,8 +48,8 @@ func fields(c kube.Change) string {
 	return strings.Join(lines, "|")
 }
 
-// asked counts the requests about an object since a time, and fails the test for a write.
-func asked(r *rig.Rig, since time.Time, resource, name string) (n int) {
+// countRequests counts the requests about an object since a time, and fails the test for a write.
+func countRequests(r *rig.Rig, since time.Time, resource, name string) (n int) {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
 	if err != nil {
@@ -101,13 +101,13 @@ func TestDiffAtABreakpoint(t *testing.T) {
 			since := time.Now()
 			changes, sent = map[string]kube.Change{}, map[string]string{}
 			for _, p := range op.Phases() {
-				found, texts := ahead(r, op, p)
+				found, texts := previewAll(r, op, p)
 				for name := range found {
 					changes[name], sent[name] = found[name], texts[name]
 				}
 			}
 			for resource, name := range map[string]string{"deployments": "web", "secrets": "key", "configmaps": "comes"} {
-				if n := asked(r, since, resource, name); n != 2 {
+				if n := countRequests(r, since, resource, name); n != 2 {
 					t.Errorf("%d requests about %s %s, want 2", n, resource, name)
 				}
 			}
@@ -115,7 +115,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		case e.Kind == event.KindGroup && e.Group == "edge:a" && e.Status.Over() && e.Phase == "apply":
 			op.Command(event.Command{Name: event.Rollback})
 		case e.Kind == event.KindPlan && e.Phases[0].Name == event.RollbackPrefix+"apply":
-			_, undone = ahead(r, op, e.Phases[0])
+			_, undone = previewAll(r, op, e.Phases[0])
 		}
 	})
 	if out.State.Exit != 3 {
@@ -166,7 +166,7 @@ func TestOutlookOfAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, _ := ahead(reader, op, op.Phases()[0])
+	changes, _ := previewAll(reader, op, op.Phases()[0])
 	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
 	}
@@ -196,7 +196,7 @@ func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, _ := ahead(asked, op, op.Phases()[0])
+	changes, _ := previewAll(asked, op, op.Phases()[0])
 	all, err := op.Changes(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -23,20 +23,20 @@ import (
 	"lockstep/kube/lease"
 )
 
-// errand is an operation for a child process, so that it can be killed. It is passed in the
+// childOperation is an operation for a child process, so that it can be killed. It is passed in the
 // environment.
-type errand struct {
+type childOperation struct {
 	Server, Kubeconfig, Namespace string
 	Locks                         string
 	Operation, Chart              string
 	Revision                      int // to roll back to
 }
 
-const errandVar = "LOCKSTEP_TEST_ERRAND"
+const childOperationVar = "LOCKSTEP_TEST_ERRAND"
 
-// runErrand runs an errand in the child process, which is this test's binary.
-func runErrand(text string) int {
-	var e errand
+// runChildOperation runs an errand in the child process, which is this test's binary.
+func runChildOperation(text string) int {
+	var e childOperation
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -61,7 +61,7 @@ func runErrand(text string) int {
 }
 
 // prepare prepares the operation. The same errand always has the same values.
-func (e errand) prepare(c *kube.Client) (*kube.Operation, error) {
+func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
 	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
 	var chart *charts.Chart
 	if e.Chart != "" {
@@ -85,7 +85,7 @@ func (e errand) prepare(c *kube.Client) (*kube.Operation, error) {
 
 // kill runs an errand in a child process and kills the process after the API server's n-th
 // write, before the process gets the answer. It reports whether there was such a write.
-func kill(r *rig.Rig, e errand, n int64) bool {
+func kill(r *rig.Rig, e childOperation, n int64) bool {
 	r.T.Helper()
 	var writes atomic.Int64
 	var child *exec.Cmd
@@ -120,7 +120,7 @@ func kill(r *rig.Rig, e errand, n int64) bool {
 		r.T.Fatal(err)
 	}
 	child = exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), errandVar+"="+string(text))
+	child.Env = append(os.Environ(), childOperationVar+"="+string(text))
 	out, err := child.StderrPipe()
 	if err != nil {
 		r.T.Fatal(err)
@@ -138,8 +138,8 @@ func kill(r *rig.Rig, e errand, n int64) bool {
 	return killing.Load()
 }
 
-// released reports whether the release has no Lease: the run was complete when it was killed.
-func released(r *rig.Rig) bool {
+// leaseGone reports whether the release has no Lease: the run was complete when it was killed.
+func leaseGone(r *rig.Rig) bool {
 	r.T.Helper()
 	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Get(r.T.Context(), lease.Name("t"), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -159,24 +159,24 @@ func TestKilledAfterAWrite(t *testing.T) {
 	two := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one"), "v: two"), rig.ConfigMap("new", rig.Group("two", "one"))}, "\n---\n")})
 	three := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("third", rig.Group("two")), rig.ConfigMap("fourth", rig.Group("three", "two"))}, "\n---\n")})
 	atOne, atTwo := []string{"a", "old", "taken"}, []string{"a", "new", "taken"}
-	first, other := errand{Operation: "install", Chart: one}, errand{Operation: "upgrade", Chart: three}
+	first, other := childOperation{Operation: "install", Chart: one}, childOperation{Operation: "upgrade", Chart: three}
 	tests := []struct {
-		name   string
-		before []errand // that are carried out
-		cut    []errand // that are killed after their third write
-		errand errand
-		leaves []string
-		last   string // of the history
-		taken  bool   // by another release
+		name      string
+		before    []childOperation // that are carried out
+		cut       []childOperation // that are killed after their third write
+		operation childOperation
+		leaves    []string
+		last      string // of the history
+		taken     bool   // by another release
 	}{
 		{"install", nil, nil, first, atOne, "deployed", false},
-		{"upgrade --install", nil, nil, errand{Operation: "upgrade --install", Chart: one}, atOne, "deployed", false},
-		{"install after another", nil, []errand{{Operation: "install", Chart: three}}, first, atOne, "deployed", false},
-		{"upgrade", []errand{first}, nil, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
-		{"upgrade after another", []errand{first}, []errand{other}, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
-		{"rollback", []errand{first, {Operation: "upgrade", Chart: two}}, nil, errand{Operation: "rollback"}, atOne, "deployed", false},
-		{"rollback after an upgrade", []errand{first}, []errand{other}, errand{Operation: "rollback", Revision: 1}, atOne, "deployed", false},
-		{"uninstall", []errand{first}, []errand{other}, errand{Operation: "uninstall"}, []string{"taken"}, "", true},
+		{"upgrade --install", nil, nil, childOperation{Operation: "upgrade --install", Chart: one}, atOne, "deployed", false},
+		{"install after another", nil, []childOperation{{Operation: "install", Chart: three}}, first, atOne, "deployed", false},
+		{"upgrade", []childOperation{first}, nil, childOperation{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"upgrade after another", []childOperation{first}, []childOperation{other}, childOperation{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"rollback", []childOperation{first, {Operation: "upgrade", Chart: two}}, nil, childOperation{Operation: "rollback"}, atOne, "deployed", false},
+		{"rollback after an upgrade", []childOperation{first}, []childOperation{other}, childOperation{Operation: "rollback", Revision: 1}, atOne, "deployed", false},
+		{"uninstall", []childOperation{first}, []childOperation{other}, childOperation{Operation: "uninstall"}, []string{"taken"}, "", true},
 	}
 	const most = 12
 	for i, tt := range tests {
@@ -187,7 +187,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", tt.name, n), func(t *testing.T) {
 				t.Parallel()
 				r := rig.NewNamed(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
-				here := func(e errand) errand {
+				here := func(e childOperation) childOperation {
 					e.Namespace, e.Locks = r.Namespace, rig.LockDir()
 					return e
 				}
@@ -202,11 +202,11 @@ func TestKilledAfterAWrite(t *testing.T) {
 						t.Fatalf("the %s before was not killed", e.Operation)
 					}
 				}
-				again := here(tt.errand)
+				again := here(tt.operation)
 				if !kill(r, again, n) {
 					return
 				}
-				before, over := r.Revisions(), released(r)
+				before, over := r.Revisions(), leaseGone(r)
 				if !over {
 					op, err := again.prepare(r.Client)
 					// What is deployed is never begun again: the name is in use (R51a).
@@ -218,7 +218,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 						r.MustRun(op, nil)
 					}
 				}
-				if !over && !released(r) {
+				if !over && !leaseGone(r) {
 					t.Error("the Lease is left")
 				}
 				if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, tt.leaves) {

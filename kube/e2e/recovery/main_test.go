@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(errandVar); text != "" {
-		os.Exit(runErrand(text))
+	if text := os.Getenv(childOperationVar); text != "" {
+		os.Exit(runChildOperation(text))
 	}
 	rig.Main(m)
 }

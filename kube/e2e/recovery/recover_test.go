@@ -23,7 +23,7 @@ func TestRecover(t *testing.T) {
 	before := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("three", "two"))}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before...), nil))
 	after := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two"))}, "\n---\n")})
-	if !kill(r, errand{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // the Lease, the record, a
+	if !kill(r, childOperation{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // the Lease, the record, a
 		t.Fatal("the upgrade was not killed")
 	}
 	r.AssertHistory("1 deployed", "2 pending-upgrade")
@@ -46,7 +46,7 @@ func TestRecover(t *testing.T) {
 	if want := []string{"a unchanged", "b change as in 1", "d create", "c delete as in 1"}; !slices.Equal(is, want) {
 		t.Errorf("objects are %v, want %v", is, want)
 	}
-	if !released(r) {
+	if !leaseGone(r) {
 		t.Error("the Lease is still there")
 	}
 	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || len(found.Marked) > 0 || found.Dead != nil {

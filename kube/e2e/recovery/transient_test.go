@@ -19,13 +19,13 @@ import (
 func TestEveryRequestFailsOnce(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(first func(*http.Request) bool) rig.Interceptor{
-		"429": answers(func(w http.ResponseWriter) {
+		"429": answerWith(func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}),
-		"500":   answers(func(w http.ResponseWriter) { rig.InternalError(w) }),
-		"503":   answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
-		"reset": answers(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
+		"500":   answerWith(func(w http.ResponseWriter) { rig.InternalError(w) }),
+		"503":   answerWith(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
+		"reset": answerWith(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
 		"answer lost": func(first func(*http.Request) bool) rig.Interceptor {
 			return rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
 				if first(answer.Request) {
@@ -90,8 +90,8 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 	}
 }
 
-// answers returns a middle that answers the first matching requests itself.
-func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Interceptor {
+// answerWith returns a middle that answers the first matching requests itself.
+func answerWith(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Interceptor {
 	return func(first func(*http.Request) bool) rig.Interceptor {
 		return rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 			if !first(req) {

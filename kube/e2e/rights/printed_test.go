@@ -24,8 +24,8 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// printed are the objects that lockstep rbac prints for a chart.
-func printed(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstructured.Unstructured {
+// printedRoles are the objects that lockstep rbac prints for a chart.
+func printedRoles(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstructured.Unstructured {
 	r.T.Helper()
 	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
 		if change != nil {
@@ -81,8 +81,8 @@ func permissions(t *testing.T, roles []*unstructured.Unstructured) map[permissio
 	return all
 }
 
-// uses are the permissions that allow a request.
-func uses(e auditlog.Event) (all []permission) {
+// permissionsFor are the permissions that allow a request.
+func permissionsFor(e auditlog.Event) (all []permission) {
 	need := func(verb, name string) {
 		resource := e.Object.Resource
 		if e.Object.Subresource != "" {
@@ -104,8 +104,8 @@ func uses(e auditlog.Event) (all []permission) {
 	return all
 }
 
-// part are the needed objects of some kinds, or the optional ones.
-func part(objects []*unstructured.Unstructured, optional bool, kinds ...string) (out []*unstructured.Unstructured) {
+// rolesOfKind are the needed objects of some kinds, or the optional ones.
+func rolesOfKind(objects []*unstructured.Unstructured, optional bool, kinds ...string) (out []*unstructured.Unstructured) {
 	for _, u := range objects {
 		if strings.HasSuffix(u.GetName(), ":optional") == optional && slices.Contains(kinds, u.GetKind()) {
 			out = append(out, u)
@@ -119,8 +119,8 @@ func withoutOptional(objects []*unstructured.Unstructured) []*unstructured.Unstr
 	return slices.DeleteFunc(slices.Clone(objects), func(u *unstructured.Unstructured) bool { return strings.HasSuffix(u.GetName(), ":optional") })
 }
 
-// requests are those that the account sends while do runs.
-func requests(r *rig.Rig, do func()) auditlog.Log {
+// accountRequests are those that the account sends while do runs.
+func accountRequests(r *rig.Rig, do func()) auditlog.Log {
 	r.T.Helper()
 	before, err := rig.Sandbox.Log()
 	if err != nil {
@@ -136,9 +136,9 @@ func requests(r *rig.Rig, do func()) auditlog.Log {
 	})
 }
 
-// ownRoles is a chart with crds/, roles, objects of cluster scope, a namespace, and an object
+// chartWithRoles is a chart with crds/, roles, objects of cluster scope, a namespace, and an object
 // that the API server names.
-func ownRoles(r *rig.Rig, class, web string) *charts.Chart {
+func chartWithRoles(r *rig.Rig, class, web string) *charts.Chart {
 	const rbac = "rbac.authorization.k8s.io/v1/"
 	role := func(kind, name string) string {
 		return "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [{kind: ServiceAccount, name: app, namespace: " + r.Namespace + "}]"
@@ -166,14 +166,14 @@ func ownRoles(r *rig.Rig, class, web string) *charts.Chart {
 	return rig.MakeChart(r.T, rig.Files{"crds/kind.yaml": kinds[0].CRD(nil), "templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// granted are the rights of a role of the chart, and the right to bind one: the API server
+// notRequested are the rights of a role of the chart, and the right to bind one: the API server
 // asks for them when the chart's role or binding is created, not as a request.
-func granted(p permission) bool {
+func notRequested(p permission) bool {
 	return p.verb == "bind" || p.verb == "escalate" || slices.Contains([]string{"endpoints", "nodes"}, p.resource)
 }
 
-// onFailure is read to explain a failure.
-var onFailure = []string{"list pods", "list events", "list replicasets", "get storageclasses", "list persistentvolumes", "get persistentvolumeclaims"}
+// usedOnFailure is read to explain a failure.
+var usedOnFailure = []string{"list pods", "list events", "list replicasets", "get storageclasses", "list persistentvolumes", "get persistentvolumeclaims"}
 
 // mayBeRefused are requests that a complete role does not allow, because no role of the
 // release can or should: they only make a message more precise.
@@ -211,16 +211,16 @@ func TestPrintedRights(t *testing.T) {
 				clientSide := tt.chart == "own client-side"
 				p.clientSide = clientSide
 				web := rig.Deployment("web", rig.Group("web", "kind"), "0s")
-				c := ownRoles(p.r, "", web)
+				c := chartWithRoles(p.r, "", web)
 				p.change = rig.UseChart(c, func(i *kube.Install) { i.ClientSide = clientSide })
 				p.changeUp = rig.UpgradeTo(c, func(u *kube.Upgrade) { u.ServerSide = strconv.FormatBool(!clientSide) })
 				p.chart = "plain"
-				broken := ownRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
+				broken := chartWithRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
 				p.fails = rig.UseChart(broken, func(i *kube.Install) {
 					i.ReadinessTimeout, i.RollbackOnFailure, i.ClientSide = 2*time.Second, true, clientSide
 				})
 			}
-			objects := printed(p.r, p.chart, p.changeUp)
+			objects := printedRoles(p.r, p.chart, p.changeUp)
 			given := objects
 			if !tt.optional {
 				given = withoutOptional(objects)
@@ -275,23 +275,23 @@ func (p printedTest) assertUsed(objects []*unstructured.Unstructured, optional b
 	t := p.r.T
 	t.Helper()
 	used := map[permission]bool{}
-	for _, e := range requests(p.r, do) {
-		for _, granting := range uses(e) {
+	for _, e := range accountRequests(p.r, do) {
+		for _, granting := range permissionsFor(e) {
 			used[granting] = true
 		}
 		if optional && e.Code == http.StatusForbidden && !mayBeRefused(p.r, e) {
 			t.Errorf("refused: %s %s", e.Verb, e.RequestURI)
 		}
 	}
-	for of := range permissions(t, part(objects, optional, "Role", "ClusterRole")) {
-		if !used[of] && !granted(of) && !(p.clientSide && of.verb == "patch") && (p.fails != nil || !slices.Contains(onFailure, of.verb+" "+of.resource)) {
+	for of := range permissions(t, rolesOfKind(objects, optional, "Role", "ClusterRole")) {
+		if !used[of] && !notRequested(of) && !(p.clientSide && of.verb == "patch") && (p.fails != nil || !slices.Contains(usedOnFailure, of.verb+" "+of.resource)) {
 			t.Errorf("never used: %s", of)
 		}
 	}
 }
 
-// without are roles that lack an entry.
-func without(t *testing.T, roles []*unstructured.Unstructured, verb, resource string) (out []*unstructured.Unstructured) {
+// withoutPermission are roles that lack an entry.
+func withoutPermission(t *testing.T, roles []*unstructured.Unstructured, verb, resource string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	found := false
 	for _, u := range roles {
@@ -328,20 +328,20 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 	}
 	c := rig.ChartOf(t, rig.Object("v1/Service/web", nil, "spec: {ports: [{port: 80}]}"), rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
 		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")), rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")))
-	objects := printed(r, "plain", rig.UpgradeTo(c, nil))
+	objects := printedRoles(r, "plain", rig.UpgradeTo(c, nil))
 	needed := withoutOptional(objects)
 	rig.Sandbox.Apply(t, needed...)
 	few := r.WithClient(r.ConnectAsServiceAccount("lockstep"))
 	// take runs do without a verb on a resource.
 	take := func(of permission, do func()) {
-		rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), of.verb, of.resource)...)
+		rig.Sandbox.Apply(t, withoutPermission(t, rolesOfKind(needed, false, "Role"), of.verb, of.resource)...)
 		awaitAccess(r, of, false)
 		do()
-		rig.Sandbox.Apply(t, part(needed, false, "Role")...)
+		rig.Sandbox.Apply(t, rolesOfKind(needed, false, "Role")...)
 		awaitAccess(r, of, true)
 	}
-	for of := range permissions(t, part(needed, false, "Role")) {
-		if granted(of) || of.verb+of.resource == "getsecrets" {
+	for of := range permissions(t, rolesOfKind(needed, false, "Role")) {
+		if notRequested(of) || of.verb+of.resource == "getsecrets" {
 			continue // below
 		}
 		take(of, func() {

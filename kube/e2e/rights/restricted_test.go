@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// ofNamespace returns rights to the kinds of that chart.
-func ofNamespace(verbs ...string) []rbacv1.PolicyRule {
+// namespaceRules returns rights to the kinds of that chart.
+func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),
 		rig.Rule("batch", "jobs", verbs...), rig.Rule("coordination.k8s.io", "leases", verbs...),
@@ -31,14 +31,14 @@ func TestFewRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
 	unwatched := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "watch" })
-	unlisted := ofNamespace(all...)
+	unlisted := namespaceRules(all...)
 	unlisted[1].Verbs = []string{"get", "create", "patch", "delete"}
 	for name, tt := range map[string]struct {
 		rules  []rbacv1.PolicyRule
 		notice string // of what is made do without
 	}{
-		"namespace": {ofNamespace(all...), ""},
-		"watch":     {ofNamespace(unwatched...), "no permission to watch deployments.apps"},
+		"namespace": {namespaceRules(all...), ""},
+		"watch":     {namespaceRules(unwatched...), "no permission to watch deployments.apps"},
 		"list":      {unlisted, "no permission to watch deployments.apps"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFewRightsAreEnough(t *testing.T) {
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	admin := r.WithClient(r.ConnectBound("admin", "ClusterRole", "admin", ofNamespace("get", "create")))
+	admin := r.WithClient(r.ConnectBound("admin", "ClusterRole", "admin", namespaceRules("get", "create")))
 	admin.RunEveryOperation(false, func(out rig.Outcome) {
 		for _, w := range out.State.Warnings {
 			t.Errorf("%s %s", w.Rule, w.Message)
@@ -100,7 +100,7 @@ func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 func TestUnreadableIsNotMissing(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	rules := append(ofNamespace("*"), rig.Rule("networking.k8s.io", "ingresses", "*"))
+	rules := append(namespaceRules("*"), rig.Rule("networking.k8s.io", "ingresses", "*"))
 	rules[0].Resources = []string{"services", "persistentvolumeclaims"}
 	rules = append(rules, rig.Rule("", "secrets", "list", "create", "update"))
 	few := r.WithClient(r.ConnectAs("few", rules...))
@@ -124,7 +124,7 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 func TestDiagnosisWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	few := r.WithClient(r.ConnectAs("few", ofNamespace("*")...))
+	few := r.WithClient(r.ConnectAs("few", namespaceRules("*")...))
 	all := []rig.Trouble{
 		{Doc: rig.Deployment("stuck", map[string]string{}, "1h"), Object: "Deployment/stuck",
 			Cause: "0 of 1 available (details unavailable: pods cannot be read: user " + r.Namespace + "-few may not list pods; events cannot be read: …", Evidence: "may not list events"},

@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// everywhere grants a user rights in all namespaces.
-func everywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
+// grantEverywhere grants a user rights in all namespaces.
+func grantEverywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.T.Helper()
 	name := metav1.ObjectMeta{Name: r.Namespace}
 	_, err := r.Cluster.RbacV1().ClusterRoles().Create(r.T.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
@@ -49,7 +49,7 @@ func TestMissingRights(t *testing.T) {
 			}, []string{"deployments.apps [delete] (to roll back)", "secrets [delete] (to roll back)"}, "create"},
 		"namespace": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets,services", "*")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				everywhere(r, "few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "namespaces", "get"))
+				grantEverywhere(r, "few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "namespaces", "get"))
 				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
 					i.Release, i.Namespace, i.CreateNamespace = "other", r.Namespace+"-new", true
 				}))

@@ -16,33 +16,33 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// named returns a rule for objects with the given names only.
-func named(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+// ruleForNames returns a rule for objects with the given names only.
+func ruleForNames(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	r := rig.Rule(group, resource, verbs...)
 	r.ResourceNames = names
 	return r
 }
 
-// byName returns rights to the objects of a chart by name, and to the release records as Helm
+// rulesByName returns rights to the objects of a chart by name, and to the release records as Helm
 // needs them: list and POST requests have no names.
-func byName(lease bool) []rbacv1.PolicyRule {
+func rulesByName(lease bool) []rbacv1.PolicyRule {
 	verbs := []string{"get", "create", "patch", "delete"}
 	rules := []rbacv1.PolicyRule{
 		rig.Rule("", "secrets", "list", "create"),
-		named("", "secrets", []string{"sh.helm.release.v1.t.v1", "sh.helm.release.v1.t.v2", "sh.helm.release.v1.t.v3"}, "get", "update", "delete"),
-		named("", "configmaps", []string{"a", "b", "c", "d", "e"}, verbs...),
-		named("", "services", []string{"web"}, verbs...),
-		named("apps", "deployments", []string{"web"}, verbs...),
+		ruleForNames("", "secrets", []string{"sh.helm.release.v1.t.v1", "sh.helm.release.v1.t.v2", "sh.helm.release.v1.t.v3"}, "get", "update", "delete"),
+		ruleForNames("", "configmaps", []string{"a", "b", "c", "d", "e"}, verbs...),
+		ruleForNames("", "services", []string{"web"}, verbs...),
+		ruleForNames("apps", "deployments", []string{"web"}, verbs...),
 	}
 	if lease {
-		rules = append(rules, rig.Rule("coordination.k8s.io", "leases", "create"), named("coordination.k8s.io", "leases", []string{"lockstep.v1.t"}, "get", "update", "delete"))
+		rules = append(rules, rig.Rule("coordination.k8s.io", "leases", "create"), ruleForNames("coordination.k8s.io", "leases", []string{"lockstep.v1.t"}, "get", "update", "delete"))
 	}
 	return rules
 }
 
-// colours returns a chart of five ConfigMaps, enough for a list request, a Service, and a
+// colourChart returns a chart of five ConfigMaps, enough for a list request, a Service, and a
 // Deployment that waits for them.
-func colours(t *testing.T, colour string, more ...string) *charts.Chart {
+func colourChart(t *testing.T, colour string, more ...string) *charts.Chart {
 	docs := []string{rig.Deployment("web", rig.Group("web", "settings"), "100ms"), rig.Object("v1/Service/web", rig.Group("web"), "spec: {selector: {app: web}, ports: [{port: 80}]}")}
 	for _, name := range append([]string{"a", "b", "c", "d"}, more...) {
 		docs = append(docs, rig.ConfigMap(name, rig.Group("settings"), "color: "+colour))
@@ -56,7 +56,7 @@ func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.ConnectAs("few", byName(false)...)
+	r.ConnectAs("few", rulesByName(false)...)
 	s := cli.New()
 	s.KubeConfig, s.KubeAsUser = rig.Sandbox.Kubeconfig, r.Namespace+"-few"
 	s.SetNamespace(r.Namespace)
@@ -76,12 +76,12 @@ func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	}
 	in := action.NewInstall(config())
 	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
-	if _, err := in.Run(load(colours(t, "red", "e")), nil); err != nil {
+	if _, err := in.Run(load(colourChart(t, "red", "e")), nil); err != nil {
 		t.Fatal("install:", err)
 	}
 	up := action.NewUpgrade(config())
 	up.Namespace, up.WaitStrategy = r.Namespace, helmkube.HookOnlyStrategy
-	if _, err := up.Run("t", load(colours(t, "green")), nil); err != nil {
+	if _, err := up.Run("t", load(colourChart(t, "green")), nil); err != nil {
 		t.Fatal("upgrade:", err)
 	}
 	back := action.NewRollback(config())
@@ -104,12 +104,12 @@ func TestRightsByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			few := r.WithClient(r.ConnectAs("few", byName(lease)...))
-			out := few.MustRun(few.Install("plain", rig.UseChart(colours(t, "red", "e"), nil)))
+			few := r.WithClient(r.ConnectAs("few", rulesByName(lease)...))
+			out := few.MustRun(few.Install("plain", rig.UseChart(colourChart(t, "red", "e"), nil)))
 			if says := out.HasWarning("R51", "leases"); says == lease {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
-			few.MustRun(few.Upgrade("plain", rig.UpgradeTo(colours(t, "green"), nil)))
+			few.MustRun(few.Upgrade("plain", rig.UpgradeTo(colourChart(t, "green"), nil)))
 			if got := r.ConfigMapData("a")["color"]; got != "green" {
 				t.Errorf("after the upgrade a is %s", got)
 			}
@@ -130,11 +130,11 @@ func TestRightsByName(t *testing.T) {
 func TestRightsMissingByName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	rules := byName(false)
+	rules := rulesByName(false)
 	rules[2].ResourceNames = []string{"a", "b", "d"}
 	rules[3].Verbs = slices.DeleteFunc(slices.Clone(rules[3].Verbs), func(v string) bool { return v == "create" })
 	few := r.WithClient(r.ConnectAs("few", rules...))
-	_, err := few.Install("plain", rig.UseChart(colours(t, "red", "e"), nil))
+	_, err := few.Install("plain", rig.UseChart(colourChart(t, "red", "e"), nil))
 	want := "in namespace " + r.Namespace + ": configmaps c, e [create get patch], services [create]; ask an administrator to grant them (\"lockstep rbac\" prints the roles)"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
@@ -151,7 +151,7 @@ func TestReferencesAreSeenByName(t *testing.T) {
 	r := rig.New(t)
 	names := []string{"m1", "m2", "m3", "m4", "m5"}
 	r.Create(rig.ConfigMap("m1", nil), rig.ConfigMap("m2", nil), rig.ConfigMap("m3", nil), rig.ConfigMap("m4", nil))
-	few := r.WithClient(r.ConnectAs("few", rig.Rule("batch", "jobs", "*"), rig.Rule("", "secrets", "*"), named("", "configmaps", names, "get")))
+	few := r.WithClient(r.ConnectAs("few", rig.Rule("batch", "jobs", "*"), rig.Rule("", "secrets", "*"), ruleForNames("", "configmaps", names, "get")))
 	from := ""
 	for _, n := range names {
 		from += "{configMapRef: {name: " + n + "}}, "

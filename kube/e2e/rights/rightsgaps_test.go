@@ -23,7 +23,7 @@ func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	r := rig.New(t)
 	volume := rig.Object("v1/PersistentVolume/"+r.Namespace, nil, "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /nowhere}}")
 	few := r.WithClient(r.ConnectAs("few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "persistentvolumes", "*")))
-	everywhere(r, "few", rig.Rule("", "persistentvolumes", "get"))
+	grantEverywhere(r, "few", rig.Rule("", "persistentvolumes", "get"))
 	_, err := few.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), volume), nil))
 	if err == nil || !strings.Contains(err.Error(), "in the whole cluster: persistentvolumes [create patch]") || strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("error %v", err)
@@ -43,7 +43,7 @@ func TestAllMissingRightsAreReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.ConnectAs("few", rig.Rule("", "secrets", "*"))
-			everywhere(r, "few", rig.Rule("", "configmaps", "get"))
+			grantEverywhere(r, "few", rig.Rule("", "configmaps", "get"))
 			c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 				if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
 					return false

@@ -13,7 +13,7 @@ func TestShell(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
-	viewer := r.WithClient(r.ConnectAs("viewer", append(ofNamespace(all...), rig.Rule("", "pods", "get", "list"), rig.Rule("apps", "replicasets", "get", "list"))...))
+	viewer := r.WithClient(r.ConnectAs("viewer", append(namespaceRules(all...), rig.Rule("", "pods", "get", "list"), rig.Rule("apps", "replicasets", "get", "list"))...))
 	out := viewer.MustRun(viewer.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("web", nil, "0s")), nil)))
 	o := out.State.Phases[0].Groups[0].Objects[0].Object
 	if _, err := viewer.Client.Diagnoser().Shell(t.Context(), o, "", ""); err == nil || err.Error() != "a shell needs permission to create pods/exec in namespace "+r.Namespace {

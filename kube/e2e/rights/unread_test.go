@@ -38,7 +38,7 @@ var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 func TestRecordsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	rights := append(ofNamespace("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
+	rights := append(namespaceRules("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
 	rights[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
 	few := r.WithClient(r.ConnectAs("few", rights...))
 	for _, there := range []bool{false, true} {

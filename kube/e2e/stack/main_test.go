@@ -22,8 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(errandVar); text != "" {
-		os.Exit(runErrand(text))
+	if text := os.Getenv(childStackVar); text != "" {
+		os.Exit(runChildStack(text))
 	}
 	rig.Main(m)
 }
@@ -37,8 +37,8 @@ type release struct {
 	Values             map[string]any
 }
 
-// of returns a helmfile with the releases, all in one namespace.
-func of(namespace string, releases ...release) *kube.Helmfile {
+// helmfileOf returns a helmfile with the releases, all in one namespace.
+func helmfileOf(namespace string, releases ...release) *kube.Helmfile {
 	f := &kube.Helmfile{Path: "test"}
 	for n, r := range releases {
 		rel := kube.HelmfileRelease{Name: r.Name, Namespace: namespace, Context: r.Context, Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
@@ -66,20 +66,20 @@ func render(releases []release) func(context.Context, kube.HelmfileRelease) (kub
 	}
 }
 
-// bench prepares stacks in the namespace of a test.
-type bench struct {
+// stackRig prepares stacks in the namespace of a test.
+type stackRig struct {
 	*rig.Rig
 	connect func(context string) (*kube.Client, error)
 }
 
-func newBench(t *testing.T) bench {
+func newStackRig(t *testing.T) stackRig {
 	r := rig.New(t)
-	return bench{r, func(string) (*kube.Client, error) { return rig.Connect(t, r.Namespace), nil }}
+	return stackRig{r, func(string) (*kube.Client, error) { return rig.Connect(t, r.Namespace), nil }}
 }
 
-func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
+func (b stackRig) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
 	o := kube.StackOptions{
-		File: of(b.Namespace, releases...), Down: down, Render: render(releases),
+		File: helmfileOf(b.Namespace, releases...), Down: down, Render: render(releases),
 		Common: kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
 	}
 	if change != nil {
@@ -89,7 +89,7 @@ func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...r
 }
 
 // run runs a prepared stack to its end. It calls on for every event.
-func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State, []event.Event) {
+func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.State, []event.Event) {
 	b.T.Helper()
 	if err != nil {
 		b.T.Fatal(err)
@@ -115,15 +115,15 @@ func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State
 	if err := <-over; (err == nil) != (state.Exit == 0) {
 		b.T.Errorf("exit %d with error %v", state.Exit, err)
 	}
-	if missed := b.missed(s); (len(missed) == 0) != (state.Exit == 0) {
+	if missed := b.notAsPlanned(s); (len(missed) == 0) != (state.Exit == 0) {
 		b.T.Errorf("exit %d, but these releases are not as planned: %v", state.Exit, missed)
 	}
 	return &state, all
 }
 
-// missed returns the releases of a stack that are not as planned: deployed with the planned
+// notAsPlanned returns the releases of a stack that are not as planned: deployed with the planned
 // revision, or gone. It ignores other contexts.
-func (b bench) missed(s *kube.Stack) (ids []string) {
+func (b stackRig) notAsPlanned(s *kube.Stack) (ids []string) {
 	b.T.Helper()
 	records, err := b.Cluster.CoreV1().Secrets(b.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
@@ -155,8 +155,8 @@ func (b bench) missed(s *kube.Stack) (ids []string) {
 	return ids
 }
 
-// up runs a stack that must succeed.
-func (b bench) up(releases ...release) *event.State {
+// mustUp runs a stack that must succeed.
+func (b stackRig) mustUp(releases ...release) *event.State {
 	b.T.Helper()
 	s, err := b.prepare(false, nil, releases...)
 	state, _ := b.run(s, err, nil)
@@ -177,7 +177,7 @@ func chart(t *testing.T, name string) string {
 }
 
 // history returns "name revision status" of the last revision of each release, in order.
-func (b bench) history(names ...string) (out []string) {
+func (b stackRig) history(names ...string) (out []string) {
 	b.T.Helper()
 	for _, name := range names {
 		last := "none"
@@ -199,7 +199,7 @@ func (b bench) history(names ...string) (out []string) {
 
 // firstWrites returns the releases in the order of the first write to their objects since a
 // time, from the audit log.
-func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
+func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string) {
 	for _, e := range b.Audit() {
 		if e.Received.After(since) && e.Object.Namespace == b.Namespace && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
 			order = append(order, e.Object.Name)
@@ -208,24 +208,24 @@ func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
 	return order
 }
 
-// errand is a stack for a child process, so that it can be killed.
-type errand struct {
+// childStack is a stack for a child process, so that it can be killed.
+type childStack struct {
 	Kubeconfig, Namespace, Locks string
 	Down                         bool
 	Releases                     []release
 }
 
-const errandVar = "LOCKSTEP_STACK_ERRAND"
+const childStackVar = "LOCKSTEP_STACK_ERRAND"
 
-// runErrand runs a stack and prints its events.
-func runErrand(text string) int {
-	var e errand
+// runChildStack runs a stack and prints its events.
+func runChildStack(text string) int {
+	var e childStack
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
-		File: of(e.Namespace, e.Releases...), Down: e.Down, Render: render(e.Releases),
+		File: helmfileOf(e.Namespace, e.Releases...), Down: e.Down, Render: render(e.Releases),
 		Common: kube.Common{Timeout: time.Minute, Lease: lease.Options{LockDir: e.Locks}},
 	}, func(string) (*kube.Client, error) {
 		s := cli.New()

@@ -12,7 +12,7 @@ import (
 // newest first (S9), except releases that are only deselected or have other names.
 func TestPrune(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newStackRig(t)
 	a, keep, other := release{Name: "a", Dir: chart(t, "a")}, release{Name: "keep", Dir: chart(t, "keep")}, release{Name: "other", Dir: chart(t, "other")}
 	old := release{Name: "old", Dir: chart(t, "old"), Needs: []string{"a"}}
 	newer, newest := release{Name: "newer", Dir: chart(t, "newer"), Needs: []string{"a", "old"}}, release{Name: "zero", Dir: chart(t, "zero")}
@@ -32,7 +32,7 @@ func TestPrune(t *testing.T) {
 	prune := func(o *kube.StackOptions) {
 		named(o)
 		o.Prune = true
-		o.File.Others = of(b.Namespace, keep).Releases // as with -l
+		o.File.Others = helmfileOf(b.Namespace, keep).Releases // as with -l
 	}
 	planned, err := b.prepare(false, prune, a)
 	if err != nil {

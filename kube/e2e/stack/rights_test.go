@@ -15,7 +15,7 @@ import (
 // prints for it. Only watches of all namespaces are refused, which it tries first.
 func TestRightsOfAStack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newStackRig(t)
 	releases := []release{{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "a", Dir: chart(t, "a")}}
 	planned, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.PlanOnly, o.Common.SkipPreflight = true, true }, releases...)
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 // uninstalls in reverse (S9), according to the audit log.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newStackRig(t)
 	stack := []release{
 		{Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}, {Name: "a", Dir: chart(t, "a")},
 		{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}},
 	}
 	start := time.Now()
-	b.up(stack...)
+	b.mustUp(stack...)
 	if got := b.firstWrites(start, "create", "patch"); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("written in the order %v", got)
 	}
@@ -44,7 +44,7 @@ func TestOrder(t *testing.T) {
 	}
 
 	again := time.Now()
-	b.up(stack...)
+	b.mustUp(stack...)
 	if got := b.WrittenSince(again); len(got) != 0 {
 		t.Errorf("nothing has changed, and this was written: %v", got)
 	}
@@ -56,7 +56,7 @@ func TestOrder(t *testing.T) {
 	if err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.up(stack...)
+	b.mustUp(stack...)
 	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 2 deployed", "c 2 deployed"}) {
 		t.Errorf("history after a change of b and without an object of c: %v", got)
 	}
@@ -86,7 +86,7 @@ func TestRollback(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			t.Run(failing+map[bool]string{true: "/install", false: "/upgrade"}[first], func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t)
+				b := newStackRig(t)
 				var good, bad []release
 				for i, name := range names {
 					r := release{Name: name, Dir: chart(t, name)}
@@ -101,7 +101,7 @@ func TestRollback(t *testing.T) {
 					bad = append(bad, r)
 				}
 				if !first {
-					b.up(good...)
+					b.mustUp(good...)
 				}
 				before := b.history(names...)
 				start := time.Now()
@@ -149,10 +149,10 @@ func TestKilled(t *testing.T) {
 		}
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newStackRig(t)
 			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 			for _, down := range []bool{false, true} {
-				b.kill(errand{Kubeconfig: rig.Sandbox.Kubeconfig, Namespace: b.Namespace, Locks: rig.LockDir(), Down: down, Releases: stack}, func(e event.Event) bool {
+				b.kill(childStack{Kubeconfig: rig.Sandbox.Kubeconfig, Namespace: b.Namespace, Locks: rig.LockDir(), Down: down, Releases: stack}, func(e event.Event) bool {
 					return e.Scope == b.Namespace+"/"+at && e.Kind == event.KindObject && e.Change != ""
 				})
 				s, err := b.prepare(down, nil, stack...)
@@ -179,14 +179,14 @@ func TestKilled(t *testing.T) {
 }
 
 // kill runs an errand in a child process and kills the process at an event.
-func (b bench) kill(e errand, at func(event.Event) bool) {
+func (b stackRig) kill(e childStack, at func(event.Event) bool) {
 	b.T.Helper()
 	text, err := json.Marshal(e)
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), errandVar+"="+string(text))
+	child.Env = append(os.Environ(), childStackVar+"="+string(text))
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err == nil {
@@ -213,7 +213,7 @@ func (b bench) kill(e errand, at func(event.Event) bool) {
 // and plans a chart again whose templates check for them.
 func TestProvided(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newStackRig(t)
 	api := b.Namespace + ".example.com"
 	kind := rig.LateKinds(api)[0]
 	crds := rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(rig.Group("kinds"))})
@@ -227,7 +227,7 @@ func TestProvided(t *testing.T) {
 	if _, err := b.prepare(false, nil, release{Name: "one", Dir: crds}, release{Name: "two", Dir: crds}); err == nil || !strings.Contains(err.Error(), "both have CustomResourceDefinition/") {
 		t.Errorf("two releases with the same object: %v", err)
 	}
-	b.up(release{Name: "users", Dir: users, Needs: []string{"crds"}}, release{Name: "crds", Dir: crds})
+	b.mustUp(release{Name: "users", Dir: users, Needs: []string{"crds"}}, release{Name: "crds", Dir: crds})
 	if !slices.Contains(b.ConfigMaps(b.Namespace), "asked") {
 		t.Error("the templates were not rendered again with the new kind")
 	}
@@ -236,7 +236,7 @@ func TestProvided(t *testing.T) {
 // TestSteered pauses, steps and stops at breakpoints across all releases (S6).
 func TestSteered(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newStackRig(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step, o.Common.BreakOn = true, []string{"b/b:app"} }, stack...)
 	var started, stopped []string
@@ -286,7 +286,7 @@ func TestAborted(t *testing.T) {
 	for _, name := range []event.CommandName{event.Abort, event.Rollback} {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newStackRig(t)
 			slow := chart(t, "b")
 			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: slow, Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 			s, err := b.prepare(false, nil, stack...)
@@ -326,7 +326,7 @@ func TestContexts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	b := newBench(t)
+	b := newStackRig(t)
 	stack := []release{
 		{Name: "b", Dir: chart(t, "b"), Needs: []string{"far/" + b.Namespace + "/a"}},
 		{Name: "a", Dir: chart(t, "a"), Context: "far"},

@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// holder is a middle that passes some requests and leaves all later ones without an answer.
-type holder struct {
+// requestHolder is a middle that passes some requests and leaves all later ones without an answer.
+type requestHolder struct {
 	after int32  // how many come through
 	path  string // what is held has it in its path
 	seen  atomic.Int32
@@ -23,15 +23,15 @@ type holder struct {
 	end   chan struct{}
 }
 
-// hold returns a holder of the requests with path in their path, and a connection through it.
-func hold(r *rig.Rig, path string, after int32) (*holder, *kube.Client) {
-	h := &holder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
+// holdRequests returns a holder of the requests with path in their path, and a connection through it.
+func holdRequests(r *rig.Rig, path string, after int32) (*requestHolder, *kube.Client) {
+	h := &requestHolder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
 	c := r.ConnectThrough(rig.Interceptor{Intercept: h.intercept}, "")
 	r.T.Cleanup(func() { close(h.end) })
 	return h, c
 }
 
-func (h *holder) intercept(_ http.ResponseWriter, req *http.Request) bool {
+func (h *requestHolder) intercept(_ http.ResponseWriter, req *http.Request) bool {
 	if !strings.Contains(req.URL.Path, h.path) || h.seen.Add(1) <= atomic.LoadInt32(&h.after) {
 		return false
 	}
@@ -100,7 +100,7 @@ func TestCancelEndsPreparation(t *testing.T) {
 				u.ChartOptions = in.ChartOptions
 			}))
 			for n := int32(0); ; n++ {
-				h, c := hold(r, "", n)
+				h, c := holdRequests(r, "", n)
 				ctx, cancel := context.WithCancel(t.Context())
 				returned := make(chan error, 1)
 				go func() { returned <- call(ctx, r, c) }()
@@ -133,7 +133,7 @@ func TestCancelEndsAView(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
-	h, c := hold(r, "/secrets", 1<<30) // the record is looked at every now and then
+	h, c := holdRequests(r, "/secrets", 1<<30) // the record is looked at every now and then
 	view, err := c.PrepareView(t.Context(), "t", r.Namespace, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -30,12 +30,12 @@ const (
 	wrongImage = "example/no-such-image:1"
 	rightImage = "example/app:2.0"
 	// soonOver is enough for the right image, and soon over for a wrong one.
-	soonOver = 8 * time.Second
+	editTimeout = 8 * time.Second
 )
 
-// edits returns an event handler that sends the next command each time the run is held or
+// sendWhenPaused returns an event handler that sends the next command each time the run is held or
 // paused.
-func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(event.Event) {
+func sendWhenPaused(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(event.Event) {
 	return func(e event.Event) {
 		if e.Kind != event.KindRun || e.Status != event.Held && e.Status != event.Paused {
 			return
@@ -50,8 +50,8 @@ func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(e
 	}
 }
 
-// edited prepares an edit that must succeed; check examines it.
-func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edit)) func() event.Command {
+// editCommand prepares an edit that must succeed; check examines it.
+func editCommand(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edit)) func() event.Command {
 	return func() event.Command {
 		e, err := op.Edit(r.T.Context(), values, nil)
 		if err != nil {
@@ -87,7 +87,7 @@ func assertValues(r *rig.Rig, want string) {
 	}
 }
 
-func version(r *rig.Rig, configMap string) string {
+func resourceVersion(r *rig.Rig, configMap string) string {
 	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), configMap, metav1.GetOptions{})
 	if err != nil {
 		r.T.Error(err)
@@ -103,13 +103,13 @@ func TestEditAHeldInstallation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
-		i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
+		i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, editTimeout, map[string]any{"image": wrongImage}
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := ""
-	out := r.Run(op, edits(r, op,
+	out := r.Run(op, sendWhenPaused(r, op,
 		func() event.Command {
 			if _, err := op.Edit(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "which image?") {
 				t.Errorf("an edit without an image: %v", err)
@@ -125,8 +125,8 @@ func TestEditAHeldInstallation(t *testing.T) {
 			op.Command(event.Command{Name: event.Edit, Edit: 99}) // nothing that was prepared
 			awaitRefusal(t, op, "nothing was edited")
 			r.AssertHistory("1 pending-install")
-			before = version(r, "a")
-			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edit) {
+			before = resourceVersion(r, "a")
+			return editCommand(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edit) {
 				if empty, err := e.Empty(); empty || err != nil {
 					t.Errorf("an edit of an image: %v, %v", empty, err)
 				}
@@ -142,8 +142,8 @@ func TestEditAHeldInstallation(t *testing.T) {
 	}
 	r.AssertHistory("1 failed", "2 failed", "3 deployed")
 	assertValues(r, "map[image:"+rightImage+" password:tricky-1]")
-	if g := out.State.Find(helmclient.PhaseApply, "edge:base"); g.Status != event.Ready || g.Message != "unchanged" || version(r, "a") != before {
-		t.Errorf("what was ready is %s (%s), at version %s after %s", g.Status, g.Message, version(r, "a"), before)
+	if g := out.State.Find(helmclient.PhaseApply, "edge:base"); g.Status != event.Ready || g.Message != "unchanged" || resourceVersion(r, "a") != before {
+		t.Errorf("what was ready is %s (%s), at version %s after %s", g.Status, g.Message, resourceVersion(r, "a"), before)
 	}
 	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
 		t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
@@ -165,12 +165,12 @@ func TestEditAnUpgrade(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
-		u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage, "extra": true}
+		u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, editTimeout, map[string]any{"image": wrongImage, "extra": true}
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, func(e *kube.Edit) {
+	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, func(e *kube.Edit) {
 		changes, err := e.Changes()
 		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != kube.ActionDelete {
 			t.Errorf("it would do %+v: %v", changes, err)
@@ -195,12 +195,12 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 		r := rig.New(t)
 		r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
 		op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
-			u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage}
+			u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, editTimeout, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
+		out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
 		if out.State.Exit != 3 || out.State.Release != "deployed" {
 			t.Errorf("exit %d, the release is %s: %s", out.State.Exit, out.State.Release, out.State.Message)
 		}
@@ -214,12 +214,12 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
-			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
+			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, editTimeout, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
+		out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
 		if out.State.Exit != 3 || out.State.Release != event.NoRelease || len(r.ConfigMaps(r.Namespace)) > 0 {
 			t.Errorf("exit %d, the release is %s: %s; there are %v", out.State.Exit, out.State.Release, out.State.Message, r.ConfigMaps(r.Namespace))
 		}
@@ -235,7 +235,7 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, nil), func() event.Command {
+	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, nil), func() event.Command {
 		if writes := r.Audit(); len(writes) > 0 && r.Status() != "" {
 			t.Errorf("before anything may start there is %v", writes)
 		}

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	foreign   = "example.com/held"
-	holdIt    = `{"metadata":{"finalizers":["` + foreign + `"]}}`
-	letItGo   = `{"metadata":{"finalizers":null}}`
-	claimSpec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+	finalizer        = "example.com/held"
+	addFinalizer     = `{"metadata":{"finalizers":["` + finalizer + `"]}}`
+	removeFinalizers = `{"metadata":{"finalizers":null}}`
+	claimSpec        = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
 )
 
-// mount starts a pod that mounts a claim, and deletes it at the end of the test.
-func mount(r *rig.Rig, claim string) {
+// mountClaim starts a pod that mounts a claim, and deletes it at the end of the test.
+func mountClaim(r *rig.Rig, claim string) {
 	r.T.Helper()
 	nodes, err := r.Cluster.CoreV1().Nodes().List(r.T.Context(), metav1.ListOptions{})
 	if err != nil || len(nodes.Items) == 0 {
@@ -41,8 +41,8 @@ func mount(r *rig.Rig, claim string) {
 	}
 }
 
-// goes reports whether a ConfigMap is being deleted.
-func goes(r *rig.Rig, name string) bool {
+// isBeingDeleted reports whether a ConfigMap is being deleted.
+func isBeingDeleted(r *rig.Rig, name string) bool {
 	r.T.Helper()
 	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
 	return err == nil && c.DeletionTimestamp != nil
@@ -60,15 +60,15 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
 		"upgrade": func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(more, nil))
-			mount(r, "data")
-			r.PatchConfigMap("held", holdIt)
+			mountClaim(r, "data")
+			r.PatchConfigMap("held", addFinalizer)
 			return r.Upgrade("plain", rig.UpgradeTo(less, func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
 		},
 		"rollback": func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(less, nil))
 			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(more, nil)))
-			mount(r, "data")
-			r.PatchConfigMap("held", holdIt)
+			mountClaim(r, "data")
+			r.PatchConfigMap("held", addFinalizer)
 			back := kube.Rollback{Common: r.Common(), Revision: 1}
 			back.ReadinessTimeout, back.Timeout = quick, timeout
 			return r.Client.PrepareRollback(t.Context(), back)
@@ -79,10 +79,10 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			out := r.MustRun(prepare(r))
-			if !out.HasWarning("R30", "ConfigMap/held", foreign) || !out.HasWarning("R30", "PersistentVolumeClaim/data", "kubernetes.io/pvc-protection", "pod user") {
+			if !out.HasWarning("R30", "ConfigMap/held", finalizer) || !out.HasWarning("R30", "PersistentVolumeClaim/data", "kubernetes.io/pvc-protection", "pod user") {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
-			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"held", "stays"}) || !goes(r, "held") {
+			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"held", "stays"}) || !isBeingDeleted(r, "held") {
 				t.Errorf("there are %v", got)
 			}
 			claim, err := r.Cluster.CoreV1().PersistentVolumeClaims(r.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
@@ -120,7 +120,7 @@ func TestUninstallNamesWhoUsesIt(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec)), nil))
-	mount(r, "data")
+	mountClaim(r, "data")
 	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: func() kube.Common {
 		c := r.Common()
 		c.Timeout, c.ReadinessTimeout = 3*time.Second, time.Second
@@ -148,9 +148,9 @@ func TestSameNameAgain(t *testing.T) {
 				u.ReadinessTimeout, u.Timeout, u.ServerSide = 5*time.Second, 10*time.Second, serverSide
 			}
 			r.Deploy("plain", rig.UseChart(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
-			r.PatchConfigMap("x", holdIt)
+			r.PatchConfigMap("x", addFinalizer)
 			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
-			if !goes(r, "x") {
+			if !isBeingDeleted(r, "x") {
 				t.Fatal("x is not being deleted")
 			}
 			op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
@@ -161,7 +161,7 @@ func TestSameNameAgain(t *testing.T) {
 			out := r.Run(op, func(e event.Event) {
 				if e.Object != nil && e.Object.Name == "x" && strings.Contains(e.Message, "still being deleted") {
 					once.Do(func() { // only once the run has seen it
-						if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "x", types.MergePatchType, []byte(letItGo), metav1.PatchOptions{}); err != nil {
+						if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "x", types.MergePatchType, []byte(removeFinalizers), metav1.PatchOptions{}); err != nil {
 							t.Error(err)
 						}
 					})
@@ -170,7 +170,7 @@ func TestSameNameAgain(t *testing.T) {
 			if out.Err != nil {
 				t.Fatal(out.Err)
 			}
-			if goes(r, "x") || len(r.ConfigMapData("x")) == 0 || len(r.ConfigMapData("after")) == 0 {
+			if isBeingDeleted(r, "x") || len(r.ConfigMapData("x")) == 0 || len(r.ConfigMapData("after")) == 0 {
 				t.Errorf("x is %v", r.ConfigMapData("x"))
 			}
 		})
@@ -184,11 +184,11 @@ func TestSameNameNeverFree(t *testing.T) {
 	with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
 	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 2*time.Second, 10*time.Second }
 	r.Deploy("plain", rig.UseChart(with, nil))
-	r.PatchConfigMap("x", holdIt)
+	r.PatchConfigMap("x", addFinalizer)
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
 	out := r.MustFail(op, err)
-	if !strings.Contains(out.State.Cause, foreign) && !strings.Contains(strings.Join(out.State.Evidence, " "), foreign) {
+	if !strings.Contains(out.State.Cause, finalizer) && !strings.Contains(strings.Join(out.State.Evidence, " "), finalizer) {
 		t.Errorf("cause %q, evidence %q", out.State.Cause, out.State.Evidence)
 	}
 }

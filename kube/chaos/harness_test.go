@@ -28,59 +28,59 @@ import (
 // slowdown is how much longer than on a quiet machine something may take.
 const slowdown = 4
 
-// bench is a namespace, a front and a directory with the chart, for commands that run one
+// harness is a namespace, a front and a directory with the chart, for commands that run one
 // after another.
-type bench struct {
+type harness struct {
 	t       *testing.T
 	dir     string
 	ns      string
-	front   *faultproxy.Proxy
+	proxy   *faultproxy.Proxy
 	tracker atomic.Pointer[tracker]
 	group   string // of the chart's CRD, or ""
 }
 
-var benches atomic.Int32
+var harnessCount atomic.Int32
 
-// newBench returns a bench; close deletes it. With h2 requests share connections.
-func newBench(t *testing.T, h2, withCRD bool) *bench {
+// newHarness returns a bench; close deletes it. With h2 requests share connections.
+func newHarness(t *testing.T, h2, withCRD bool) *harness {
 	t.Helper()
 	testcluster.Get(t)
-	b := &bench{t: t, dir: t.TempDir(), ns: fmt.Sprintf("chaos-%d", benches.Add(1))}
+	b := &harness{t: t, dir: t.TempDir(), ns: fmt.Sprintf("chaos-%d", harnessCount.Add(1))}
 	if withCRD {
 		b.group = b.ns + ".example.com"
 	}
 	b.check(writeChart(b.chart(), b.group))
 	var err error
-	b.front, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Intercept: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	b.proxy, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Intercept: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		b.tracker.Load().intercept(w, r, next)
 	}})
 	b.check(err)
 	b.tracker.Store(newTracker(false, nil))
-	b.check(b.front.WriteKubeconfig(b.kubeconfig(), b.ns))
+	b.check(b.proxy.WriteKubeconfig(b.kubeconfig(), b.ns))
 	b.newNamespace()
 	return b
 }
 
-func (b *bench) check(err error) {
+func (b *harness) check(err error) {
 	b.t.Helper()
 	if err != nil {
 		panic(err) // in a worker's goroutine; FailNow is not for those
 	}
 }
 
-func (b *bench) newNamespace() {
+func (b *harness) newNamespace() {
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": b.ns}}}
 	_, err := admin.Resource(namespaces).Create(b.t.Context(), ns, metav1.CreateOptions{})
 	b.check(err)
 }
 
-func (b *bench) close() {
-	b.front.Close()
+func (b *harness) close() {
+	b.proxy.Close()
 	b.dropCRD()
 }
 
 // dropCRD deletes the chart's CRD, which an uninstall keeps.
-func (b *bench) dropCRD() {
+func (b *harness) dropCRD() {
 	if b.group == "" {
 		return
 	}
@@ -90,16 +90,16 @@ func (b *bench) dropCRD() {
 	}
 }
 
-func (b *bench) chart() string      { return filepath.Join(b.dir, "chart") }
-func (b *bench) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig") }
+func (b *harness) chart() string      { return filepath.Join(b.dir, "chart") }
+func (b *harness) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig") }
 
 // operation is a command and the operations before it.
 type operation struct {
-	name  string
-	args  []string    // CHART is the chart's folder
-	after []operation // make what it starts from
+	name      string
+	args      []string    // CHART is the chart's folder
+	preceding []operation // make what it starts from
 	// undoes: see tracker.
-	undoes bool
+	isRollback bool
 }
 
 // The operations are in an order in which each can follow the one before.
@@ -108,14 +108,14 @@ var operations = chain(
 	operation{name: "install", args: []string{"install", "r", "CHART", "--set", "v=one"}},
 	operation{name: "upgrade", args: []string{"upgrade", "r", "CHART", "--set", "v=two"}},
 	operation{name: "bad-upgrade", args: []string{"upgrade", "r", "CHART", "--set", "v=three,fail=true", "--rollback-on-failure"}},
-	operation{name: "rollback", args: []string{"rollback", "r", "1"}, undoes: true},
-	operation{name: "uninstall", args: []string{"uninstall", "r"}, undoes: true},
+	operation{name: "rollback", args: []string{"rollback", "r", "1"}, isRollback: true},
+	operation{name: "uninstall", args: []string{"uninstall", "r"}, isRollback: true},
 )
 
 // chain sets the operations before each operation. The first one has none.
 func chain(all ...operation) []operation {
 	for i := 2; i < len(all); i++ {
-		all[i].after = append(all[i-1].after[:i-2:i-2], all[i-1])
+		all[i].preceding = append(all[i-1].preceding[:i-2:i-2], all[i-1])
 	}
 	return all
 }
@@ -124,24 +124,24 @@ func chain(all ...operation) []operation {
 func single(name string) operation {
 	for _, o := range operations {
 		if o.name == name {
-			o.after = o.after[:min(2, len(o.after))]
+			o.preceding = o.preceding[:min(2, len(o.preceding))]
 			return o
 		}
 	}
 	panic("no operation " + name)
 }
 
-// bad reports whether the operation must fail.
-func (o operation) bad() bool { return strings.HasPrefix(o.name, "bad-") }
+// mustFail reports whether the operation must fail.
+func (o operation) mustFail() bool { return strings.HasPrefix(o.name, "bad-") }
 
 // process is a running command.
 type process struct {
-	cmd  *exec.Cmd
-	text lockedBuffer // stdout and stderr
-	err  lockedBuffer // stderr alone
-	over chan struct{}
-	took time.Duration
-	exit int // -1 where a signal ended it
+	cmd      *exec.Cmd
+	text     lockedBuffer // stdout and stderr
+	err      lockedBuffer // stderr alone
+	done     chan struct{}
+	duration time.Duration
+	exitCode int // -1 where a signal ended it
 }
 
 type lockedBuffer struct {
@@ -161,9 +161,9 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-type both []*lockedBuffer
+type teeWriter []*lockedBuffer
 
-func (b both) Write(p []byte) (int, error) {
+func (b teeWriter) Write(p []byte) (int, error) {
 	for _, to := range b {
 		_, _ = to.Write(p)
 	}
@@ -172,13 +172,13 @@ func (b both) Write(p []byte) (int, error) {
 
 // start runs lockstep with the bench's front and chart. on intercepts its
 // requests.
-func (b *bench) start(o operation, on func(request) deed, more ...string) (*process, *tracker) {
-	tr := newTracker(o.undoes, on)
+func (b *harness) start(o operation, on func(request) handler, more ...string) (*process, *tracker) {
+	tr := newTracker(o.isRollback, on)
 	b.tracker.Store(tr)
-	return b.exec(lockstep, b.kubeconfig(), append(b.args(o), more...)...), tr
+	return b.exec(lockstepProgram, b.kubeconfig(), append(b.args(o), more...)...), tr
 }
 
-func (b *bench) args(o operation) []string {
+func (b *harness) args(o operation) []string {
 	args := make([]string, len(o.args))
 	for i, a := range o.args {
 		args[i] = strings.ReplaceAll(a, "CHART", b.chart())
@@ -186,18 +186,18 @@ func (b *bench) args(o operation) []string {
 	return args
 }
 
-func (b *bench) exec(program, kubeconfig string, args ...string) *process {
+func (b *harness) exec(program, kubeconfig string, args ...string) *process {
 	p := b.command(program, kubeconfig, args...)
 	b.check(p.run())
 	return p
 }
 
 // command returns a process that does not run yet.
-func (b *bench) command(program, kubeconfig string, args ...string) *process {
-	p := &process{over: make(chan struct{})}
+func (b *harness) command(program, kubeconfig string, args ...string) *process {
+	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = b.env(kubeconfig)
-	p.cmd.Stdout, p.cmd.Stderr = &p.text, both{&p.text, &p.err}
+	p.cmd.Stdout, p.cmd.Stderr = &p.text, teeWriter{&p.text, &p.err}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 5 * time.Second
 	return p
@@ -210,14 +210,14 @@ func (p *process) run() error {
 	}
 	go func() {
 		_ = p.cmd.Wait() // the code says it
-		p.took, p.exit = time.Since(begun), p.cmd.ProcessState.ExitCode()
-		close(p.over)
+		p.duration, p.exitCode = time.Since(begun), p.cmd.ProcessState.ExitCode()
+		close(p.done)
 	}()
 	return nil
 }
 
 // env returns an environment with a home directory for the bench.
-func (b *bench) env(kubeconfig string) []string {
+func (b *harness) env(kubeconfig string) []string {
 	env := []string{"HOME=" + b.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(b.dir, "state"), "TERM=xterm-256color"}
 	for _, name := range []string{"PATH", "TMPDIR", "USER", "LOCKSTEP_SANDBOX_BIN"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -235,23 +235,23 @@ var errHangs = errors.New("it does not end")
 // wait waits until a process exits, and kills it after a limit.
 func (p *process) wait(limit time.Duration) error {
 	select {
-	case <-p.over:
+	case <-p.done:
 		return nil
 	case <-time.After(limit):
 		// What it is doing is worth more than that it hangs.
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
-		case <-p.over:
+		case <-p.done:
 		case <-time.After(2 * time.Second):
 		}
 		p.kill()
-		<-p.over
+		<-p.done
 		return fmt.Errorf("%w after %s", errHangs, limit)
 	}
 }
 
-// says returns the end of a process's output.
-func (p *process) says() string {
+// outputTail returns the end of a process's output.
+func (p *process) outputTail() string {
 	text := strings.TrimSpace(p.text.String())
 	text, _, _ = strings.Cut(text, "SIGQUIT: quit")
 	lines := strings.Split(text, "\n")
@@ -261,54 +261,54 @@ func (p *process) says() string {
 	return "    | " + strings.Join(lines, "\n    | ")
 }
 
-// anywhere returns the key of a request without the namespace.
-func (b *bench) anywhere(key string) string {
+// withoutNamespace returns the key of a request without the namespace.
+func (b *harness) withoutNamespace(key string) string {
 	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
 }
 
-// look takes a picture of the namespace.
-func (b *bench) look() picture {
-	p, err := admin.look(context.Background(), b.ns)
+// snapshot takes a picture of the namespace.
+func (b *harness) snapshot() snapshot {
+	p, err := admin.snapshot(context.Background(), b.ns)
 	b.check(err)
 	return p
 }
 
-// becomes waits until the namespace is as wanted, because deletions need a moment. It returns
+// waitUntil waits until the namespace is as wanted, because deletions need a moment. It returns
 // the remaining differences.
-func (b *bench) becomes(want picture, history bool) (what []string) {
+func (b *harness) waitUntil(want snapshot, history bool) (what []string) {
 	within(context.Background(), 2*slowdown*time.Second, func() bool {
-		what = b.look().differs(want, history)
+		what = b.snapshot().diff(want, history)
 		return len(what) == 0
 	})
 	return what
 }
 
-// undisturbed runs an operation without faults.
-func (b *bench) undisturbed(o operation) (*process, *tracker, error) {
+// runWithoutFaults runs an operation without faults.
+func (b *harness) runWithoutFaults(o operation) (*process, *tracker, error) {
 	p, tr := b.start(o, nil)
 	if err := p.wait(2 * time.Minute); err != nil {
-		return p, tr, fmt.Errorf("%s, undisturbed: %w\n%s", o.name, err, p.says())
+		return p, tr, fmt.Errorf("%s, undisturbed: %w\n%s", o.name, err, p.outputTail())
 	}
-	if o.bad() != (p.exit == 1) || !o.bad() && p.exit != 0 {
-		return p, tr, fmt.Errorf("%s, undisturbed: exit code %d\n%s", o.name, p.exit, p.says())
+	if o.mustFail() != (p.exitCode == 1) || !o.mustFail() && p.exitCode != 0 {
+		return p, tr, fmt.Errorf("%s, undisturbed: exit code %d\n%s", o.name, p.exitCode, p.outputTail())
 	}
 	return p, tr, nil
 }
 
-// reach runs the operations before o.
-func (b *bench) reach(o operation) error {
-	for _, before := range o.after {
-		if _, _, err := b.undisturbed(before); err != nil {
+// runPreceding runs the operations before o.
+func (b *harness) runPreceding(o operation) error {
+	for _, before := range o.preceding {
+		if _, _, err := b.runWithoutFaults(before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// standard is the result of an undisturbed operation.
-type standard struct {
-	exit            int
-	target          picture
+// baseline is the result of an undisturbed operation.
+type baseline struct {
+	exitCode        int
+	target          snapshot
 	phases          map[string]int
 	total           int            // requests
 	keys            map[string]int // how often each was made
@@ -316,44 +316,44 @@ type standard struct {
 }
 
 var (
-	standardsMu sync.Mutex
-	standards   = map[string]*standard{}
+	baselinesMu sync.Mutex
+	baselines   = map[string]*baseline{}
 )
 
-// standardOf measures an operation, and those before it, once. With a CRD in the chart it
+// baselineOf measures an operation, and those before it, once. With a CRD in the chart it
 // sends other requests.
-func standardOf(t *testing.T, o operation, withCRD bool) (*standard, error) {
-	standardsMu.Lock()
-	defer standardsMu.Unlock()
+func baselineOf(t *testing.T, o operation, withCRD bool) (*baseline, error) {
+	baselinesMu.Lock()
+	defer baselinesMu.Unlock()
 	key := func(name string, after int) string { return fmt.Sprint(name, after, withCRD) }
-	if s := standards[key(o.name, len(o.after))]; s != nil {
+	if s := baselines[key(o.name, len(o.preceding))]; s != nil {
 		return s, nil
 	}
-	b := newBench(t, true, withCRD)
+	b := newHarness(t, true, withCRD)
 	defer b.close()
-	var last *standard
-	for i, step := range append(slices.Clone(o.after), o) {
-		p, tr, err := b.undisturbed(step)
+	var last *baseline
+	for i, step := range append(slices.Clone(o.preceding), o) {
+		p, tr, err := b.runWithoutFaults(step)
 		if err != nil {
 			return nil, err
 		}
 		last = b.measure(p, tr)
-		standards[key(step.name, i)] = last
+		baselines[key(step.name, i)] = last
 	}
 	return last, nil
 }
 
 // measure returns the result of an undisturbed operation.
-func (b *bench) measure(p *process, tr *tracker) *standard {
-	s := &standard{exit: p.exit, keys: map[string]int{}}
+func (b *harness) measure(p *process, tr *tracker) *baseline {
+	s := &baseline{exitCode: p.exitCode, keys: map[string]int{}}
 	// What is deleted in the background goes on its own time.
-	within(b.t.Context(), slowdown*time.Second, func() bool { _, there := b.look().objects["Pod/hook-pod"]; return !there })
-	s.target = b.look()
+	within(b.t.Context(), slowdown*time.Second, func() bool { _, there := b.snapshot().objects["Pod/hook-pod"]; return !there })
+	s.target = b.snapshot()
 	var requests []request
-	requests, s.phases = tr.made()
+	requests, s.phases = tr.sent()
 	s.total = len(requests)
 	for _, q := range requests {
-		s.keys[b.anywhere(q.key)]++
+		s.keys[b.withoutNamespace(q.key)]++
 		s.writes, s.records = max(s.writes, q.write), max(s.records, q.record)
 	}
 	return s

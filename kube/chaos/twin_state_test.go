@@ -27,15 +27,15 @@ var twinResources = map[string]schema.GroupVersionResource{
 	"CronJob":        {Group: "batch", Version: "v1", Resource: "cronjobs"},
 }
 
-// scene is the objects of the charts' kinds in a namespace, and the records of its release.
-type scene struct {
+// releaseState is the objects of the charts' kinds in a namespace, and the records of its release.
+type releaseState struct {
 	objects map[string]unstructured.Unstructured // by kind and name
 	records []releaseRecord                      // from the first revision on
 }
 
-// lookAt reads the objects of some kinds, and the records.
-func lookAt(ctx context.Context, namespace string, kinds map[string]bool) (scene, error) {
-	s := scene{objects: map[string]unstructured.Unstructured{}}
+// readState reads the objects of some kinds, and the records.
+func readState(ctx context.Context, namespace string, kinds map[string]bool) (releaseState, error) {
+	s := releaseState{objects: map[string]unstructured.Unstructured{}}
 	for _, kind := range slices.Sorted(maps.Keys(twinResources)) {
 		if !kinds[kind] && kind != "Secret" {
 			continue
@@ -65,7 +65,7 @@ func lookAt(ctx context.Context, namespace string, kinds map[string]bool) (scene
 }
 
 // settled reports whether the controllers have nothing left to do.
-func (s scene) settled() bool {
+func (s releaseState) settled() bool {
 	for _, o := range s.objects {
 		if o.GetKind() != "Deployment" && o.GetKind() != "StatefulSet" {
 			continue
@@ -79,12 +79,12 @@ func (s scene) settled() bool {
 	return true
 }
 
-// waitsFor is an annotation that Helm sends, and lockstep does not (R3).
-const waitsFor = "helm.sh/depends-on-resource-groups"
+// dependsOn is an annotation that Helm sends, and lockstep does not (R3).
+const dependsOn = "helm.sh/depends-on-resource-groups"
 
-// likeness returns an object without its identity and without fields of controllers: the
+// comparableFields returns an object without its identity and without fields of controllers: the
 // applied fields and their owners.
-func likeness(o unstructured.Unstructured) map[string]any {
+func comparableFields(o unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for key, v := range o.DeepCopy().Object {
 		if key != "metadata" && key != "status" && key != "apiVersion" && key != "kind" {
@@ -93,7 +93,7 @@ func likeness(o unstructured.Unstructured) map[string]any {
 	}
 	annotations := o.GetAnnotations()
 	delete(annotations, "deployment.kubernetes.io/revision")
-	delete(annotations, waitsFor)
+	delete(annotations, dependsOn)
 	out["labels"], out["annotations"], out["finalizers"] = o.GetLabels(), annotations, o.GetFinalizers()
 	out["owners"], out["deleted"] = o.GetOwnerReferences(), o.GetDeletionTimestamp() != nil
 	managers := map[string]any{}
@@ -103,7 +103,7 @@ func likeness(o unstructured.Unstructured) map[string]any {
 		}
 		fields := map[string]any{}
 		_ = json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields)
-		unstructured.RemoveNestedField(fields, "f:metadata", "f:annotations", "f:"+waitsFor)
+		unstructured.RemoveNestedField(fields, "f:metadata", "f:annotations", "f:"+dependsOn)
 		managers[fmt.Sprintf("%s %s %s %s", f.Manager, f.Operation, f.APIVersion, f.Subresource)] = fields
 	}
 	out["managers"] = managers
@@ -111,11 +111,11 @@ func likeness(o unstructured.Unstructured) map[string]any {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
 	}
-	return plain(out, o.GetNamespace())
+	return normalize(out, o.GetNamespace())
 }
 
-// plain returns a value as decoded JSON, with the same namespace for both.
-func plain(v any, namespace string) (out map[string]any) {
+// normalize returns a value as decoded JSON, with the same namespace for both.
+func normalize(v any, namespace string) (out map[string]any) {
 	text, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal([]byte(strings.ReplaceAll(string(text), namespace, "NAMESPACE")), &out)
@@ -126,8 +126,8 @@ func plain(v any, namespace string) (out map[string]any) {
 	return out
 }
 
-// unlike says where two values differ, by the paths that lead there.
-func unlike(path string, ours, helms any) (out []string) {
+// differences says where two values differ, by the paths that lead there.
+func differences(path string, ours, helms any) (out []string) {
 	a, isMap := ours.(map[string]any)
 	b, both := helms.(map[string]any)
 	if !isMap || !both {
@@ -152,7 +152,7 @@ func unlike(path string, ours, helms any) (out []string) {
 		case !hasToo:
 			out = append(out, fmt.Sprintf("%s.%s: %s, with helm nothing", path, key, brief(x)))
 		default:
-			out = append(out, unlike(path+"."+key, x, y)...)
+			out = append(out, differences(path+"."+key, x, y)...)
 		}
 	}
 	return out
@@ -166,8 +166,8 @@ func brief(v any) string {
 	return fmt.Sprintf("%.300s", text)
 }
 
-// brings reports whether the manifest of a revision has an object.
-func (r releaseRecord) brings(id string) bool {
+// hasObject reports whether the manifest of a revision has an object.
+func (r releaseRecord) hasObject(id string) bool {
 	kind, name, _ := strings.Cut(id, "/")
 	for doc := range strings.SplitSeq("\n"+r.Manifest, "\n---\n") {
 		if strings.Contains("\n"+doc+"\n", "\nkind: "+kind+"\n") && strings.Contains(doc+"\n", "\n  name: "+name+"\n") {

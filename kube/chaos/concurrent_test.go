@@ -1,0 +1,205 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/kube/throwaway/faultproxy"
+)
+
+// competitor is one of two operations on the same release.
+type competitor struct {
+	program string // "lockstep" or "helm"
+	args    []string
+	target  string // the operation whose target it deploys
+}
+
+// pairs are what runs at once, after an installation or before one.
+var pairs = []struct {
+	name      string
+	installed bool
+	a, b      competitor
+}{
+	{"install, install", false, competitor{"lockstep", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+	{"upgrade --install twice", false, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+	{"upgrade, upgrade", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
+	{"upgrade, rollback", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"rollback", "r", "1"}, "install"}},
+	{"rollback, upgrade", true, competitor{"lockstep", []string{"rollback", "r", "1"}, "install"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+	{"upgrade, uninstall", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"uninstall", "r"}, "uninstall"}},
+	{"uninstall, upgrade", true, competitor{"lockstep", []string{"uninstall", "r"}, "uninstall"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+	{"upgrade, helm upgrade", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"helm", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
+	{"helm upgrade, upgrade", true, competitor{"helm", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
+	{"helm install, upgrade --install", false, competitor{"helm", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+}
+
+// concurrent runs two operations on one release at once. One runs at a time, the other one reports
+// the run that holds the release (R51), and afterwards the cluster has exactly the objects of
+// one target.
+func concurrent(t *testing.T) []trialGroup {
+	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := map[string]string{"helm": strings.TrimSpace(string(helm)), "lockstep": lockstepProgram}
+	var all []trialGroup
+	for i, pair := range pairs {
+		for k := range 6 {
+			seed := i*10 + k
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				what := fmt.Sprintf("%s, which begins at once", pair.name)
+				if k > 0 {
+					what = fmt.Sprintf("%s, which begins at the first's write %d", pair.name, k)
+				}
+				c := race{harness: newHarness(t, k%2 == 0, false), program: program}
+				defer c.harness.close()
+				report(seed, what, c.run(pair.a, pair.b, pair.installed, k))
+			}})
+		}
+	}
+	return all
+}
+
+type race struct {
+	harness *harness
+	program map[string]string
+}
+
+// run starts b at the how manieth write of a, 0 for at once.
+func (c *race) run(a, b competitor, installed bool, at int) error {
+	if installed {
+		if err := c.harness.runPreceding(single("uninstall")); err != nil {
+			return err
+		}
+	}
+	begin := make(chan struct{})
+	first := newTracker(true, func(q request) handler {
+		if q.write == at && at > 0 {
+			close(begin)
+		}
+		if q.write == 0 {
+			return nil
+		}
+		return delayed
+	})
+	second := newTracker(true, func(q request) handler {
+		if q.write == 0 {
+			return nil
+		}
+		return delayed
+	})
+	c.harness.tracker.Store(first)
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, Intercept: second.intercept})
+	if err != nil {
+		return err
+	}
+	defer front.Close()
+	other := filepath.Join(c.harness.dir, "second")
+	if err := front.WriteKubeconfig(other, c.harness.ns); err != nil {
+		return err
+	}
+	pa := c.start(a, c.harness.kubeconfig())
+	if at > 0 {
+		select {
+		case <-begin:
+		case <-pa.done: // it has fewer writes
+		}
+	}
+	pb := c.start(b, other)
+	for _, p := range []*process{pa, pb} {
+		if err := p.wait(time.Minute * slowdown); err != nil {
+			return fmt.Errorf("  %w\n%s", err, p.outputTail())
+		}
+	}
+	if wrong := c.judge(a, b, pa, pb, first, second); len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q\n  the first: exit code %d\n%s\n  the second: exit code %d\n%s", c.harness.snapshot().history, pa.exitCode, pa.outputTail(), pb.exitCode, pb.outputTail()))
+	}
+	return nil
+}
+
+func delayed(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	time.Sleep(50 * time.Millisecond)
+	next.ServeHTTP(w, r)
+}
+
+func (c *race) start(x competitor, kubeconfig string) *process {
+	args := c.harness.args(operation{args: x.args})
+	return c.harness.exec(c.program[x.program], kubeconfig, args...)
+}
+
+func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (wrong []string) {
+	var won []competitor
+	for _, x := range []struct {
+		competitor
+		p *process
+	}{{a, pa}, {b, pb}} {
+		switch {
+		case x.p.exitCode == 0:
+			won = append(won, x.competitor)
+		case x.program == "lockstep" && x.p.exitCode != 2:
+			wrong = append(wrong, fmt.Sprintf("%s: exit code %d, want 0 or 2", x.args[0], x.p.exitCode))
+		case x.program == "lockstep" && a.program == b.program && !c.namesHolder(x.p):
+			wrong = append(wrong, x.args[0]+" does not say who holds the release, since when and where")
+		}
+	}
+	if len(won) == 0 {
+		return append(wrong, "neither has worked")
+	}
+	if len(won) == 2 && overlap(first, second) {
+		wrong = append(wrong, "both have worked at a time")
+	}
+	var best []string
+	for i, x := range won {
+		std, err := baselineOf(c.harness.t, single(x.target), false)
+		if err != nil {
+			return append(wrong, err.Error())
+		}
+		if diff := c.harness.waitUntil(std.target, false); i == 0 || len(diff) < len(best) {
+			best = diff
+		}
+	}
+	wrong = append(wrong, best...)
+	now := c.harness.snapshot()
+	if n := now.count("deployed"); n > 1 || n == 0 && !slices.ContainsFunc(won, func(x competitor) bool { return x.target == "uninstall" }) {
+		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
+	}
+	if u := now.unfinished(); len(u) > 0 {
+		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
+	}
+	return wrong
+}
+
+// namesHolder reports whether a refusal names who is at work. What came too late finds
+// the release there, or gone.
+func (c *race) namesHolder(p *process) bool {
+	host, _ := os.Hostname()
+	text := p.err.String()
+	late := slices.ContainsFunc([]string{"still in use", "already exists", "not found", "is deployed"}, func(s string) bool { return strings.Contains(text, s) })
+	return late || strings.Contains(text, host) && strings.Contains(text, "since")
+}
+
+// overlap reports whether the writes of two commands overlap in time.
+func overlap(a, b *tracker) bool {
+	span := func(t *tracker) (from, to time.Time) {
+		requests, _ := t.sent()
+		for _, q := range requests {
+			if q.write > 0 && q.phase != phaseLease {
+				if from.IsZero() {
+					from = q.at
+				}
+				to = q.at
+			}
+		}
+		return from, to
+	}
+	fromA, toA := span(a)
+	fromB, toB := span(b)
+	return fromA.Before(toB) && fromB.Before(toA)
+}
