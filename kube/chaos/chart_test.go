@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// The chart has what an operation can be cut off in: hooks that run, and are
-// deleted or stay; three groups, the first of which takes a moment to be ready;
-// objects that only some versions have; and, with fail, a group that fails.
+// The chart has everything that a fault can interrupt: hooks whose objects are deleted or stay; three groups, of which
+// the first takes a moment to become ready; objects that only some versions have; and, with fail, a group that fails.
 //
-// Only two is deployed with v=two: an upgrade removes two groups' objects and
-// adds one, a rollback the reverse.
+// Compared with v=one, v=two lacks two objects and has another one, so upgrades and rollbacks also delete.
 const chartTemplates = `
 {{- define "cm" }}
 ---
@@ -47,7 +45,7 @@ const chartObjects = `
 {{- $third := include "group" (dict "name" "third" "after" "second") | fromJson }}
 {{- $address := "[\"{.loadBalancer.ingress[0].ip} != none\"]" }}
 {{- include "cm" (dict "name" "first" "v" $v "annotations" $first) }}
-{{- include "service" (dict "name" "gate" "annotations" (merge (dict "sandbox/ready-after" "300ms" "helm.sh/readiness-success" $address "helm.sh/readiness-failure" "[\"{.x} == y\"]") $first)) }}
+{{- include "service" (dict "name" "balancer" "annotations" (merge (dict "sandbox/ready-after" "300ms" "helm.sh/readiness-success" $address "helm.sh/readiness-failure" "[\"{.x} == y\"]") $first)) }}
 {{- include "cm" (dict "name" "second" "v" $v "annotations" $second) }}
 {{- include "cm" (dict "name" "same" "v" "always" "annotations" $second) }}
 {{- include "cm" (dict "name" "third" "v" $v "annotations" $third) }}
@@ -87,7 +85,7 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// writeChart writes the chart to a directory, with a CRD of a group unless that is "".
+// writeChart writes the chart to a directory. If group is not "", the chart has a CRD in that API group.
 func writeChart(dir, group string) error {
 	files := map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: chaos\nversion: 0.1.0\n",

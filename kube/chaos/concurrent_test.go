@@ -19,10 +19,10 @@ import (
 type competitor struct {
 	program string // "lockstep" or "helm"
 	args    []string
-	target  string // the operation whose target it deploys
+	target  string // the operation whose baseline it must reach
 }
 
-// pairs are what runs at once, after an installation or before one.
+// pairs are the operations that run at the same time. installed: on a release that exists.
 var pairs = []struct {
 	name      string
 	installed bool
@@ -40,9 +40,8 @@ var pairs = []struct {
 	{"helm install, upgrade --install", false, competitor{"helm", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
 }
 
-// concurrent runs two operations on one release at once. One runs at a time, the other one reports
-// the run that holds the release (R51), and afterwards the cluster has exactly the objects of
-// one target.
+// concurrent runs two operations on one release at the same time. Only one of them runs; the other one reports who holds
+// the release (R51). Afterwards the cluster has exactly the objects of one target.
 func concurrent(t *testing.T) []trialGroup {
 	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
 	if err != nil {
@@ -54,9 +53,9 @@ func concurrent(t *testing.T) []trialGroup {
 		for k := range 6 {
 			seed := i*10 + k
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				what := fmt.Sprintf("%s, which begins at once", pair.name)
+				what := fmt.Sprintf("%s, both started at once", pair.name)
 				if k > 0 {
-					what = fmt.Sprintf("%s, which begins at the first's write %d", pair.name, k)
+					what = fmt.Sprintf("%s, the second started at write %d of the first", pair.name, k)
 				}
 				c := race{harness: newHarness(t, k%2 == 0, false), program: program}
 				defer c.harness.close()
@@ -72,7 +71,7 @@ type race struct {
 	program map[string]string
 }
 
-// run starts b at the how manieth write of a, 0 for at once.
+// run starts a, then b at a's write number at, or at once if that is 0.
 func (c *race) run(a, b competitor, installed bool, at int) error {
 	if installed {
 		if err := c.harness.runPreceding(single("uninstall")); err != nil {
@@ -96,20 +95,20 @@ func (c *race) run(a, b competitor, installed bool, at int) error {
 		return delayed
 	})
 	c.harness.tracker.Store(first)
-	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, Intercept: second.intercept})
+	proxy, err := faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, Intercept: second.intercept})
 	if err != nil {
 		return err
 	}
-	defer front.Close()
+	defer proxy.Close()
 	other := filepath.Join(c.harness.dir, "second")
-	if err := front.WriteKubeconfig(other, c.harness.ns); err != nil {
+	if err := proxy.WriteKubeconfig(other, c.harness.ns); err != nil {
 		return err
 	}
 	pa := c.start(a, c.harness.kubeconfig())
 	if at > 0 {
 		select {
 		case <-begin:
-		case <-pa.done: // it has fewer writes
+		case <-pa.done: // a sent fewer writes
 		}
 	}
 	pb := c.start(b, other)
@@ -146,14 +145,14 @@ func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (
 		case x.program == "lockstep" && x.p.exitCode != 2:
 			wrong = append(wrong, fmt.Sprintf("%s: exit code %d, want 0 or 2", x.args[0], x.p.exitCode))
 		case x.program == "lockstep" && a.program == b.program && !c.namesHolder(x.p):
-			wrong = append(wrong, x.args[0]+" does not say who holds the release, since when and where")
+			wrong = append(wrong, x.args[0]+" does not say who holds the release, where and since when")
 		}
 	}
 	if len(won) == 0 {
-		return append(wrong, "neither has worked")
+		return append(wrong, "both failed")
 	}
 	if len(won) == 2 && overlap(first, second) {
-		wrong = append(wrong, "both have worked at a time")
+		wrong = append(wrong, "both succeeded and their writes overlap")
 	}
 	var best []string
 	for i, x := range won {
@@ -176,8 +175,8 @@ func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (
 	return wrong
 }
 
-// namesHolder reports whether a refusal names who is at work. What came too late finds
-// the release there, or gone.
+// namesHolder reports whether a refusal says who holds the release. If the other run has already ended, the release
+// exists or is gone, and the refusal says so.
 func (c *race) namesHolder(p *process) bool {
 	host, _ := os.Hostname()
 	text := p.err.String()

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// crashes kills an operation at each of its writes: before the API server gets the request,
-// and after it, before the response arrives. Running the same command again must complete the
-// operation, whatever was written before (R50, R52).
+// crashes kills an operation at each of its writes: before the API server gets the request, or before the response
+// arrives. Running the same command again must complete the operation (R50, R52).
 func crashes(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -61,12 +60,12 @@ func runWithCrash(t *testing.T, o operation, std *baseline, n int, after bool) (
 	})
 	close(started)
 	if err := p.wait(2 * time.Minute); err != nil {
-		return what, fmt.Errorf("the run to be killed: %w\n%s", err, p.outputTail())
+		return what, fmt.Errorf("the run was not killed: %w\n%s", err, p.outputTail())
 	}
 	select {
 	case <-killed:
 	default:
-		return what + " (made fewer writes this time)", nil
+		return what + " (sent fewer writes this time)", nil
 	}
 	left := b.snapshot()
 	again, _ := b.start(o, nil)
@@ -76,8 +75,8 @@ func runWithCrash(t *testing.T, o operation, std *baseline, n int, after bool) (
 	return what, b.judgeRepeated(std, left, again)
 }
 
-// judgeRepeated returns what is wrong after the same command ran again. If the first run was
-// complete, the second one may refuse.
+// judgeRepeated checks the result after the same command ran again. If the first run had already completed, the second
+// one may refuse.
 func (b *harness) judgeRepeated(std *baseline, left snapshot, again *process) error {
 	var wrong []string
 	if complete := len((snapshot{objects: left.objects}).diff(snapshot{objects: std.target.objects}, false)) == 0; again.exitCode != 0 {

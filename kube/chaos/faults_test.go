@@ -20,8 +20,8 @@ var dropResponse = faultproxy.DropResponse
 type fault struct {
 	kind  string
 	phase string
-	nth   int // the request of the phase that it begins with
-	times int // how many requests of the phase it happens to
+	nth   int // the first affected request of the phase
+	times int // the number of affected requests
 	lasts time.Duration
 
 	hit bool
@@ -38,8 +38,7 @@ func (f *fault) String() string {
 	return s
 }
 
-// requestFaults are the faults of single requests: what is answered instead, or done to
-// the connection.
+// requestFaults are the faults of single requests.
 var requestFaults = map[string]handler{
 	"429": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Retry-After", "1")
@@ -79,7 +78,7 @@ var requestFaults = map[string]handler{
 	},
 }
 
-// watchFaults are those of watches alone.
+// watchFaults are the faults of single watches.
 var watchFaults = map[string]handler{
 	"410": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		faultproxy.Refuse(w, 410, "Expired", "too old resource version")
@@ -100,7 +99,7 @@ var watchFaults = map[string]handler{
 	},
 }
 
-// outages happen to all requests, for a while.
+// outages affect all requests for a while.
 var outages = []string{"refuses connections", "resets connections", "503 to all", "silence"}
 
 func gateway(code int) handler {
@@ -111,7 +110,7 @@ func gateway(code int) handler {
 	}
 }
 
-// faultsOf returns the faults of a seed: one, or two at once.
+// faultsOf returns one or two random faults.
 func faultsOf(rng *rand.Rand, std *baseline) []*fault {
 	faults := []*fault{oneFault(rng, std)}
 	if rng.IntN(3) == 0 {
@@ -192,8 +191,8 @@ func (w *faultInjector) intercept(q request) handler {
 	return nil
 }
 
-// handler returns the effect of the fault on a request. For a watch, it may start after the
-// response headers.
+// handler returns how to handle a request that the fault affects, or nil if the fault does not apply to it. Faults after
+// the response reset a watch instead, because its response does not end.
 func (f *fault) handler(q request) handler {
 	if d, ok := watchFaults[f.kind]; ok {
 		if !q.watch {
@@ -223,9 +222,9 @@ func (w *faultInjector) startOutage(f *fault) {
 	w.outage, w.back = f.kind, time.Now().Add(f.lasts)
 	switch f.kind {
 	case "refuses connections":
-		front := w.harness.proxy
-		go front.Down() // this request's connection too
-		time.AfterFunc(f.lasts, func() { w.harness.check(front.Up()) })
+		proxy := w.harness.proxy
+		go proxy.Down() // in the background: it closes this request's connection too
+		time.AfterFunc(f.lasts, func() { w.harness.check(proxy.Up()) })
 	case "resets connections", "silence":
 		if f.kind == "resets connections" {
 			go w.harness.proxy.Cut()
@@ -250,14 +249,13 @@ func (w *faultInjector) duringOutage(kind string, back time.Time) handler {
 	return requestFaults["reset before"]
 }
 
-// faults disturbs operations with transient faults. Each must end as it does undisturbed
-// (R53).
+// faults runs operations with transient faults. The result must be the same as without faults (R53).
 func faults(t *testing.T) []trialGroup {
-	if _, err := baselineOf(t, operations[len(operations)-1], false); err != nil { // and of all before it
+	if _, err := baselineOf(t, operations[len(operations)-1], false); err != nil { // measures all operations
 		t.Fatal(err)
 	}
 	var all []trialGroup
-	for chain := 1; chain <= 168; chain++ { // sample takes one with a CRD and HTTP/2
+	for chain := 1; chain <= 168; chain++ { // sample picks one with a CRD and HTTP/2
 		var seeds []int
 		for i := range operations {
 			seeds = append(seeds, chain*len(operations)+i)
@@ -267,8 +265,8 @@ func faults(t *testing.T) []trialGroup {
 	return all
 }
 
-// faultChain runs the trials of a chain. Each continues in the namespace of the previous one
-// or, if that failed, in a new one.
+// faultChain runs each operation with faults. A trial continues in the namespace of the previous one or, if that
+// failed, in a new one.
 func faultChain(t *testing.T, seeds []int, report func(int, string, error)) {
 	chain := seeds[0] / len(operations)
 	withCRD, h2 := chain%5 == 0, chain%3 != 0
@@ -303,22 +301,22 @@ func faultChain(t *testing.T, seeds []int, report func(int, string, error)) {
 	}
 }
 
-// runWithFaults runs an operation with faults and judges the result.
+// runWithFaults runs an operation with faults and checks the result.
 func (b *harness) runWithFaults(o operation, std *baseline, rng *rand.Rand) (what string, err error) {
-	weather := &faultInjector{harness: b, faults: faultsOf(rng, std)}
-	p, tr := b.start(o, weather.intercept)
+	injector := &faultInjector{harness: b, faults: faultsOf(rng, std)}
+	p, tr := b.start(o, injector.intercept)
 	hangs := p.wait(3 * time.Minute)
 	what = o.name + ":"
-	weather.mu.Lock()
-	for _, f := range weather.faults {
+	injector.mu.Lock()
+	for _, f := range injector.faults {
 		what += fmt.Sprintf(" %s,", f)
 		if !f.hit {
-			what += " not come to,"
+			what += " (never reached),"
 		}
 	}
-	back := weather.back
-	weather.mu.Unlock()
-	if d := time.Until(back); d > 0 { // the next one is to find it as it should be
+	back := injector.back
+	injector.mu.Unlock()
+	if d := time.Until(back); d > 0 { // the next operation must not start during the outage
 		time.Sleep(d + 100*time.Millisecond)
 	}
 	if hangs != nil {
@@ -334,16 +332,15 @@ func (b *harness) runWithFaults(o operation, std *baseline, rng *rand.Rand) (wha
 	if len(wrong) > 0 {
 		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	requestTotals.add(len(requests), std.total, weather.anyHit())
+	requestTotals.add(len(requests), std.total, injector.anyHit())
 	return what, nil
 }
 
-// excessRequests returns what is wrong with the number of requests: more than 1.5 times as many as
-// undisturbed, or endless repetition after the API server is back. A short operation may have
-// a few more, since a fault costs the same in any.
+// excessRequests reports too many requests: more than 1.5 times as many as without faults plus 10, or bursts of the same
+// request when the API server is back.
 func (b *harness) excessRequests(requests []request, std *baseline, back time.Time) (wrong []string) {
 	if n := len(requests); n > std.total*3/2+10 {
-		wrong = append(wrong, fmt.Sprintf("%d requests, undisturbed %d", n, std.total))
+		wrong = append(wrong, fmt.Sprintf("%d requests, without faults %d", n, std.total))
 	}
 	if back.IsZero() {
 		return wrong
@@ -362,7 +359,7 @@ func (b *harness) excessRequests(requests []request, std *baseline, back time.Ti
 	return wrong
 }
 
-// requestTotals adds up the requests of what was survived.
+// requestTotals adds up the requests of all successful trials.
 var requestTotals requestRatio
 
 type requestRatio struct {
@@ -377,5 +374,5 @@ func (r *requestRatio) add(made, want int, struck bool) {
 	if struck {
 		r.hit++
 	}
-	table.note("faults", "requests %.2f × undisturbed; %d%% of the faults came about", float64(r.sent)/float64(r.expected), r.hit*100/r.trials)
+	table.note("faults", "requests %.2f × those without faults; a fault hit in %d%% of the trials", float64(r.sent)/float64(r.expected), r.hit*100/r.trials)
 }

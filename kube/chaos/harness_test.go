@@ -25,11 +25,11 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// slowdown is how much longer than on a quiet machine something may take.
+// slowdown multiplies time limits: the machine may be busy.
 const slowdown = 4
 
-// harness is a namespace, a front and a directory with the chart, for commands that run one
-// after another.
+// harness is a namespace, a proxy to the API server and a directory with the chart, for commands that run one after
+// another.
 type harness struct {
 	t       *testing.T
 	dir     string
@@ -41,7 +41,7 @@ type harness struct {
 
 var harnessCount atomic.Int32
 
-// newHarness returns a bench; close deletes it. With h2 requests share connections.
+// newHarness returns a harness; close releases it. With h2, the proxy speaks HTTP/2, so requests share connections.
 func newHarness(t *testing.T, h2, withCRD bool) *harness {
 	t.Helper()
 	testcluster.Get(t)
@@ -64,7 +64,7 @@ func newHarness(t *testing.T, h2, withCRD bool) *harness {
 func (b *harness) check(err error) {
 	b.t.Helper()
 	if err != nil {
-		panic(err) // in a worker's goroutine; FailNow is not for those
+		panic(err) // FailNow must not be called in a worker's goroutine; runTrials recovers
 	}
 }
 
@@ -79,7 +79,7 @@ func (b *harness) close() {
 	b.dropCRD()
 }
 
-// dropCRD deletes the chart's CRD, which an uninstall keeps.
+// dropCRD deletes the chart's CRD: an uninstall keeps it.
 func (b *harness) dropCRD() {
 	if b.group == "" {
 		return
@@ -96,13 +96,13 @@ func (b *harness) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig"
 // operation is a command and the operations before it.
 type operation struct {
 	name      string
-	args      []string    // CHART is the chart's folder
-	preceding []operation // make what it starts from
-	// undoes: see tracker.
+	args      []string    // CHART stands for the chart's folder
+	preceding []operation // create the state that it starts from
+	// isRollback: see tracker.
 	isRollback bool
 }
 
-// The operations are in an order in which each can follow the one before.
+// The operations are in an order in which each can follow the previous one.
 var operations = chain(
 	operation{name: "bad-install", args: []string{"install", "r", "CHART", "--set", "v=bad,fail=true", "--rollback-on-failure"}},
 	operation{name: "install", args: []string{"install", "r", "CHART", "--set", "v=one"}},
@@ -120,7 +120,7 @@ func chain(all ...operation) []operation {
 	return all
 }
 
-// single returns an operation after at most an install and an upgrade.
+// single returns an operation with at most an install and an upgrade before it.
 func single(name string) operation {
 	for _, o := range operations {
 		if o.name == name {
@@ -141,7 +141,7 @@ type process struct {
 	err      lockedBuffer // stderr alone
 	done     chan struct{}
 	duration time.Duration
-	exitCode int // -1 where a signal ended it
+	exitCode int // -1 if a signal killed it
 }
 
 type lockedBuffer struct {
@@ -170,8 +170,7 @@ func (b teeWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start runs lockstep with the bench's front and chart. on intercepts its
-// requests.
+// start starts lockstep with the harness's proxy and chart. on intercepts its requests.
 func (b *harness) start(o operation, on func(request) handler, more ...string) (*process, *tracker) {
 	tr := newTracker(o.isRollback, on)
 	b.tracker.Store(tr)
@@ -192,7 +191,7 @@ func (b *harness) exec(program, kubeconfig string, args ...string) *process {
 	return p
 }
 
-// command returns a process that does not run yet.
+// command returns a process that has not been started.
 func (b *harness) command(program, kubeconfig string, args ...string) *process {
 	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
@@ -204,19 +203,19 @@ func (b *harness) command(program, kubeconfig string, args ...string) *process {
 }
 
 func (p *process) run() error {
-	begun := time.Now()
+	started := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
 	go func() {
-		_ = p.cmd.Wait() // the code says it
-		p.duration, p.exitCode = time.Since(begun), p.cmd.ProcessState.ExitCode()
+		_ = p.cmd.Wait() // the result is in ProcessState
+		p.duration, p.exitCode = time.Since(started), p.cmd.ProcessState.ExitCode()
 		close(p.done)
 	}()
 	return nil
 }
 
-// env returns an environment with a home directory for the bench.
+// env returns an environment with the harness's home directory.
 func (b *harness) env(kubeconfig string) []string {
 	env := []string{"HOME=" + b.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(b.dir, "state"), "TERM=xterm-256color"}
 	for _, name := range []string{"PATH", "TMPDIR", "USER", "LOCKSTEP_SANDBOX_BIN"} {
@@ -230,7 +229,7 @@ func (b *harness) env(kubeconfig string) []string {
 // kill kills a process and its children, like a crash.
 func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
-var errHangs = errors.New("it does not end")
+var errHangs = errors.New("the process does not exit")
 
 // wait waits until a process exits, and kills it after a limit.
 func (p *process) wait(limit time.Duration) error {
@@ -238,7 +237,7 @@ func (p *process) wait(limit time.Duration) error {
 	case <-p.done:
 		return nil
 	case <-time.After(limit):
-		// What it is doing is worth more than that it hangs.
+		// SIGQUIT prints the stacks of its goroutines.
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
 		case <-p.done:
@@ -250,7 +249,7 @@ func (p *process) wait(limit time.Duration) error {
 	}
 }
 
-// outputTail returns the end of a process's output.
+// outputTail returns the last lines of a process's output.
 func (p *process) outputTail() string {
 	text := strings.TrimSpace(p.text.String())
 	text, _, _ = strings.Cut(text, "SIGQUIT: quit")
@@ -266,15 +265,15 @@ func (b *harness) withoutNamespace(key string) string {
 	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
 }
 
-// snapshot takes a picture of the namespace.
+// snapshot returns the state of the namespace.
 func (b *harness) snapshot() snapshot {
 	p, err := admin.snapshot(context.Background(), b.ns)
 	b.check(err)
 	return p
 }
 
-// waitUntil waits until the namespace is as wanted, because deletions need a moment. It returns
-// the remaining differences.
+// waitUntil waits until the namespace is as wanted, because deletions take a moment, and returns the remaining
+// differences.
 func (b *harness) waitUntil(want snapshot, history bool) (what []string) {
 	within(context.Background(), 2*slowdown*time.Second, func() bool {
 		what = b.snapshot().diff(want, history)
@@ -287,10 +286,10 @@ func (b *harness) waitUntil(want snapshot, history bool) (what []string) {
 func (b *harness) runWithoutFaults(o operation) (*process, *tracker, error) {
 	p, tr := b.start(o, nil)
 	if err := p.wait(2 * time.Minute); err != nil {
-		return p, tr, fmt.Errorf("%s, undisturbed: %w\n%s", o.name, err, p.outputTail())
+		return p, tr, fmt.Errorf("%s without faults: %w\n%s", o.name, err, p.outputTail())
 	}
 	if o.mustFail() != (p.exitCode == 1) || !o.mustFail() && p.exitCode != 0 {
-		return p, tr, fmt.Errorf("%s, undisturbed: exit code %d\n%s", o.name, p.exitCode, p.outputTail())
+		return p, tr, fmt.Errorf("%s without faults: exit code %d\n%s", o.name, p.exitCode, p.outputTail())
 	}
 	return p, tr, nil
 }
@@ -305,13 +304,13 @@ func (b *harness) runPreceding(o operation) error {
 	return nil
 }
 
-// baseline is the result of an undisturbed operation.
+// baseline is the result of an operation without faults.
 type baseline struct {
 	exitCode        int
 	target          snapshot
 	phases          map[string]int
 	total           int            // requests
-	keys            map[string]int // how often each was made
+	keys            map[string]int // how often each was sent
 	writes, records int
 }
 
@@ -320,8 +319,8 @@ var (
 	baselines   = map[string]*baseline{}
 )
 
-// baselineOf measures an operation, and those before it, once. With a CRD in the chart it
-// sends other requests.
+// baselineOf measures an operation and its preceding ones, once. A chart with a CRD has its own baselines, because
+// the operation then sends other requests.
 func baselineOf(t *testing.T, o operation, withCRD bool) (*baseline, error) {
 	baselinesMu.Lock()
 	defer baselinesMu.Unlock()
@@ -343,10 +342,10 @@ func baselineOf(t *testing.T, o operation, withCRD bool) (*baseline, error) {
 	return last, nil
 }
 
-// measure returns the result of an undisturbed operation.
+// measure returns the result of an operation that ran without faults.
 func (b *harness) measure(p *process, tr *tracker) *baseline {
 	s := &baseline{exitCode: p.exitCode, keys: map[string]int{}}
-	// What is deleted in the background goes on its own time.
+	// The hook's pod is deleted in the background.
 	within(b.t.Context(), slowdown*time.Second, func() bool { _, there := b.snapshot().objects["Pod/hook-pod"]; return !there })
 	s.target = b.snapshot()
 	var requests []request

@@ -30,12 +30,12 @@ var (
 	jobs     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-const runLabel = "lockstep/release" // the label of a run's Job and pods
+// runLabel is the label of everything that belongs to a run in the cluster.
+const runLabel = "lockstep/release"
 
-// podKills kills the pod of a run in the cluster after each of its writes: its process gets
-// SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the next one
-// takes the Lease over and completes the operation (R50, R52); the terminal that started the
-// run shows both.
+// podKills kills the pod of a run in the cluster after each of its writes: its process gets SIGKILL, or the pod is
+// deleted without grace. The Job replaces the pod, and the new pod takes over the Lease and completes the operation
+// (R50, R52). The command that started the run succeeds.
 func podKills(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -55,15 +55,15 @@ func podKills(t *testing.T) []trialGroup {
 	return all
 }
 
-// podRun is a run in the cluster whose pods reach the API server through a front.
+// podRun is a run in the cluster whose pods reach the API server through a proxy.
 type podRun struct {
 	*harness
 	proxy *faultproxy.Proxy
 	pods  *tracker
 
 	mu        sync.Mutex
-	afterKill snapshot // after the kill
-	killedAt  int      // requests of the pod until the kill; 0 if there was none
+	afterKill snapshot // the state after the kill
+	killedAt  int      // number of the pod's requests before the kill; 0 if it was not killed
 	err       error    // of the kill
 }
 
@@ -87,9 +87,9 @@ func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what strin
 			dropResponse(req, next)
 			err := kill()
 			select {
-			case <-req.Context().Done(): // the process's connections end with it
+			case <-req.Context().Done(): // the process's connections close when it dies
 			case <-time.After(20 * time.Second):
-				err = errors.Join(err, errors.New("the pod's process survives"))
+				err = errors.Join(err, errors.New("the pod's process still runs"))
 			}
 			requests, _ := r.pods.sent()
 			left, err2 := admin.snapshot(context.Background(), r.ns)
@@ -112,9 +112,9 @@ func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what strin
 		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
 	}
 	wrong := r.checkTakeover(n < std.writes)
-	// With its last write an uninstall has deleted all that would tell that it was complete.
+	// After the last write of an uninstall nothing is left that shows the new pod that the run was complete.
 	if last := o.name == "uninstall" && n == std.writes; state != "Complete" && !last {
-		wrong = append(wrong, "the Job ends as "+state)
+		wrong = append(wrong, "the Job ended as "+state)
 	}
 	if p.exitCode != 0 {
 		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
@@ -131,8 +131,7 @@ func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what strin
 	return what, errors.Join(err, r.judgeRepeated(std, r.afterKill, p))
 }
 
-// startInCluster starts an operation in the cluster, whose pods get the address of the run's
-// front.
+// startInCluster starts an operation in the cluster. Its pods use the run's proxy.
 func (r *podRun) startInCluster(o operation) (*process, error) {
 	var err error
 	if r.proxy, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Intercept: r.pods.intercept}); err != nil {
@@ -152,7 +151,7 @@ func (r *podRun) startInCluster(o operation) (*process, error) {
 			return nil
 		}
 		return func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-			if err := addVariable(req, "KUBECONFIG", "/"+kubeconfig); err != nil { // with one slash, /tmp is that of the container
+			if err := addVariable(req, "KUBECONFIG", "/"+kubeconfig); err != nil { // the second slash keeps the sandbox from replacing /tmp with the container's
 				faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
 				return
 			}
@@ -184,13 +183,13 @@ func addVariable(r *http.Request, name, value string) error {
 	return err
 }
 
-// checkTakeover returns what is wrong with how the second pod followed the first one. It takes
-// over the Lease that the first one held.
+// checkTakeover checks the requests of both pods: if the first pod held the Lease, the second one must take it over
+// before it writes anything else, and both must write in order.
 func (r *podRun) checkTakeover(held bool) (wrong []string) {
 	requests, _ := r.pods.sent()
 	first, second := requests[:r.killedAt], requests[r.killedAt:]
 	if len(second) == 0 {
-		return []string{"there is no second pod"}
+		return []string{"the pod was not replaced"}
 	}
 	for i, q := range second {
 		if q.write == 0 {
@@ -198,7 +197,7 @@ func (r *podRun) checkTakeover(held bool) (wrong []string) {
 		}
 		// It updates the Lease, or deletes it if nothing is left to do.
 		if method, _, ok := strings.Cut(q.key, " /apis/coordination.k8s.io/v1/namespaces/"+r.ns+"/leases/lockstep.v1.r"); held && (!ok || method != http.MethodPut && method != http.MethodDelete) {
-			wrong = append(wrong, "the second pod does not take the Lease over; its first write is "+r.withoutNamespace(q.key))
+			wrong = append(wrong, "the second pod does not take over the Lease; its first write is "+r.withoutNamespace(q.key))
 		}
 		second = second[i:]
 		break
@@ -209,7 +208,7 @@ func (r *podRun) checkTakeover(held bool) (wrong []string) {
 	return wrong
 }
 
-// waitForJob waits until the Job has ended, and returns its condition.
+// waitForJob waits until the Job has ended, and returns its final condition, or the number of Jobs if it is not one.
 func (r *podRun) waitForJob() (state string) {
 	within(context.Background(), 2*time.Minute, func() bool {
 		list, err := admin.Resource(jobs).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: runLabel})
@@ -230,8 +229,7 @@ func (r *podRun) waitForJob() (state string) {
 	return state
 }
 
-// orderViolations returns which objects a pod wrote before their groups could start. It deletes
-// groups in the reverse order.
+// orderViolations returns the objects that a pod applied too early, or deleted in another than the reverse order.
 func orderViolations(requests []request) (wrong []string) {
 	applied, deleted := map[string]int{}, map[string]int{}
 	for i, q := range requests {
@@ -244,7 +242,7 @@ func orderViolations(requests []request) (wrong []string) {
 			in[name] = i + 1
 		}
 	}
-	for _, pair := range [][2]string{{"first", "second"}, {"gate", "second"}, {"second", "third"}, {"first", "new"}, {"second", "old-alone"}} {
+	for _, pair := range [][2]string{{"first", "second"}, {"balancer", "second"}, {"second", "third"}, {"first", "new"}, {"second", "old-alone"}} {
 		a, b := pair[0], pair[1]
 		if applied[a] > 0 && applied[b] > 0 && applied[a] > applied[b] {
 			wrong = append(wrong, fmt.Sprintf("%s is applied before %s", b, a))
@@ -256,7 +254,7 @@ func orderViolations(requests []request) (wrong []string) {
 	return wrong
 }
 
-// removeJob deletes the Job, and waits until all that belongs to it is deleted.
+// removeJob deletes the Job, and waits until everything that belongs to it is gone.
 func (r *podRun) removeJob() error {
 	ctx := context.Background()
 	err := admin.Resource(jobs).Namespace(r.ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}, metav1.ListOptions{LabelSelector: runLabel})
@@ -276,7 +274,7 @@ func (r *podRun) removeJob() error {
 		return len(left) == 0
 	})
 	if len(left) > 0 {
-		return fmt.Errorf("left after the Job: %q", left)
+		return fmt.Errorf("not deleted with the Job: %q", left)
 	}
 	return nil
 }
@@ -299,7 +297,7 @@ func (r *podRun) killProcess() error {
 		return err
 	}
 	for _, file := range files {
-		env, err := os.ReadFile(file) // others' cannot be read
+		env, err := os.ReadFile(file) // fails for processes of other users
 		if err != nil || !bytes.Contains(env, []byte("LOCKSTEP_REQUESTS="+r.ns+"/")) {
 			continue
 		}
@@ -309,5 +307,5 @@ func (r *podRun) killProcess() error {
 		}
 		return syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return errors.New("the pod has no process")
+	return errors.New("found no process of the pod")
 }

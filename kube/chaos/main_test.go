@@ -1,9 +1,8 @@
-// Package chaos runs the real program against a real API server, through a front
-// that makes requests fail, and kills it, signals it, and runs it beside itself.
+// Package chaos runs the real program against a real API server. It makes requests fail with a proxy, kills the program,
+// sends it signals, and runs competing commands.
 //
-// Its test has a row for each kind of trouble. A row makes trials; a trial has a
-// seed, which is all that it depends on: `make chaos ROW=faults SEED=123` repeats
-// one. `go test` runs a few trials of each row, `make chaos` all of them.
+// Its test has a row for each kind of fault, and a row has many trials. A trial depends only on its seed: `make chaos
+// ROW=faults SEED=123` repeats it. `go test` runs a few trials of each row, `make chaos` all of them.
 package chaos
 
 import (
@@ -24,14 +23,14 @@ import (
 	"time"
 
 	"lockstep/kube/throwaway/testcluster"
-	_ "lockstep/ui/cli" // the program: go test must not reuse results after it has changed
+	_ "lockstep/ui/cli" // go test must not reuse cached results after the program has changed
 )
 
 var (
 	sandbox         *testcluster.Cluster
 	lockstepProgram string // the program
 	admin           *observer
-	// long is `make chaos`; only is the seed to repeat, or -1.
+	// long is set by `make chaos`. only is the seed to repeat, or -1.
 	long = os.Getenv("CHAOS") == "long"
 	only = -1
 )
@@ -77,8 +76,8 @@ func prepare(dir string) (err error) {
 	return err
 }
 
-// trialGroup are the trials that a worker runs in sequence. tell is called for each seed, with nil
-// for success.
+// trialGroup is a sequence of trials that one worker runs. It calls report for each seed, with a nil error after a
+// success.
 type trialGroup struct {
 	seeds []int
 	run   func(t *testing.T, report func(seed int, what string, trouble error))
@@ -113,8 +112,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// sample returns n trials from all parts of a row. Neighbours in a row are alike, so it moves on by one
-// more each time.
+// sample returns n trials spread over a row. The extra step of one each time avoids always picking the same kind, since
+// kinds repeat at regular distances.
 func sample(all []trialGroup, n int) (some []trialGroup) {
 	for i := range min(n, len(all)) {
 		some = append(some, all[((2*i+1)*len(all)/(2*n)+i)%len(all)])
@@ -122,14 +121,14 @@ func sample(all []trialGroup, n int) (some []trialGroup) {
 	return some
 }
 
-// workers are how many trials of all rows run at once: most of their time is waiting.
+// workers limits how many trials of all rows run at once. They mostly wait.
 var workers = make(chan struct{}, 8)
 
 func runRow(t *testing.T, name string, all []trialGroup) {
 	if only >= 0 {
 		all = slices.DeleteFunc(all, func(x trialGroup) bool { return !slices.Contains(x.seeds, only) })
 	}
-	if part, of, ok := strings.Cut(os.Getenv("CHAOS_PART"), "/"); ok { // 1/8 is an eighth of them
+	if part, of, ok := strings.Cut(os.Getenv("CHAOS_PART"), "/"); ok { // 1/8: every eighth trial, from the first
 		i, _ := strconv.Atoi(part)
 		n, _ := strconv.Atoi(of)
 		var some []trialGroup
@@ -149,7 +148,7 @@ func runRow(t *testing.T, name string, all []trialGroup) {
 	wg.Wait()
 }
 
-// runTrials runs trials and reports them. An error of the harness counts as a failure.
+// runTrials runs a group and counts its results. A panic of the harness counts as a failure.
 func runTrials(t *testing.T, row string, x trialGroup) {
 	report := func(seed int, what string, trouble error) {
 		if only >= 0 && seed != only {
@@ -162,17 +161,17 @@ func runTrials(t *testing.T, row string, x trialGroup) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			report(x.seeds[0], "the harness fails", fmt.Errorf("%v\n%s", r, debug.Stack()))
+			report(x.seeds[0], "the harness panicked", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
 	x.run(t, report)
 }
 
-// scoreTable counts trials and successes.
+// scoreTable counts the trials and successes of each row.
 type scoreTable struct {
 	mu    sync.Mutex
 	rows  map[string]*score
-	begun time.Time
+	started time.Time
 }
 
 type score struct {
@@ -181,7 +180,7 @@ type score struct {
 	first, last     time.Time
 }
 
-var table = scoreTable{rows: map[string]*score{}, begun: time.Now()}
+var table = scoreTable{rows: map[string]*score{}, started: time.Now()}
 
 func (s *scoreTable) row(name string) *score {
 	if s.rows[name] == nil {
@@ -222,7 +221,7 @@ func (s *scoreTable) print() {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", name, r.tried, r.survived, r.note)
 	}
 	_ = w.Flush()
-	fmt.Printf("in %s\n", time.Since(s.begun).Round(time.Second))
+	fmt.Printf("in %s\n", time.Since(s.started).Round(time.Second))
 }
 
 // within polls until ok returns true, for a limited time.

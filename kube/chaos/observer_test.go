@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// observer reads the cluster without a front in between.
+// observer reads the cluster directly, without a proxy.
 type observer struct{ dynamic.Interface }
 
 func newObserver(kubeconfig string) (*observer, error) {
@@ -38,7 +38,7 @@ var (
 	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	// objects are all that the charts of this package can leave behind.
+	// objects are the resources of the objects in the chart of this package.
 	objects = []schema.GroupVersionResource{
 		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
 	}
@@ -46,7 +46,7 @@ var (
 
 // snapshot is the comparable state of a namespace.
 type snapshot struct {
-	objects map[string]string // by kind and name, without what the API server adds
+	objects map[string]string // the comparable text, by kind and name
 	history []string          // the revisions: "1 superseded"
 	leases  []string
 }
@@ -89,7 +89,7 @@ func ofJob(item unstructured.Unstructured) bool {
 	return owner != nil && owner.Kind == "Job"
 }
 
-// comparableText returns an object without fields that differ between equal objects.
+// comparableText returns an object without the fields that differ between runs.
 func comparableText(item unstructured.Unstructured, namespace string) string {
 	annotations := item.GetAnnotations()
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "helm.sh/") }) // Helm and lockstep apply different ones
@@ -107,7 +107,7 @@ func comparableText(item unstructured.Unstructured, namespace string) string {
 	return strings.ReplaceAll(string(text), namespace, "NAMESPACE")
 }
 
-// revision describes a release record, whose label and content should agree.
+// revision describes a release record: "1 superseded", or what is wrong with it.
 func revision(item unstructured.Unstructured) string {
 	label := item.GetLabels()["status"]
 	text, _, _ := unstructured.NestedString(item.Object, "data", "release")
@@ -147,7 +147,7 @@ func record(text string) (rel releaseRecord, err error) {
 	return rel, json.Unmarshal(raw, &rel)
 }
 
-// diff returns the differences to another picture.
+// diff returns the differences from another snapshot, with the history if that is set.
 func (p snapshot) diff(want snapshot, history bool) (what []string) {
 	var missing, other, left []string
 	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
@@ -165,7 +165,7 @@ func (p snapshot) diff(want snapshot, history bool) (what []string) {
 	for _, part := range []struct {
 		says  string
 		names []string
-	}{{"missing", missing}, {"not as it should be", other}, {"left over", left}} {
+	}{{"missing", missing}, {"different", other}, {"left over", left}} {
 		if len(part.names) > 0 {
 			what = append(what, part.says+": "+strings.Join(part.names, ", "))
 		}
@@ -174,12 +174,12 @@ func (p snapshot) diff(want snapshot, history bool) (what []string) {
 		what = append(what, fmt.Sprintf("the history is %q, want %q", p.history, want.history))
 	}
 	if len(p.leases) > 0 {
-		what = append(what, fmt.Sprintf("Leases are left: %q", p.leases))
+		what = append(what, fmt.Sprintf("Leases were not deleted: %q", p.leases))
 	}
 	return what
 }
 
-// firstDifference returns the first difference between two texts.
+// firstDifference shows where two texts start to differ.
 func firstDifference(got, want string) string {
 	at := 0
 	for at < min(len(got), len(want)) && got[at] == want[at] {
@@ -199,7 +199,7 @@ func (p snapshot) count(status string) (n int) {
 	return n
 }
 
-// unfinished returns the revisions that are pending or whose label and content differ.
+// unfinished returns the revisions that are not in a final state, are unreadable, or whose label and content differ.
 func (p snapshot) unfinished() (out []string) {
 	for _, h := range p.history {
 		_, s, _ := strings.Cut(h, " ")

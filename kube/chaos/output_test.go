@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// brokenOutputs removes the files and directories that lockstep writes to on its own machine. The
-// operation continues without them and ends as usual.
+// brokenOutputs makes the files and directories on this machine unwritable. The operation continues without them, with
+// the usual result.
 func brokenOutputs(t *testing.T) []trialGroup {
 	kinds := []struct {
 		name string
@@ -21,7 +21,7 @@ func brokenOutputs(t *testing.T) []trialGroup {
 			p.cmd.Stdout, p.cmd.Stderr = full, full
 			return err
 		}},
-		{"who reads stdout and stderr goes away", func(_ *harness, p *process) error {
+		{"the reader of stdout and stderr is gone", func(_ *harness, p *process) error {
 			r, w, err := os.Pipe()
 			if err == nil {
 				p.cmd.Stdout, p.cmd.Stderr = w, w
@@ -29,7 +29,7 @@ func brokenOutputs(t *testing.T) []trialGroup {
 			}
 			return err
 		}},
-		// Nobody can make a folder there; what only its mode forbids, root may do.
+		// Not even root can create a folder in /proc.
 		{"home is read-only", func(_ *harness, p *process) error {
 			p.cmd.Env = append(p.cmd.Env, "HOME=/proc", "XDG_STATE_HOME=", "XDG_CACHE_HOME=")
 			return nil
@@ -69,7 +69,7 @@ func runWithBrokenOutput(t *testing.T, o operation, std *baseline, take func(*ha
 	}
 	for _, w := range []any{p.cmd.Stdout, p.cmd.Stderr} {
 		if f, ok := w.(*os.File); ok {
-			_ = f.Close() // the process has its own
+			_ = f.Close() // the process has a copy
 		}
 	}
 	return b.judge(p, std, p.wait(30*time.Second*slowdown))

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// records makes each write of the release record fail: its response is lost, it is refused
-// once, or it is refused for three seconds. The output and the release must be as usual (R32a,
-// R53).
+// records makes each write of a release record fail: its response is lost, it is refused once, or it is refused for
+// three seconds. The result must be the same as without faults (R32a, R53).
 func records(t *testing.T) []trialGroup {
-	kinds := []string{"answer lost", "refused once", "refused for 3s", "answer lost, in a gateway"}
+	kinds := []string{"response lost", "refused once", "refused for 3s", "response lost at a gateway"}
 	var all []trialGroup
 	for i, o := range operations {
 		if len(o.preceding) > 2 {
@@ -55,7 +54,7 @@ func runWithRecordFault(t *testing.T, o operation, std *baseline, n, kind int) e
 	return b.judge(p, std, p.wait(3*time.Minute))
 }
 
-// judge says what is wrong where an operation is to end as it does undisturbed.
+// judge checks that the result is the same as without faults.
 func (b *harness) judge(p *process, std *baseline, hangs error) error {
 	if hangs != nil {
 		return fmt.Errorf("  %w\n%s", hangs, p.outputTail())
@@ -70,9 +69,8 @@ func (b *harness) judge(p *process, std *baseline, hangs error) error {
 	return nil
 }
 
-// stalls leaves requests without a response, or answers very slowly. With a timeout of some
-// seconds, the operation ends in time with the release in a final state, or succeeds (R25,
-// R34, R53).
+// stalls never answers some requests, or answers very slowly. With a timeout of some seconds, the operation succeeds, or
+// fails in time with the release in a final state (R25, R34, R53).
 func stalls(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -83,7 +81,7 @@ func stalls(t *testing.T) []trialGroup {
 		}
 		for j, phase := range []string{phaseChecks, phaseLease, phaseHooks, phaseRecord, phaseApplies, phaseRemovals, phaseWatches, phaseReads} {
 			for k, kind := range []string{"never answered", "trickles", "never answered again"} {
-				// Without answers about the record or the Lease nothing can be told of.
+				// An operation that never gets the record or the Lease cannot reach a final state.
 				if std.phases[phase] == 0 || kind == "never answered again" && (phase == phaseRecord || phase == phaseLease || phase == phaseReads) {
 					continue
 				}
@@ -121,7 +119,7 @@ func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth in
 	}
 	var wrong []string
 	if limit := stallTimeout + 4*time.Second*slowdown; p.duration > limit {
-		wrong = append(wrong, fmt.Sprintf("it took %s", p.duration.Round(time.Second)))
+		wrong = append(wrong, fmt.Sprintf("the operation took %s", p.duration.Round(time.Second)))
 	}
 	wrong = append(wrong, b.checkFinalState(p, before, std)...)
 	if len(wrong) > 0 {
@@ -130,8 +128,8 @@ func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth in
 	return nil
 }
 
-// checkFinalState returns what is wrong after an operation that may have failed: the cluster must be as
-// its exit code says, and no revision unfinished.
+// checkFinalState checks the cluster after an operation that may have failed: it must match the exit code, and no
+// revision may be unfinished.
 func (b *harness) checkFinalState(p *process, before snapshot, std *baseline) (wrong []string) {
 	switch p.exitCode {
 	case 0:
@@ -148,7 +146,7 @@ func (b *harness) checkFinalState(p *process, before snapshot, std *baseline) (w
 		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
 	}
 	if len(now.leases) > 0 {
-		wrong = append(wrong, fmt.Sprintf("Leases are left: %q", now.leases))
+		wrong = append(wrong, fmt.Sprintf("Leases were not deleted: %q", now.leases))
 	}
 	if n := now.count("deployed"); n > 1 {
 		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
@@ -156,7 +154,7 @@ func (b *harness) checkFinalState(p *process, before snapshot, std *baseline) (w
 	return wrong
 }
 
-// trickle answers with a byte every half second.
+// trickle sends a byte of the response every half second.
 func trickle(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	slow := slowWriter{w, r}
 	next.ServeHTTP(slow, r)

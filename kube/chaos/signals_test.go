@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// signals sends signals, once and twice, in each phase of an operation. SIGINT and SIGTERM end
-// it with exit code 3 and a release in a final state; a rollback on failure continues after
-// the first one (R43). SIGHUP does not end an operation that has started; during the checks it
-// is like the other signals.
+// signals sends signals, once and twice, in each phase of an operation. SIGINT and SIGTERM end it with exit code 3 and
+// the release in a final state, but a rollback on failure continues after the first one (R43). SIGHUP ends an operation
+// only during the checks.
 func signals(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall", "bad-upgrade"} {
@@ -56,7 +55,7 @@ func runSignalled(t *testing.T, o operation, std *baseline, phase string, nth in
 		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			<-started
 			for range times {
-				_ = p.cmd.Process.Signal(s) // it may have ended at the first
+				_ = p.cmd.Process.Signal(s) // fails if the process has exited after the first one
 				time.Sleep(150 * time.Millisecond)
 			}
 			next.ServeHTTP(w, r)
@@ -66,14 +65,14 @@ func runSignalled(t *testing.T, o operation, std *baseline, phase string, nth in
 	if err := p.wait(30 * time.Second * slowdown); err != nil {
 		return fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
-	goesOn := s == syscall.SIGHUP && phase != phaseChecks || phase == phaseRollback && times == 1
-	if goesOn || s == syscall.SIGHUP && p.exitCode == std.exitCode {
+	continues := s == syscall.SIGHUP && phase != phaseChecks || phase == phaseRollback && times == 1
+	if continues || s == syscall.SIGHUP && p.exitCode == std.exitCode {
 		return b.judge(p, std, nil)
 	}
 	var wrong []string
 	switch {
 	case phase == phaseChecks:
-		if wrong = b.waitUntil(before, true); len(wrong) > 0 { // it had just begun
+		if wrong = b.waitUntil(before, true); len(wrong) > 0 { // it may have written the first record
 			wrong = b.checkFinalState(p, before, std)
 		}
 		if p.exitCode != 3 {
@@ -84,7 +83,7 @@ func runSignalled(t *testing.T, o operation, std *baseline, phase string, nth in
 			wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 		}
 	default:
-		// With the last writes it may be too late.
+		// During the last writes it may be too late to stop.
 		if wrong = b.checkFinalState(p, before, std); p.exitCode != 3 && (p.exitCode != 0 || phase != phaseRecord && phase != phaseRemovals && nth < std.phases[phase]-1) {
 			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exitCode))
 		}

@@ -10,42 +10,41 @@ import (
 	"time"
 )
 
-// A phase is what an operation is about when it makes a request.
+// A phase is the part of an operation that a request belongs to.
 const (
 	phaseChecks   = "checks" // until the first write
 	phaseLease    = "lease"
 	phaseCRDs     = "crds"
 	phaseRecord   = "record"   // writes of the release record
-	phaseHooks    = "hooks"    // all about the hooks' objects
+	phaseHooks    = "hooks"    // all requests about hooks' objects
 	phaseApplies  = "applies"  // writes of the chart's objects
-	phaseRemovals = "removals" // deletions of them
+	phaseRemovals = "removals" // deletions of the chart's objects
 	phaseWatches  = "watches"
 	phaseReads    = "reads"    // the other reads after the first write
 	phaseRollback = "rollback" // all requests of a rollback on failure
 )
 
-// request is a request that the front received.
+// request is a request that the proxy received.
 type request struct {
 	at    time.Time
 	key   string // method and path
 	phase string
-	nth   int // of its phase, from 0
-	write int // the how manieth write, from 1; 0 for a read
-	// record is the how manieth write of the release record, from 1; 0 for others.
+	nth   int // index within its phase, from 0
+	write int // number of the write, from 1; 0 for a read
+	// record is the number of the write of a release record, from 1; 0 for other requests.
 	record int
 	watch  bool
 }
 
-// handler is what is done with a request. Onward answers it.
+// handler handles a request instead of the proxy. next forwards it to the API server.
 type handler func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // tracker tracks the requests of one command.
 type tracker struct {
-	// undoes tells that the operation itself rolls back or uninstalls, so that a
-	// record that says so is no rollback on failure.
+	// isRollback is set if the operation itself rolls back or uninstalls. Records that say so then do not start a
+	// rollback on failure.
 	isRollback bool
-	// on decides what is done with a request, nil for nothing. It is called for
-	// one request at a time.
+	// on returns the handler of a request, or nil to forward it. It is called for one request at a time.
 	on func(request) handler
 
 	mu       sync.Mutex
@@ -53,7 +52,7 @@ type tracker struct {
 	phases   map[string]int
 	writes   int
 	records  int
-	back     bool // a rollback on failure has begun
+	back     bool // a rollback on failure has started
 	watches  map[*http.Request]context.CancelFunc
 }
 
@@ -157,14 +156,14 @@ func isRecord(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/secrets/sh.helm.release.v1.") || r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets")
 }
 
-// startsRollback reports whether the label of a record has the status of a rollback or an uninstall.
+// startsRollback reports whether a record has the status of a rollback or an uninstall.
 func startsRollback(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return err == nil && (bytes.Contains(body, []byte("uninstalling")) || bytes.Contains(body, []byte("pending-rollback")))
 }
 
-// sent returns the requests so far, and their number by phase.
+// sent returns the requests so far, and how many there are in each phase.
 func (t *tracker) sent() ([]request, map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

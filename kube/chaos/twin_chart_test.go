@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// twinChart is a chart as a value: its rendered objects.
+// twinChart is a version of a chart, as its rendered objects.
 type twinChart struct {
 	objects []map[string]any
 	kinds   []twinKind
-	groups  bool // its objects are in groups
-	invalid bool // its last object is refused by the API server
+	groups  bool // some objects are in groups
+	invalid bool // the API server refuses its last object
 }
 
-// generator creates random charts from few values, so that versions have much in common.
+// generator creates random charts. It picks from few values, so that versions have much in common.
 type generator struct{ *rand.Rand }
 
 // chance returns true in n percent of calls.
@@ -52,7 +52,7 @@ type twinKind struct {
 	fill          func(m generator, name string) map[string]any
 }
 
-// twinKinds are what charts are made of.
+// twinKinds are the kinds of objects in charts.
 var twinKinds = []twinKind{
 	{"ConfigMap", "v1", func(m generator, _ string) map[string]any { return map[string]any{"data": m.data()} }},
 	{"Secret", "v1", generator.secret},
@@ -65,8 +65,8 @@ var twinKinds = []twinKind{
 	{"CronJob", "batch/v1", generator.cronJob},
 }
 
-// chart makes the first version. It has few kinds, and often no groups, so that there are
-// enough objects of a kind in one batch for lockstep to read them by a list.
+// chart creates the first version. It has few kinds, and often no groups, so that lockstep applies enough objects of a
+// kind at once to read them with a list call.
 func (m generator) chart() twinChart {
 	c := twinChart{kinds: pickAtLeast(m, 1, twinKinds...), groups: m.chance(40)}
 	c.kinds = c.kinds[:min(len(c.kinds), 1+m.IntN(3))]
@@ -76,7 +76,7 @@ func (m generator) chart() twinChart {
 	return c
 }
 
-// next makes the version that follows.
+// next creates the version after c.
 func (m generator) next(c twinChart) twinChart {
 	n := twinChart{kinds: c.kinds, groups: c.groups}
 	for _, o := range c.objects {
@@ -94,8 +94,8 @@ func (m generator) next(c twinChart) twinChart {
 	return n
 }
 
-// add makes one more object, unless there is one of its name. Only what is in all versions
-// may have finalizers: nobody removes them.
+// add adds an object, unless there is one of the same kind and name. Only objects that are in all versions (forGood) may
+// have finalizers, because nothing removes them.
 func (c *twinChart) add(m generator, forGood bool) {
 	k := pick(m, c.kinds...)
 	name := fmt.Sprintf("%s%d", strings.ToLower(k.kind), m.IntN(7))
@@ -114,9 +114,9 @@ func (c *twinChart) add(m generator, forGood bool) {
 func (m generator) changed(o map[string]any, groups bool) map[string]any {
 	o = runtime.DeepCopyJSON(o)
 	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
-	case 0, 1: // the same in another order
+	case 0, 1: // reorder lists
 		m.shuffle(o)
-	case 2, 3: // otherwise, but for what cannot be changed
+	case 2, 3: // new content
 		for _, k := range twinKinds {
 			if k.kind == o["kind"] {
 				filled := k.fill(m, nameOf(o))
@@ -124,7 +124,7 @@ func (m generator) changed(o map[string]any, groups bool) map[string]any {
 				maps.Copy(o, filled)
 			}
 		}
-	case 4:
+	case 4: // new metadata
 		was := metadata["finalizers"]
 		o["metadata"] = m.metadata(nameOf(o), groups)
 		if was != nil {
@@ -134,13 +134,12 @@ func (m generator) changed(o map[string]any, groups bool) map[string]any {
 	return o
 }
 
-// hasFinalizers reports whether an object never leaves the chart: with finalizers it could never be
-// deleted.
+// hasFinalizers reports whether an object has finalizers. It could never be deleted, so it never leaves the chart.
 func hasFinalizers(o map[string]any) bool { return o["metadata"].(map[string]any)["finalizers"] != nil }
 
 func nameOf(o map[string]any) string { return o["metadata"].(map[string]any)["name"].(string) }
 
-// shuffle changes the order of lists.
+// shuffle reorders the lists in v.
 func (m generator) shuffle(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -329,8 +328,7 @@ func (m generator) cronJob(string) map[string]any {
 		"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": m.pod("Never")}}}}}
 }
 
-// withInvalidObject returns the chart with an additional, invalid object, which is last for Helm and for
-// lockstep.
+// withInvalidObject returns the chart with an additional, invalid object, which Helm and lockstep both apply last.
 func (c twinChart) withInvalidObject() twinChart {
 	c.invalid = true
 	bad := map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{}}

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// edit is what somebody else does to an object, the same in both namespaces.
+// edit is a change of an object by another client, made in both namespaces.
 type edit struct {
 	what string // for the report
 	do   func(ctx context.Context, namespace string) error
 }
 
-// edit picks something that another person or controller may do to one of the objects.
+// edit picks a change that a person or controller could make to one of the objects. It returns false if it finds none.
 func (m generator) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 	names := slices.Sorted(maps.Keys(all))
 	if len(names) == 0 {
@@ -55,7 +55,7 @@ func (m generator) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 	return m.rewrite(o, id, gvr), true
 }
 
-// patchEdit returns a patch by another user.
+// patchEdit returns a patch by another field manager.
 func patchEdit(verb, id string, gvr schema.GroupVersionResource, name string, kind types.PatchType, patch string, opts metav1.PatchOptions, subresources ...string) edit {
 	return edit{fmt.Sprintf("%s %s %s (%s)", verb, id, patch, opts.FieldManager), func(ctx context.Context, ns string) error {
 		_, err := admin.Resource(gvr).Namespace(ns).Patch(ctx, name, kind, []byte(patch), opts, subresources...)
@@ -63,7 +63,7 @@ func patchEdit(verb, id string, gvr schema.GroupVersionResource, name string, ki
 	}}
 }
 
-// otherApply returns a server-side apply of one or two fields by another manager.
+// otherApply returns a server-side apply of some fields by another field manager.
 func (m generator) otherApply(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
 	part := map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{
 		"name": o.GetName(), "labels": map[string]any{pick(m, "team", "owner"): pick(m, "1", "theirs")}}}
@@ -90,9 +90,9 @@ func hasContainer(o unstructured.Unstructured, name string) bool {
 	return slices.ContainsFunc(all, func(c any) bool { return c.(map[string]any)["name"] == name })
 }
 
-// rewrite returns a change like kubectl edit: the object is read, changed and written.
+// rewrite returns a change as by kubectl edit, which reads, changes and writes the object.
 func (m generator) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
-	what, change := "turns lists round", reverseLists
+	what, change := "reverses lists", reverseLists
 	if o.GetKind() == "ConfigMap" && m.chance(70) {
 		key, value := pick(m, "k0", "k1", "more"), pick(m, "v0", "edited", "")
 		if m.chance(30) {
@@ -115,7 +115,7 @@ func (m generator) rewrite(o unstructured.Unstructured, id string, gvr schema.Gr
 	}}
 }
 
-// reverseLists reverses lists whose elements have separate owners.
+// reverseLists reverses the lists whose elements have separate owners.
 func reverseLists(o map[string]any) {
 	at := func(v map[string]any, path ...string) {
 		if l, ok, _ := unstructured.NestedFieldNoCopy(v, path...); ok {
@@ -137,7 +137,7 @@ func reverseLists(o map[string]any) {
 	}
 }
 
-// editResult returns the comparable result of an edit.
+// editResult returns "done" or the reason why the API server refused an edit.
 func editResult(err error) string {
 	if err == nil {
 		return "done"

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// plannedChanges is the planned change of each object, in the words of event.Change.
+// plannedChanges are the planned changes by "PHASE KIND/NAME", as values of event.Change.
 type plannedChanges map[string]string
 
-// plan asks what a step of lockstep's would do.
+// plan returns the changes that lockstep plans for a command.
 func (l *twinRelease) plan(args []string) (plannedChanges, error) {
 	p := l.harness.command(lockstepProgram, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
 	l.harness.check(p.run())
 	if err := p.wait(time.Minute * slowdown); err != nil {
 		return nil, fmt.Errorf("  plan: %w\n%s", err, p.outputTail())
 	}
-	var told struct {
+	var plan struct {
 		Changes []struct {
 			Phase, Action string
 			Object        struct{ Kind, Name string }
@@ -29,18 +29,18 @@ func (l *twinRelease) plan(args []string) (plannedChanges, error) {
 	if at := strings.Index(text, "\n{"); at >= 0 && !strings.HasPrefix(text, "{") {
 		text = text[at+1:]
 	}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&told); err != nil {
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&plan); err != nil {
 		return nil, fmt.Errorf("  plan: exit code %d, %w\n%s", p.exitCode, err, p.outputTail())
 	}
 	done := map[string]string{"create": "created", "change": "configured", "unchanged": "unchanged", "delete": "deleted", "keep": "kept", "absent": "absent"}
 	f := plannedChanges{}
-	for _, c := range told.Changes {
+	for _, c := range plan.Changes {
 		f[c.Phase+" "+c.Object.Kind+"/"+c.Object.Name] = done[c.Action]
 	}
 	return f, nil
 }
 
-// deviations says what a run has done otherwise than was planned.
+// deviations lists the changes of a run that differ from the planned ones.
 func (f plannedChanges) deviations(p *process) (wrong []string) {
 	did := map[string]string{}
 	for line := range strings.Lines(p.text.String()) {

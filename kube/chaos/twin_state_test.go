@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// twinResources are the kinds of the charts.
+// twinResources are the resources of the charts' kinds.
 var twinResources = map[string]schema.GroupVersionResource{
 	"ConfigMap":      {Version: "v1", Resource: "configmaps"},
 	"Secret":         {Version: "v1", Resource: "secrets"},
@@ -27,13 +27,13 @@ var twinResources = map[string]schema.GroupVersionResource{
 	"CronJob":        {Group: "batch", Version: "v1", Resource: "cronjobs"},
 }
 
-// releaseState is the objects of the charts' kinds in a namespace, and the records of its release.
+// releaseState is the state of a release: the objects of the chart's kinds in its namespace, and its records.
 type releaseState struct {
 	objects map[string]unstructured.Unstructured // by kind and name
 	records []releaseRecord                      // from the first revision on
 }
 
-// readState reads the objects of some kinds, and the records.
+// readState reads the objects of the given kinds, and the release records.
 func readState(ctx context.Context, namespace string, kinds map[string]bool) (releaseState, error) {
 	s := releaseState{objects: map[string]unstructured.Unstructured{}}
 	for _, kind := range slices.Sorted(maps.Keys(twinResources)) {
@@ -79,11 +79,11 @@ func (s releaseState) settled() bool {
 	return true
 }
 
-// dependsOn is an annotation that Helm sends, and lockstep does not (R3).
+// dependsOn is an annotation that Helm applies and lockstep does not (R3).
 const dependsOn = "helm.sh/depends-on-resource-groups"
 
-// comparableFields returns an object without its identity and without fields of controllers: the
-// applied fields and their owners.
+// comparableFields returns the applied fields of an object and their owners, without its identity and the fields that
+// controllers set.
 func comparableFields(o unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for key, v := range o.DeepCopy().Object {
@@ -114,7 +114,7 @@ func comparableFields(o unstructured.Unstructured) map[string]any {
 	return normalize(out, o.GetNamespace())
 }
 
-// normalize returns a value as decoded JSON, with the same namespace for both.
+// normalize returns a value as decoded JSON, with its namespace replaced.
 func normalize(v any, namespace string) (out map[string]any) {
 	text, err := json.Marshal(v)
 	if err == nil {
@@ -126,7 +126,7 @@ func normalize(v any, namespace string) (out map[string]any) {
 	return out
 }
 
-// differences says where two values differ, by the paths that lead there.
+// differences lists the paths at which two values differ.
 func differences(path string, ours, helms any) (out []string) {
 	a, isMap := ours.(map[string]any)
 	b, both := helms.(map[string]any)

@@ -18,11 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// twins runs the same random sequence of operations with lockstep and with Helm, each in its
-// own namespace: versions of a chart, some of which fail, upgrades, rollbacks, and edits by
-// others. After each step the objects, the owners of their fields and the release records must
-// be equal, except that lockstep removes objects of failed revisions (R32a). And the plan of a
-// step must match its changes. The cluster must have no admission policies or webhooks.
+// twins runs the same random sequence of operations with lockstep and with Helm, each in its own namespace: upgrades to
+// random versions of a chart, some of which fail, rollbacks, and edits by other clients. After each step the objects,
+// the owners of their fields and the release records must be equal, except that lockstep removes objects of failed
+// revisions (R32a). lockstep's plan of each step must match its changes.
 func twins(t *testing.T) []trialGroup {
 	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
 	if err != nil {
@@ -39,22 +38,21 @@ func twins(t *testing.T) []trialGroup {
 	return all
 }
 
-// twinRelease is one release in two namespaces, by lockstep and by Helm.
+// twinRelease is a release in two namespaces: lockstep's and Helm's.
 type twinRelease struct {
 	generator
-	harness *harness // for the processes
+	harness *harness // runs the processes
 	helm    string
-	ours    string // the namespaces
+	ours    string // lockstep's namespace
 	helms   string
-	// versions are the charts, of which the last has come; bad are the revisions whose chart
-	// is one that is refused.
+	// versions are the versions of the chart so far. invalid are the revisions whose chart has an invalid object.
 	versions []twinChart
 	invalid  map[int]bool
-	diverged bool     // a step has failed in the midst of it: what was reached may differ
+	diverged bool     // a step failed partway, so the objects of the two may differ
 	log      []string // for the report
 }
 
-// settleTimeout is how long what is deleted may take to go, and controllers to have done their work.
+// settleTimeout is how long deletions and controllers may take.
 const settleTimeout = 40 * time.Second
 
 func newTwinRelease(t *testing.T, helm string, seed int) *twinRelease {
@@ -68,7 +66,7 @@ func newTwinRelease(t *testing.T, helm string, seed int) *twinRelease {
 	return l
 }
 
-// state looks at a namespace.
+// state reads the state of the release in a namespace.
 func (l *twinRelease) state(namespace string) releaseState {
 	kinds := map[string]bool{}
 	for _, k := range l.versions[0].kinds {
@@ -83,7 +81,7 @@ func (l *twinRelease) logf(format string, args ...any) {
 	l.log = append(l.log, fmt.Sprintf("    "+format, args...))
 }
 
-// compareAll runs all steps and returns the first difference.
+// compareAll runs all steps, up to the first difference.
 func (l *twinRelease) compareAll() error {
 	if err := l.step("upgrade", 0); err != nil {
 		return err
@@ -115,7 +113,7 @@ func (l *twinRelease) choose() (verb string, to int) {
 	return "upgrade", 0
 }
 
-// step runs the same operation with both programs.
+// step runs the same operation with both programs and compares the results.
 func (l *twinRelease) step(verb string, to int) error {
 	before := l.state(l.ours)
 	args, chart, undo := l.command(verb, to, before)
@@ -136,8 +134,8 @@ func (l *twinRelease) step(verb string, to int) error {
 	if (ours.exitCode == 0) != (helms.exitCode == 0) || chart.invalid && ours.exitCode == 0 {
 		return fmt.Errorf("  exit code %d, with helm %d\n%s", ours.exitCode, helms.exitCode, output)
 	}
-	// Where another object than the last one is refused, for what others have made of it, the
-	// two have come to different points: Helm sends one after the other.
+	// Edits may cause the API server to refuse another object than the invalid one. Helm and lockstep then stop at
+	// different objects.
 	l.diverged = ours.exitCode != 0 && (l.diverged || !failedAtInvalidObject(ours) || !failedAtInvalidObject(helms))
 	l.logf("exit code %d, apart: %t", ours.exitCode, l.diverged)
 	if chart.invalid {
@@ -149,7 +147,7 @@ func (l *twinRelease) step(verb string, to int) error {
 	return nil
 }
 
-// command picks the arguments of a step, and whether a failure is to be undone.
+// command picks the arguments of a step, and whether to roll back on failure.
 func (l *twinRelease) command(verb string, to int, before releaseState) (args []string, chart twinChart, undo bool) {
 	args = []string{verb, "r"}
 	if verb == "rollback" {
@@ -164,8 +162,8 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	if force {
 		args = append(args, "--force-conflicts")
 	}
-	// Where no revision was ever deployed there is nothing to go back to for Helm; for
-	// lockstep the installation goes on, and is removed (R33, R50).
+	// If no revision was ever deployed, Helm has nothing to roll back to, but lockstep continues the install and
+	// uninstalls it (R33, R50).
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
 	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, hasFinalizers)
 	undo = chart.invalid && force && (deployed || removable) && l.chance(40)
@@ -179,7 +177,7 @@ func failedAtInvalidObject(p *process) bool {
 	return strings.Contains(text, "Ingress/bad: ") || strings.Contains(text, `Ingress.networking.k8s.io "bad" is invalid`)
 }
 
-// errorOutput returns the error output of a run that prints events.
+// errorOutput returns what a run printed to stderr.
 func errorOutput(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
 
 // revisionAfter returns the revision that the next operation creates.
@@ -190,7 +188,7 @@ func revisionAfter(before releaseState) int {
 	return 1
 }
 
-// chart returns the next version of the chart, an earlier one, or one that is refused.
+// chart returns the next version of the chart or an earlier one, sometimes with an invalid object.
 func (l *twinRelease) chart() twinChart {
 	if n := len(l.versions); len(l.log) > 0 && (n < 3 || l.chance(30)) {
 		l.versions = append(l.versions, l.next(l.versions[n-1]))
@@ -209,7 +207,7 @@ func (l *twinRelease) run(program, namespace string, args ...string) *process {
 	return l.harness.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
 }
 
-// changeObjects has others change some objects, the same in both namespaces.
+// changeObjects makes the same random edits in both namespaces.
 func (l *twinRelease) changeObjects() error {
 	if l.diverged {
 		return nil
@@ -229,13 +227,13 @@ func (l *twinRelease) changeObjects() error {
 	within(context.Background(), settleTimeout, func() bool {
 		return l.state(l.ours).settled()
 	})
-	// The API server orders managers by the second of their last apply, so within the second
-	// of an edit it is not decided yet what the next apply changes.
+	// The API server orders field managers by the second of their last apply. The next apply must not happen in the
+	// same second as an edit.
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	return nil
 }
 
-// compare returns the differences between the namespaces, after deletions are complete.
+// compare returns the differences between the namespaces once deletions are complete.
 func (l *twinRelease) compare(over bool) (wrong []string) {
 	within(context.Background(), settleTimeout, func() bool {
 		ours, helms := l.state(l.ours), l.state(l.helms)
@@ -248,9 +246,9 @@ func (l *twinRelease) compare(over bool) (wrong []string) {
 	return wrong
 }
 
-// objectDifferences says which objects differ. R32a: what a revision that failed, or one before
-// it, has brought and the target does not have is gone with lockstep. Helm compares with the
-// last revision alone, so it stays there; it is removed there, too.
+// objectDifferences returns the differences between objects. lockstep deletes objects of a failed revision, or of one
+// before it, that the target does not have (R32a). Helm compares only with the last revision and keeps them, so
+// objectDifferences deletes them in Helm's namespace.
 func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
@@ -259,24 +257,24 @@ func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wr
 		}
 		if over && inFailedRevision(ours.records, id) {
 			o := helms.objects[id]
-			l.logf("R32a: %s goes", id)
+			l.logf("delete %s, which Helm keeps (R32a)", id)
 			err := admin.Resource(twinResources[o.GetKind()]).Namespace(l.helms).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
 			if !apierrors.IsNotFound(err) {
 				l.harness.check(err)
 			}
 			continue
 		}
-		wrong = append(wrong, id+": it is missing")
+		wrong = append(wrong, id+" is missing")
 	}
 	for _, id := range slices.Sorted(maps.Keys(ours.objects)) {
 		if _, ok := helms.objects[id]; !ok {
-			wrong = append(wrong, id+": it is left over")
+			wrong = append(wrong, id+" was not deleted")
 		}
 	}
 	return wrong
 }
 
-// inFailedRevision reports whether a failed revision, or one before it, has an object.
+// inFailedRevision reports whether a failed revision, or one before it, has the object.
 func inFailedRevision(records []releaseRecord, id string) bool {
 	brought := false
 	for _, r := range records {
@@ -297,8 +295,8 @@ func recordDifferences(ours, helms []releaseRecord) (wrong []string) {
 	}
 	helms = slices.Clone(helms)
 	for i := range min(len(ours), len(helms)) {
-		// R50: as long as nothing was deployed, each attempt stays in the history as failed. Helm's
-		// upgrade supersedes the one before it.
+		// Until a revision is deployed, lockstep keeps each attempt as failed (R50). Helm's upgrade marks the previous
+		// one superseded.
 		if ours[i].Info.Status != "failed" {
 			break
 		}
@@ -317,7 +315,7 @@ func recordDifferences(ours, helms []releaseRecord) (wrong []string) {
 	return wrong
 }
 
-// uninstall uninstalls both.
+// uninstall uninstalls the release with both programs and compares the rest.
 func (l *twinRelease) uninstall() error {
 	for _, namespace := range []string{l.ours, l.helms} {
 		s := l.state(namespace)
@@ -344,13 +342,13 @@ func (l *twinRelease) uninstall() error {
 		wrong = nil
 		for id := range ours.objects {
 			if _, ok := helms.objects[id]; !ok {
-				wrong = append(wrong, id+" is left over")
+				wrong = append(wrong, id+" was not deleted")
 			}
 		}
 		return len(wrong) == 0
 	})
 	if len(wrong) > 0 {
-		return errors.New("  after the end " + strings.Join(wrong, ", "))
+		return errors.New("  after the uninstall " + strings.Join(wrong, ", "))
 	}
 	return nil
 }
