@@ -35,14 +35,14 @@ func (s *session) board() error {
 	return nil
 }
 
-// onScreen runs lockstep in a terminal until the release is deployed, and then quits it.
-// It returns how long the deployment took.
+// onScreen runs lockstep in a terminal until the release is deployed, then quits the screen. took is the time until the
+// release was deployed.
 func (s *session) onScreen(args ...string) (took time.Duration, used processUsage, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(s.ctx, s.programs[lockstep], args...)
 	cmd.Env = s.env
-	begun := time.Now()
+	start := time.Now()
 	screen, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
 	if err != nil {
 		return 0, used, fmt.Errorf("open a terminal: %w", err)
@@ -50,15 +50,15 @@ func (s *session) onScreen(args ...string) (took time.Duration, used processUsag
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, screen) // fails when the terminal is closed
+		_, _ = io.Copy(io.Discard, screen) // fails when the process exits
 	}()
 	go func() {
-		<-drained // the process has ended
+		<-drained // the process has exited
 		cancel()
 	}()
 	err = s.deployed(ctx, args[4])
-	took = time.Since(begun)
-	for range 40 { // the screen may not know yet that the run has ended
+	took = time.Since(start)
+	for range 40 { // the screen ignores q until it has received the end of the run
 		if _, werr := screen.Write([]byte("q")); werr != nil {
 			break
 		}

@@ -32,7 +32,7 @@ const grouped = `
     helm.sh/depends-on-resource-groups: '["{{ printf "g%%04d" (sub $i 1) }}"]'
     {{- end }}`
 
-// flat is a template with n ConfigMaps without an order.
+// flat returns a template with n ConfigMaps without an order.
 func flat(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 ---
@@ -46,7 +46,7 @@ data:
 `, n)
 }
 
-// chained is a template with a chain of groups of ConfigMaps, ordered by annotations.
+// chained returns a template with a chain of groups of ConfigMaps. order is a tool's annotations (tool.order).
 func chained(groups, each int, order string) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- range $k := until %d }}
@@ -63,8 +63,7 @@ data:
 `, groups, each)
 }
 
-// deployments is a template with a chain of groups of Deployments whose pods become
-// ready after a delay.
+// deployments returns a template with a chain of groups of Deployments whose pods become ready after a delay.
 func deployments(groups, each int, delay string) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- range $k := until %d }}
@@ -105,8 +104,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// gates is a template with a chain of n objects that become ready shortly after their
-// apply.
+// gates returns a template with a chain of n Gates that become ready 10 ms after they are applied.
 func gates(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 ---
@@ -123,13 +121,12 @@ spec: {v: {{ $.Values.v }}}
 `, n)
 }
 
-// owned is a template with n ConfigMaps that are named after their release.
+// owned returns a template with n ConfigMaps that are named after their release.
 func owned(n int) string {
 	return strings.Replace(flat(n), "name: c{{", "name: {{ $.Release.Name }}-{{", 1)
 }
 
-// ownedDeployment is a template with one Deployment, named after its release, whose pod
-// becomes ready after a delay.
+// ownedDeployment returns a template with a Deployment, named after its release, whose pod becomes ready after a delay.
 func ownedDeployment(delay string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1

@@ -17,8 +17,7 @@ type figure struct {
 	Unit    string               `json:"unit,omitempty"`
 	Samples map[string][]float64 `json:"samples"` // by tool, in the order of the rounds
 	Against string               `json:"against,omitempty"`
-	// Goal is the maximum for lockstep's figure, or for its ratio to that of Against; 0
-	// for none.
+	// Goal is the maximum for lockstep's value, or for its ratio to that of Against; 0 for none.
 	Goal float64 `json:"goal,omitempty"`
 }
 
@@ -54,7 +53,7 @@ func (f *figure) known() bool {
 
 func (f *figure) reached() bool { return f.Goal == 0 || f.known() && f.judged() <= f.Goal }
 
-// results are the results of one run.
+// results are the results of a benchmark run.
 type results struct {
 	about
 	// Later are the rows that were measured in a later run.
@@ -77,7 +76,7 @@ func (r *results) add(later *results) {
 	slices.SortStableFunc(r.Figures, func(a, b *figure) int { return place(a) - place(b) })
 }
 
-// dates returns sentences that say which rows were measured in a later run.
+// dates returns sentences about the wanted rows that were measured in a later run.
 func (r *results) dates(wanted func(*figure) bool) (text string) {
 	row := ""
 	for _, f := range r.Figures {
@@ -116,13 +115,13 @@ func (r *results) write(dir string) error {
 	}
 	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(everyFigure, r.rivals())} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("keep the results: %w", err)
+			return fmt.Errorf("write the results: %w", err)
 		}
 	}
 	return nil
 }
 
-// of returns the figure of a tool as tables show it, "" for none.
+// of formats a tool's value for a table, "" if there is none.
 func (f *figure) of(tool string) string {
 	if len(f.Samples[tool]) == 0 {
 		return ""
@@ -190,8 +189,7 @@ func (r *results) headline() string {
 
 func everyFigure(*figure) bool { return true }
 
-// lines returns the cells of the wanted figures. Only the first line of a row has its
-// name.
+// lines returns the cells of the wanted figures. The row's name is only in its first line.
 func (r *results) lines(wanted func(*figure) bool, rivals []string) (lines [][]string) {
 	row := ""
 	for _, f := range r.Figures {

@@ -25,14 +25,14 @@ var (
 	secretGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 )
 
-// link is one object of a chain, as the API server saw it.
+// link is one object of a chain, according to the audit log.
 type link struct {
 	written time.Time // when lockstep's first write of the object was received
 	ready   time.Time // when its last status was written, before the next object was sent
 }
 
-// links reads a chain of objects of a resource from the log of their namespace, up to a
-// time. They are in the order in which they were written.
+// links returns a chain of objects of a resource from the log of their namespace, in the order of their first writes.
+// until is the end of the run.
 func links(log auditlog.Log, resource string, until time.Time) []link {
 	var names []string
 	written := map[string]time.Time{}
@@ -67,8 +67,8 @@ func links(log auditlog.Log, resource string, until time.Time) []link {
 	return chain
 }
 
-// gates measures how long after an object is ready the next one is sent: in a quiet
-// namespace, or with other objects of the same kind that change all the time.
+// gates measures the time from when an object is ready until the next one is sent. If noisy, other objects of the same
+// kind change all the time.
 func (s *session) gates(noisy bool) error {
 	const n = 1000
 	namespace := "gates"
@@ -109,7 +109,7 @@ func (s *session) gates(noisy bool) error {
 	return nil
 }
 
-// defineGates makes the API server serve Gates.
+// defineGates installs the CRD of Gates, unless it exists.
 func (s *session) defineGates() error {
 	if _, err := s.client.Resource(crdGVR).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
 		return nil
@@ -136,7 +136,7 @@ func (s *session) noise(namespace string, n int) (stop func(), err error) {
 			return nil, err
 		}
 		if _, err := all.Create(s.ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
-			return nil, fmt.Errorf("make noise: %w", err)
+			return nil, fmt.Errorf("create noise: %w", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -162,7 +162,7 @@ func (s *session) noise(namespace string, n int) (stop func(), err error) {
 func (s *session) makeNamespace(name string) error {
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	if _, err := s.client.Resource(nsGVR).Create(s.ctx, ns, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make namespace %s: %w", name, err)
+		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return nil
 }

@@ -20,13 +20,12 @@ var (
 
 const (
 	roundTrip = 150 * time.Millisecond
-	// local is the name of a run on this machine with a near API server. Other runs are
-	// compared with it.
+	// local is a run on this machine without a delay, in the role of a tool to compare with.
 	local = "local"
 )
 
-// inCluster installs 1,000 ConfigMaps from this machine and in the cluster, with an API server
-// that is near and then 150 ms away. The pod always reaches it directly.
+// inCluster installs 1,000 ConfigMaps from this machine and in the cluster, without and with a round trip of 150 ms to
+// the API server. The pod of a run in the cluster never has the delay.
 func (s *session) inCluster() error {
 	chart, err := s.chart("flat1000", flat(1000))
 	if err != nil {
@@ -105,8 +104,8 @@ func (s *session) makeRunner(namespace string) error {
 	return nil
 }
 
-// waiting runs up with many releases, each with a Deployment that is ready after 5 s, and
-// compares the time with the critical path, the longest chain of those times.
+// waiting runs up with many releases, each with a Deployment that is ready after 5 s, and compares the time with the
+// critical path.
 func (s *session) waiting() error {
 	const layers, width = 5, 10
 	chart, err := s.chart("waiting", owned(9)+ownedDeployment("5s"))
@@ -151,8 +150,8 @@ func planningTime(log auditlog.Log, namespace string, used processUsage) time.Du
 	return 0
 }
 
-// readyTimes returns how long each Deployment took from its first write until it was ready, by
-// its name, which is the name of its release.
+// readyTimes returns the time from the first write of each Deployment until it was ready, by its name, which is also
+// the release's.
 func readyTimes(log auditlog.Log, until time.Time) map[string]time.Duration {
 	written := map[string]time.Time{}
 	for _, e := range log.UserAgent(lockstep).Writes() {
@@ -192,10 +191,10 @@ func criticalPath(took map[string]time.Duration, layers, width int) time.Duratio
 func TestCriticalPath(t *testing.T) {
 	took := map[string]time.Duration{"r0-0": 1, "r0-1": 5, "r1-0": 10, "r1-1": 1}
 	if got := criticalPath(took, 2, 2); got != 15 {
-		t.Errorf("%d, want r0-1 and r1-0", got)
+		t.Errorf("got %d, want 15 (r0-1 and r1-0)", got)
 	}
 	delete(took, "r1-0")
 	if got := criticalPath(took, 2, 2); got != 6 {
-		t.Errorf("%d, want r0-1 and r1-1", got)
+		t.Errorf("got %d, want 6 (r0-1 and r1-1)", got)
 	}
 }

@@ -16,8 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// delayProxy is a proxy that delays all data, so that a server seems to be far away. It does not
-// limit the throughput.
+// delayProxy is a proxy that delays all data, as if the server were far away. It does not limit the throughput.
 type delayProxy struct {
 	address   string // of the server
 	roundTrip time.Duration
@@ -26,7 +25,7 @@ type delayProxy struct {
 	conns     []net.Conn
 }
 
-// newDelayProxy starts a proxy to the server at an address, which adds a round-trip time.
+// newDelayProxy starts a proxy to the server at an address.
 func newDelayProxy(address string, roundTrip time.Duration) (*delayProxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +44,7 @@ func newDelayProxy(address string, roundTrip time.Duration) (*delayProxy, error)
 	return d, nil
 }
 
-// connect connects a client with the server. It takes a round trip, as a TCP handshake does.
+// connect connects a client to the server after one round trip, like a TCP handshake.
 func (d *delayProxy) connect(client net.Conn) {
 	time.Sleep(d.roundTrip)
 	server, err := net.Dial("tcp", d.address)
@@ -66,7 +65,7 @@ type packet struct {
 	at   time.Time
 }
 
-// forward copies one direction with a delay of half a round trip, and then closes both ends.
+// forward copies one direction with a delay of half a round trip, then closes both ends.
 func (d *delayProxy) forward(to, from net.Conn) {
 	wire := make(chan packet, 1<<16)
 	go func() {
@@ -101,8 +100,7 @@ func (d *delayProxy) Close() {
 	}
 }
 
-// delayedKubeconfig writes a kubeconfig for the cluster through such a proxy, and returns its
-// path.
+// delayedKubeconfig starts a proxy to the cluster and writes a kubeconfig for it. The caller closes the proxy.
 func (b *benchmark) delayedKubeconfig(roundTrip time.Duration) (path string, d *delayProxy, err error) {
 	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig)
 	if err != nil {
@@ -126,8 +124,8 @@ func (b *benchmark) delayedKubeconfig(roundTrip time.Duration) (path string, d *
 	return path, d, clientcmd.WriteToFile(*config, path)
 }
 
-// TestDistance sends two requests through the proxy, on a new connection and on the same one.
-func TestDistance(t *testing.T) {
+// TestDelayProxy sends two requests through the proxy: on a new connection, and on the same one again.
+func TestDelayProxy(t *testing.T) {
 	const roundTrip = 100 * time.Millisecond
 	body := bytes.Repeat([]byte("x"), 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
@@ -140,14 +138,14 @@ func TestDistance(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for _, least := range []time.Duration{2 * roundTrip, roundTrip} {
-		begun := time.Now()
+		start := time.Now()
 		response, err := client.Get("http://" + d.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if took := time.Since(begun); err != nil || !bytes.Equal(got, body) || took < least {
+		if took := time.Since(start); err != nil || !bytes.Equal(got, body) || took < least {
 			t.Errorf("%d bytes after %v (%v), want at least %v", len(got), took, err, least)
 		}
 	}

@@ -1,13 +1,10 @@
-// Package bench compares lockstep with helm on one machine, in one run. Each round
-// measures both, one right after the other, so that other load on the machine affects
-// both. It is a test binary, like chaos: `make bench` runs it with -measure; without
-// -measure it only runs the tests of its own calculations. Some rows also measure kapp
-// and nelm, if they are in the PATH.
+// Package bench compares lockstep with helm on one machine. Each round measures one right after the other, so that other
+// load on the machine affects both. Some rows also measure kapp, nelm and helmfile, if they are in the PATH.
 //
-// It starts one sandbox for all rows, gets times and peak memory from the processes
-// and requests from the API server's audit log, and writes latest.json and latest.md
-// to the folder -out. TestPages makes the tables of the README and of the page
-// "benchmarks" from latest.json.
+// It is a test binary: `make bench` runs it with -measure; without -measure it only tests its own calculations. All rows
+// use one sandbox. Times and peak memory are those of the processes; requests are counted in the API server's audit
+// log. The results are latest.json and latest.md in the folder -out. TestPages keeps the tables of the README and of
+// the page "benchmarks" equal to latest.json.
 package bench
 
 import (
@@ -31,17 +28,17 @@ type options struct {
 	add           bool
 }
 
-// TestMain measures with -measure, and otherwise runs the tests.
+// TestMain measures if -measure is set, otherwise it runs the tests.
 func TestMain(m *testing.M) {
 	var o options
-	measure := flag.Bool("measure", false, "measure, and run no tests")
+	measure := flag.Bool("measure", false, "measure instead of running tests")
 	only := flag.String("only", "", "measure only the rows whose name matches this `expression`")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often to take each measurement")
+	flag.IntVar(&o.rounds, "rounds", 3, "`number` of rounds of each measurement")
 	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
 	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` to write the results to, \"\" for none")
-	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: print what is slower since then")
-	flag.BoolVar(&o.add, "add", false, "keep the rows of the folder -out that are not measured; the measured rows get a date and a commit")
-	page := flag.String("scale", "", "measure instead the cost of many objects and many releases, and write it to this `page`; -only selects tables")
+	flag.StringVar(&o.compare, "compare", "", "print the figures that are slower than in this latest.json `file`")
+	flag.BoolVar(&o.add, "add", false, "keep the rows in the folder -out that are not measured; the measured ones get a date and a commit")
+	page := flag.String("scale", "", "measure the cost of many objects and releases instead, and write the tables to this `page`; -only selects tables")
 	flag.Parse()
 	if !*measure {
 		os.Exit(m.Run())

@@ -26,16 +26,16 @@ import (
 type benchmark struct {
 	options
 	dir        string            // for charts, the audit log and the folders of the tools
-	programs   map[string]string // paths of copies, by tool; only the rivals that were found
+	programs   map[string]string // paths of the copies, by tool; rivals only if they were found
 	cluster    *throwaway.Cluster
 	started    time.Duration // how long the cluster took to start
 	client     dynamic.Interface
 	env        []string
 	logFigures []logFigure
-	namespaces int // how many were used
+	namespaces int // the number of namespaces used so far
 }
 
-// logFigure is a figure whose value is read from the audit log, once, at the end.
+// logFigure is a figure that readAuditLog computes at the end.
 type logFigure struct {
 	figure *figure
 	of     func(auditlog.Log) map[string][]float64
@@ -60,11 +60,11 @@ func prepare(ctx context.Context, o options) (b *benchmark, err error) {
 			return b, err
 		}
 	}
-	begun := time.Now()
+	start := time.Now()
 	if b.cluster, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(b.dir, "audit.log")}); err != nil {
 		return b, err
 	}
-	b.started = time.Since(begun)
+	b.started = time.Since(start)
 	config, err := clientcmd.BuildConfigFromFlags("", b.cluster.Kubeconfig)
 	if err != nil {
 		return b, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
@@ -86,8 +86,7 @@ func (b *benchmark) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// readAuditLog ends the cluster, so that its audit log is complete, and then computes the
-// figures that are read from it.
+// readAuditLog stops the cluster, so that its audit log is complete, then computes the figures from the log.
 func (b *benchmark) readAuditLog() error {
 	err := b.cluster.Close()
 	b.cluster = nil
@@ -106,7 +105,7 @@ func (b *benchmark) readAuditLog() error {
 	return nil
 }
 
-// about says when, where and with which versions the figures were measured.
+// about describes a benchmark run: when, where and with which versions.
 type about struct {
 	Date    string `json:"date"`
 	Machine string `json:"machine"`
@@ -114,12 +113,11 @@ type about struct {
 	Helm    string `json:"helm"`
 	// Rivals are the versions of the rivals that were found.
 	Rivals map[string]string `json:"rivals,omitempty"`
-	// Load is the machine's load average during the rows, at least and at most, by other
-	// work as well; nil if it is unknown.
+	// Load is the minimum and the maximum of the machine's load average during the run; nil if it is unknown.
 	Load []float64 `json:"load,omitempty"`
 }
 
-// noteLoad takes the present load average into account.
+// noteLoad updates Load with the current load average.
 func (a *about) noteLoad() {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

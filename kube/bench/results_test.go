@@ -15,19 +15,19 @@ func pair(row, name string, goal float64, ours, theirs []float64) *figure {
 	return &figure{Row: row, Name: name, Unit: "s", Goal: goal, Against: helm, Samples: map[string][]float64{lockstep: ours, helm: theirs}}
 }
 
-// TestJudged expects the median of the rounds' ratios, not the ratio of the medians:
-// load that slows down a whole round affects both tools.
+// TestJudged expects the median of the rounds' ratios, not the ratio of the medians, because load can slow down a whole
+// round.
 func TestJudged(t *testing.T) {
 	f := pair("r", "n", 0.5, []float64{1, 10, 2}, []float64{2, 20, 5})
 	if got := f.judged(); got != 0.5 || !f.reached() {
-		t.Errorf("%g, %v", got, f.reached())
+		t.Errorf("value %g, reached %v; want 0.5, true", got, f.reached())
 	}
 	f.Goal = 0.4
 	if f.reached() {
-		t.Error("0.5 is at most 0.4")
+		t.Error("0.5 reaches the goal 0.4")
 	}
 	if failed := pair("r", "n", 0.5, []float64{1}, nil); failed.known() || failed.reached() {
-		t.Error("a goal is reached by comparison with nothing")
+		t.Error("a goal is reached without a value to compare with")
 	}
 	alone := &figure{Samples: map[string][]float64{lockstep: {3, 1, 2}}, Goal: 2}
 	if alone.judged() != 2 || !alone.reached() {
@@ -46,8 +46,7 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// TestRivals expects a column for each rival that was measured, and no change to the
-// other columns and the goals.
+// TestRivals expects a column for each measured rival. The other columns stay the same.
 func TestRivals(t *testing.T) {
 	life := pair("life", "install", 0.5, []float64{1}, []float64{2})
 	memory := pair("life", "memory", 0.5, []float64{100}, []float64{200})
@@ -87,8 +86,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestAdd expects the rows of a later run in place of the old ones, or in their own place,
-// with the date of their measurement.
+// TestAdd expects the rows of a later run to replace the old ones, with their date.
 func TestAdd(t *testing.T) {
 	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{
 		pair("commands", "help", 1, []float64{1}, []float64{2}), pair("1,000 gates", "old", 1, []float64{1}, []float64{2}), pair("5,000 ConfigMaps", "install", 1, []float64{1}, []float64{2}),
@@ -106,11 +104,11 @@ func TestAdd(t *testing.T) {
 		t.Errorf("want %s\nat the end of\n%s", want, got)
 	}
 	if text := r.dates(func(f *figure) bool { return f.Row == "commands" }); text != "" {
-		t.Errorf("about another row: %q", text)
+		t.Errorf("a date for a row that was not measured again: %q", text)
 	}
 }
 
-// TestCommand expects the arguments of a step in the command line of a tool.
+// TestCommand expects the command line of each tool for a step.
 func TestCommand(t *testing.T) {
 	for tool, want := range map[string]string{
 		lockstep: "upgrade r a chart -n here --no-tui --set v=2",
@@ -125,8 +123,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestStep expects that another tool's failure only leaves out its figure, and that
-// lockstep's failure is an error.
+// TestStep expects an error if lockstep fails. If another tool fails, only its figure is missing.
 func TestStep(t *testing.T) {
 	no, err := exec.LookPath("false")
 	if err != nil {
@@ -143,7 +140,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestOrder expects the complete annotations of each tool in a template.
+// TestOrder expects templates without formatting errors.
 func TestOrder(t *testing.T) {
 	for _, tool := range tools {
 		if text := chained(2, 3, tool.order); strings.Contains(text, "%!") {
@@ -168,7 +165,7 @@ func TestPages(t *testing.T) {
 		before, rest, ok := strings.Cut(string(text), begin)
 		_, after, ok2 := strings.Cut(rest, end)
 		if !ok || !ok2 {
-			t.Fatalf("%s has no place for the figures between %q and %q", path, begin, end)
+			t.Fatalf("%s lacks the lines %q and %q around the table", path, begin, end)
 		}
 		want := before + begin + table + end + after
 		if *update {
@@ -178,7 +175,7 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		if string(text) != want {
-			t.Errorf("the figures in %s are not those of the latest run; run the test with -update", path)
+			t.Errorf("%s does not have the figures of testdata/bench/latest.json; run this test with -update", path)
 		}
 	}
 }

@@ -13,14 +13,13 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// row is a scenario that is measured.
+// row is a scenario to measure.
 type row struct {
 	name    string
 	measure func(*session) error
 }
 
-// rows are in the order in which they are measured: those that leave most objects in the
-// cluster are last.
+// rows are in the order in which they are measured. Those that leave the most objects in the cluster are last.
 var rows = []row{
 	{"commands", (*session).commands},
 	{"planning", (*session).planning},
@@ -38,7 +37,7 @@ var rows = []row{
 	{"10,000 objects in 300 groups", (*session).board},
 }
 
-// lifecycle measures the steps in the life of a release with each tool. Rivals have separate
+// lifecycle measures install, upgrades, rollback and uninstall of n ConfigMaps with each tool. Rivals have separate
 // rounds.
 func (s *session) lifecycle(n, rounds, rivals int) error {
 	chart, err := s.chart("flat"+strconv.Itoa(n), flat(n))
@@ -62,7 +61,7 @@ func (s *session) lifecycle(n, rounds, rivals int) error {
 				continue
 			}
 			used, ok, err := s.step(tool, step.verb, chart, namespace, step.values...)
-			if err != nil || !ok && step.verb == "install" { // some tools would install in an upgrade
+			if err != nil || !ok && step.verb == "install" { // an upgrade might install the release
 				return err
 			}
 			if !ok {
@@ -80,8 +79,7 @@ func (s *session) lifecycle(n, rounds, rivals int) error {
 	return s.withRivals(rivals, live)
 }
 
-// chain installs with an order that helm does not support. Rivals get it in their own
-// annotations.
+// chain installs a chain of groups. helm ignores the order; rivals get it in their own annotations.
 func (s *session) chain() error {
 	charts := map[string]string{}
 	for _, t := range tools {
@@ -105,7 +103,8 @@ func (s *session) chain() error {
 	return s.withRivals(s.rounds, install)
 }
 
-// deploymentChain compares the time of a chain with the sum of the times of its Deployments.
+// deploymentChain compares the time of an install with the sum of the times of its Deployments, which wait for each
+// other.
 func (s *session) deploymentChain() error {
 	chart, err := s.chart("path", deployments(10, 1, "1s"))
 	if err != nil {
@@ -150,8 +149,7 @@ func (s *session) watching() error {
 	return nil
 }
 
-// releases deploys many releases, also with helmfile if it was found. helmfile needs no plugin
-// for this, because sync makes no diff.
+// releases deploys many releases, also with helmfile if it was found. sync, unlike apply, needs no diff plugin.
 func (s *session) releases() error {
 	chart, err := s.chart("ten", owned(10))
 	if err != nil {
@@ -241,8 +239,8 @@ var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+
 // objects.
 const benchmarkPattern = "^Benchmark(Plan|Reduce|State|Run)$/^(1000|10000|100000|graph)$"
 
-// planning runs the Go benchmarks of the planner, the reducer and the scheduler, and
-// measures the cost of ten times as many objects.
+// planning runs the Go benchmarks of the planner, the reducer and the scheduler, and compares each with a tenth of the
+// objects.
 func (s *session) planning() error {
 	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", benchmarkPattern, "-benchtime", "0.5s", "-count", strconv.Itoa(s.rounds),
 		"./engine/plan", "./engine/event", "./engine/run")
@@ -278,10 +276,10 @@ func (s *session) planning() error {
 	return nil
 }
 
-// sandbox measures how long the cluster took to start, and what it uses when idle.
+// sandbox measures the start of the cluster, and its idle memory.
 func (s *session) sandbox() error {
 	s.figure("start", "s", 2.5).add(lockstep, s.started.Seconds())
-	time.Sleep(10 * time.Second) // until the work after the start is done
+	time.Sleep(10 * time.Second) // the controllers sync after the start
 	peak, err := resident(s.cluster.PID())
 	if err != nil {
 		return err

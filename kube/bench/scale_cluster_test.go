@@ -21,8 +21,7 @@ import (
 	"lockstep/kube/charts"
 )
 
-// secret stores the records of larger and larger releases, as Helm does, and measures
-// their size.
+// secret measures the size of the records of larger and larger releases.
 func (s *scaling) secret() error {
 	settings := cli.New()
 	settings.KubeConfig = s.cluster.Kubeconfig
@@ -50,8 +49,8 @@ func (s *scaling) secret() error {
 	return nil
 }
 
-// detailed is a template with n Deployments that differ as those of a real chart do: in
-// name, image and a checksum.
+// detailed returns a template with n Deployments that differ as much as those of a real chart, in names, images and
+// checksums.
 func detailed(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- $sum := sha256sum (printf "%%d" $i) }}
@@ -86,8 +85,7 @@ spec:
 `, n)
 }
 
-// stored returns how many bytes the record of a release takes in its Secret, or why it
-// cannot be stored.
+// stored stores the record of a release and returns its size in the Secret in bytes, or why it was refused.
 func (s *scaling) stored(client *kube.Client, name, template string) (size int, refused string, err error) {
 	dir, err := s.chart(name, template)
 	if err != nil {
@@ -125,15 +123,14 @@ func (s *scaling) stored(client *kube.Client, name, template string) (size int, 
 	return len(data) / 4 * 3, "", err // the API encodes bytes in base64
 }
 
-// The clients whose requests are examined: name, user and group.
+// flowClients are the clients that the table flows lists.
 var flowClients = []struct{ name, user, group string }{
 	{"an administrator (system:masters)", "", ""},
 	{"a user", "alice", "system:authenticated"},
 	{"a service account", "system:serviceaccount:default:fleet", "system:serviceaccounts"},
 }
 
-// limitFleet puts the requests of user fleet into a priority level that serves very few at a
-// time and refuses all others.
+// limitFleet puts the requests of user fleet into a priority level with very few slots, which refuses all others.
 const limitFleet = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -160,7 +157,7 @@ spec:
       nonResourceRules: [{verbs: ["*"], nonResourceURLs: ["*"]}]
 `
 
-// flows lists how the API server divides its capacity among clients.
+// flows lists the share of the API server's capacity that each client gets.
 func (s *scaling) flows() error {
 	t := table{name: "flows", columns: []string{"client", "flow schema", "priority level", "shares", "of all", "concurrent requests"}}
 	for _, a := range flowClients {
@@ -174,7 +171,7 @@ func (s *scaling) flows() error {
 	return nil
 }
 
-// refused measures a fleet whose requests are refused.
+// refused measures a fleet when the API server refuses many of its requests.
 func (s *scaling) refused() error {
 	if err := s.createAll(limitFleet); err != nil {
 		return err
@@ -197,7 +194,7 @@ func (s *scaling) refused() error {
 	return nil
 }
 
-// createAll applies the objects of a manifest.
+// createAll creates the objects of a manifest.
 func (s *scaling) createAll(text string) error {
 	for doc := range strings.SplitSeq(text, "---") {
 		u := &unstructured.Unstructured{}
@@ -277,8 +274,8 @@ func (s *scaling) concurrencyLimit(level string) (string, error) {
 	return limit, nil
 }
 
-// flowObject returns the name and the concurrency shares of the object with a UID. With "" it
-// returns the sum of all shares.
+// flowObject returns the name and the concurrency shares of the object with a UID. If uid is "", it returns the sum of
+// all shares.
 func (s *scaling) flowObject(resource, uid string) (name string, shares int, err error) {
 	list, err := s.client.Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: resource}).List(s.ctx, metav1.ListOptions{})
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// model adds a table with the values of each quantity at three sizes, the line through
-// the first two (with power 2 the parabola without a linear term), the value that it
-// predicts for the third, and the error of that.
+// model adds a table with each quantity at three sizes, a model base + slope·nᵖ (p: power) through the first two, its
+// prediction for the third, and the error of the prediction.
 func (s *scaling) model(name, of string, sizes []int, found []step, power int, quantities ...quantity) {
 	t := table{name: name, columns: []string{of}}
 	for _, n := range sizes {
@@ -29,21 +28,21 @@ func (s *scaling) model(name, of string, sizes []int, found []step, power int, q
 		}
 		slope := (q.of(found[1]) - q.of(found[0])) / (x(1) - x(0))
 		base := q.of(found[0]) - slope*x(0)
-		says, is := base+slope*x(2), q.of(found[2])
+		predicted, actual := base+slope*x(2), q.of(found[2])
 		sign := "+"
 		if slope < 0 {
 			sign = "−"
 		}
-		off := "0 %"
-		if is != 0 && math.Abs(says-is)/is >= 0.005 {
-			off = fmt.Sprintf("%+.0f %%", 100*(says-is)/is)
+		deviation := "0 %"
+		if actual != 0 && math.Abs(predicted-actual)/actual >= 0.005 {
+			deviation = fmt.Sprintf("%+.0f %%", 100*(predicted-actual)/actual)
 		}
-		t.lines = append(t.lines, append(line, fmt.Sprintf("%s %s %s %s", number(base), sign, number(math.Abs(slope)), variable), number(says), off))
+		t.lines = append(t.lines, append(line, fmt.Sprintf("%s %s %s %s", number(base), sign, number(math.Abs(slope)), variable), number(predicted), deviation))
 	}
 	s.tables = append(s.tables, t)
 }
 
-// markdown returns the table for a page, after a line that says when it was measured.
+// markdown returns the table, after a line about the run.
 func (t table) markdown(about about) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, lockstep %s, %s.\n\n", about.Date, about.Commit, about.Machine)
@@ -69,7 +68,7 @@ func (s *scaling) write(page string) error {
 		_, after, ended := strings.Cut(rest, end)
 		fmt.Printf("%s\n%s\n", t.name, t.markdown(about))
 		if !found || !ended {
-			return fmt.Errorf("%s has no place for the table: lines %q and %q", page, strings.TrimSpace(begin), end)
+			return fmt.Errorf("%s lacks the lines %q and %q around the table", page, strings.TrimSpace(begin), end)
 		}
 		out = before + begin + t.markdown(about) + end + after
 	}

@@ -13,12 +13,9 @@ import (
 	"strings"
 )
 
-// The cost of many objects, many releases and many watchers is measured with the example
-// program kube/example/fleet, which runs many releases at once, as a controller would.
-// Each table is measured at one, three and ten times a size. A line through the first two
-// predicts the third.
-
-// scaling measures the tables of testdata/bench/scale.md.
+// scaling measures the tables of testdata/bench/scale.md: the cost of many objects, releases and watches. It runs the
+// example program kube/example/fleet, which runs many releases at once, as a controller would. Most tables have three
+// sizes; a model of the first two predicts the third.
 type scaling struct {
 	*benchmark
 	ctx    context.Context
@@ -26,15 +23,15 @@ type scaling struct {
 	tables []table
 }
 
-// table replaces the text between two marks in the page.
+// table is a table of the page, between the comments with its name.
 type table struct {
 	name    string
 	columns []string
 	lines   [][]string
 }
 
-// step is the cost of one step of the fleet: its own report, and what the kernel counted
-// for it and for the cluster.
+// step is the cost of one step of the fleet: its own report (exported fields), and the kernel's figures for it and for
+// the cluster.
 type step struct {
 	Ready, Releases, Events, Routines         int
 	Seconds                                   float64
@@ -75,7 +72,7 @@ func scale(ctx context.Context, o options, page string) error {
 	return s.write(page)
 }
 
-// run runs one step of the fleet, in namespaces whose names begin with a prefix.
+// run runs one step of the fleet, in namespaces with a prefix. Refused requests may make it fail; that is no error.
 func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	cmd := exec.CommandContext(s.ctx, s.fleet, append([]string{"-json", "-prefix", prefix, "-do", do}, args...)...)
 	var out, stderr bytes.Buffer
@@ -99,7 +96,7 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	if err != nil && found.Refused == 0 {
 		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(stderr.String(), 2000))
 	}
-	if err != nil { // refused requests cause this
+	if err != nil { // some requests were refused
 		fmt.Fprintf(os.Stderr, "bench: %v: %v\n%s\n", cmd.Args, err, tail(stderr.String(), 4000))
 	}
 	var used processUsage
@@ -139,7 +136,7 @@ var (
 	writeCount        = quantity{"writes", func(s step) float64 { return s.Writes }}
 	leaseRenewals     = quantity{"of them Lease renewals", func(s step) float64 { return s.By["PUT leases"] }}
 	diagnosisRequests = quantity{"diagnosis requests", func(s step) float64 {
-		return 2*s.By["GET events"] + s.By["GET pods"] + s.By["GET replicasets"] // the object itself with its events
+		return 2*s.By["GET events"] + s.By["GET pods"] + s.By["GET replicasets"] // diagnosis reads an object together with its events
 	}}
 	otherRequests  = quantity{"other requests", func(s step) float64 { return s.Requests - leaseRenewals.of(s) - diagnosisRequests.of(s) }}
 	responseSize   = quantity{"responses, MB", func(s step) float64 { return s.Bytes / 1e6 }}
@@ -218,7 +215,7 @@ func (s *scaling) watching() error {
 	return nil
 }
 
-// workers installs 200 releases, with more and more of them at the same time.
+// workers installs 200 releases with more and more workers.
 func (s *scaling) workers() error {
 	t := table{name: "workers", columns: []string{"concurrent releases"}}
 	quantities := []quantity{requestCount, leaseRenewals, diagnosisRequests, cpuTime, clusterCPUTime, peakMemory, goroutines, duration}

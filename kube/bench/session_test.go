@@ -20,7 +20,7 @@ type session struct {
 	figures []*figure
 }
 
-// figure returns the row's figure of that name. It creates it if there is none.
+// figure returns the row's figure with a name, and creates it if necessary.
 func (s *session) figure(name, unit string, goal float64) *figure {
 	for _, f := range s.figures {
 		if f.Name == name {
@@ -34,7 +34,7 @@ func (s *session) figure(name, unit string, goal float64) *figure {
 
 func (f *figure) add(tool string, value float64) { f.Samples[tool] = append(f.Samples[tool], value) }
 
-// processUsage is the cost of a process.
+// processUsage is the time, CPU time and memory that a process used.
 type processUsage struct {
 	start, end time.Time
 	cpu        time.Duration
@@ -43,7 +43,7 @@ type processUsage struct {
 
 func (s processUsage) seconds() float64 { return s.end.Sub(s.start).Seconds() }
 
-// run runs a tool until it ends.
+// run runs a tool.
 func (s *session) run(tool string, args ...string) (processUsage, error) {
 	return s.runCommand(exec.CommandContext(s.ctx, s.programs[tool], args...))
 }
@@ -61,7 +61,7 @@ func (s *session) runCommand(cmd *exec.Cmd) (processUsage, error) {
 	return used, nil
 }
 
-// record reads what the kernel counted for a process that has ended.
+// record sets the CPU time and the peak memory of a process that has exited.
 func (s *processUsage) record(cmd *exec.Cmd) {
 	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
@@ -71,8 +71,8 @@ func (s *processUsage) record(cmd *exec.Cmd) {
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// requests adds a figure: how many requests a tool sent per object, for n objects. The
-// value is read from the audit log at the end.
+// requests adds the number of requests per object that a tool sent, for n objects, to f. The audit log has it at the
+// end.
 func (s *session) requests(f *figure, tool string, during processUsage, n int) {
 	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
 		sent := log.UserAgent(toolNamed(tool).agent).Where(func(e auditlog.Event) bool {
@@ -115,7 +115,7 @@ func (s *session) withRivals(rounds int, f func(tool, namespace string) error) e
 	return nil
 }
 
-// nextNamespace returns the name of a namespace that was not used yet.
+// nextNamespace returns the name of a namespace that has not been used.
 func (s *session) nextNamespace(prefix string) string {
 	s.namespaces++
 	return prefix + "-" + strconv.Itoa(s.namespaces)

@@ -12,33 +12,31 @@ import (
 	"strings"
 )
 
-// The tools that lockstep is compared with, as figures name them.
+// Names of tools in figures.
 const (
 	lockstep = "lockstep"
 	helm     = "helm"
 	helmfile = "helmfile"
 )
 
-// tool is a program that is measured.
+// tool is a program to measure.
 type tool struct {
-	name  string // in figures; the user agent of the tool's requests begins with agent
-	agent string
+	name  string // in figures
+	agent string // prefix of the user agent of its requests
 	// find returns the path of the program, "" if it is optional and was not found.
 	find func(context.Context, options) (string, error)
-	// steps are its command lines, by the step in the life of release r. A step without
-	// one is not supported. CHART and NAMESPACE are placeholders.
+	// steps are its command lines for release r: install, upgrade, rollback and uninstall. A missing step is not
+	// supported. CHART and NAMESPACE are placeholders.
 	steps map[string]string
-	// order is the part of a chart's template that orders objects for this tool. It is
-	// used in a format string, so % is written %%.
+	// order are the annotations that order objects for this tool, as part of a template. It is used in a format string,
+	// so % is written %%.
 	order string
-	// plain says that the tool needs rendered objects instead of a chart, and an
-	// existing namespace. Both are created before it runs.
+	// plain is set if the tool needs rendered objects instead of a chart, and an existing namespace.
 	plain bool
-	note  string // what the reader of its figures must know
+	note  string // follows the tool's name in the results
 }
 
-// tools are in the order of the columns. Those after helm are rivals: they are only
-// measured if they were found.
+// tools are in the order of the columns. Those after helm are rivals, which are optional.
 var tools = []tool{
 	{
 		name: lockstep, agent: "lockstep", order: grouped,
@@ -51,7 +49,7 @@ var tools = []tool{
 		},
 	},
 	{
-		name: helm, agent: "Helm", order: grouped, // which it ignores
+		name: helm, agent: "Helm", order: grouped, // ignored by helm
 		find: func(ctx context.Context, _ options) (string, error) { return goTool(ctx, "helm") },
 		steps: map[string]string{
 			"install":   "install r CHART -n NAMESPACE --create-namespace",
@@ -96,16 +94,16 @@ func toolNamed(name string) tool {
 	return tools[slices.IndexFunc(tools, func(t tool) bool { return t.name == name })]
 }
 
-// findBuilt returns a find function for a program that make builds.
+// findBuilt returns the path of a program that make builds.
 func findBuilt(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w; make builds it", name, err)
+		return "", fmt.Errorf("find %s: %w; run make to build it", name, err)
 	}
 	return path, nil
 }
 
-// goTool builds a tool of go.mod if that was not done yet.
+// goTool returns the path of a tool of go.mod, and builds it if necessary.
 func goTool(ctx context.Context, name string) (string, error) {
 	path, err := exec.CommandContext(ctx, "go", "tool", "-n", name).Output()
 	if err != nil {
@@ -114,6 +112,7 @@ func goTool(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(string(path)), nil
 }
 
+// onPath returns a find function for an optional program in the PATH.
 func onPath(name string) func(context.Context, options) (string, error) {
 	return func(context.Context, options) (string, error) {
 		path, err := exec.LookPath(name)
@@ -124,9 +123,8 @@ func onPath(name string) func(context.Context, options) (string, error) {
 	}
 }
 
-// copyProgram copies a program to the benchmark's folder; the copy is measured. The pages of a
-// file that a linker has just written are laid out differently in the page cache, and up
-// to 10 MB more of them count as memory of the process. So all programs are copies.
+// copyProgram copies a program to the benchmark's folder. All programs are measured as copies: the page cache of a file
+// that a linker has just written adds up to 10 MB to the memory of its process.
 func (b *benchmark) copyProgram(name, path string) (err error) {
 	defer func() {
 		if err != nil {
@@ -142,7 +140,7 @@ func (b *benchmark) copyProgram(name, path string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	b.programs[name] = filepath.Join(dir, name) // API clients use the name of the program as user agent
+	b.programs[name] = filepath.Join(dir, name) // the program's name is part of some user agents
 	to, err := os.OpenFile(b.programs[name], os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
@@ -151,7 +149,7 @@ func (b *benchmark) copyProgram(name, path string) (err error) {
 	return errors.Join(err, to.Close())
 }
 
-// command returns the command line of a tool for one step in the life of release r.
+// command returns the arguments of a tool for a step.
 func command(tool, verb, chart, namespace string, more ...string) []string {
 	args := strings.Fields(toolNamed(tool).steps[verb])
 	for i, word := range args {
@@ -165,8 +163,7 @@ func command(tool, verb, chart, namespace string, more ...string) []string {
 	return append(args, more...)
 }
 
-// step runs one step in the life of release r with a tool. If it fails with another tool
-// than lockstep, step prints that there is no figure and returns false for ok.
+// step runs a step with a tool. If a tool other than lockstep fails, step prints the error and returns ok false.
 func (s *session) step(tool, verb, chart, namespace string, values ...string) (used processUsage, ok bool, err error) {
 	if toolNamed(tool).plain {
 		if chart, err = s.plain(verb, chart, namespace, values); err != nil {
@@ -175,15 +172,14 @@ func (s *session) step(tool, verb, chart, namespace string, values ...string) (u
 		values = nil
 	}
 	used, err = s.run(tool, command(tool, verb, chart, namespace, values...)...)
-	if err != nil && tool != lockstep && s.ctx.Err() == nil { // the table shows an empty cell
+	if err != nil && tool != lockstep && s.ctx.Err() == nil { // its cell stays empty
 		fmt.Fprintln(os.Stderr, "bench: no figure:", err)
 		return used, false, nil
 	}
 	return used, err == nil, err
 }
 
-// plain does for a plain tool what others do themselves: it creates the namespace and
-// renders the chart. It returns the file of the chart's objects.
+// plain creates the namespace and renders the chart for a plain tool. It returns the file of the objects.
 func (s *session) plain(verb, chart, namespace string, values []string) (string, error) {
 	if verb == "install" {
 		if err := s.makeNamespace(namespace); err != nil {
