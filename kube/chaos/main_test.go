@@ -169,8 +169,8 @@ func runTrials(t *testing.T, row string, x trialGroup) {
 
 // scoreTable counts the trials and successes of each row.
 type scoreTable struct {
-	mu    sync.Mutex
-	rows  map[string]*score
+	mu      sync.Mutex
+	rows    map[string]*score
 	started time.Time
 }
 
