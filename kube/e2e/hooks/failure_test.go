@@ -33,7 +33,7 @@ func TestFailingImage(t *testing.T) {
 			}
 			for _, part := range []string{"Deployment/broken: container ", "no-such-image", "gave up after 4s", "never started: fail-image:after"} {
 				if !strings.Contains(out.State.Message, part) {
-					t.Errorf("the message does not say %q: %s", part, out.State.Message)
+					t.Errorf("the message lacks %q: %s", part, out.State.Message)
 				}
 			}
 			want, left := rcommon.StatusFailed, 2

@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// hookScopeChart has a hook, Job/work, before the groups of subchart db, which waits for subchart
-// base. The hook fails if exit is not 0. The group after it never finishes.
+// hookScopeChart returns a chart with a hook, Job/work, before the groups of subchart db, which waits for subchart base.
+// The hook fails if exit is not 0. The group after it never becomes ready.
 func hookScopeChart(policy, duration, exit string) rig.Files {
 	hook := rig.Job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
 	return rig.Files{
@@ -29,15 +29,15 @@ func hookScopeChart(policy, duration, exit string) rig.Files {
 	}
 }
 
-// TestScopedHookIsSwept aborts a run before, during and after a hook in the plan. An
+// TestScopedHookCleanup aborts a run before, during and after a hook in the plan. An
 // interrupted hook is deleted; a finished one is kept or deleted by its policy; one that has
 // not started is not touched, even if an earlier revision left its object (R29, R43).
-func TestScopedHookIsSwept(t *testing.T) {
+func TestScopedHookCleanup(t *testing.T) {
 	const created, succeeded, failed = "before-hook-creation", "hook-succeeded", "hook-failed"
 	ends := map[string]struct {
 		duration, exit string
 		abortAt        string   // the group whose start aborts the run
-		stays          []string // the policies by which the Job is left
+		stays          []string // the policies that keep the Job
 	}{
 		"abort in the hook":   {duration: "60s", exit: "0", abortAt: "pre-install:Job/work"},
 		"abort after it":      {duration: "100ms", exit: "0", abortAt: "edge/db:one", stays: []string{created, failed}},
@@ -62,18 +62,17 @@ func TestScopedHookIsSwept(t *testing.T) {
 					want = []string{"work"}
 				}
 				if got := r.Jobs(); !slices.Equal(got, want) {
-					t.Errorf("left are Jobs %v, want %v", got, want)
+					t.Errorf("remaining Jobs: %v, want %v", got, want)
 				}
 				if n := r.WriteCount("jobs", "work"); n != 2-len(want) {
-					t.Errorf("%d writes to the Job, want it created and, unless it stays, deleted", n)
+					t.Errorf("%d writes to the Job: it must be created and, unless its policy keeps it, deleted", n)
 				}
 			})
 		}
 	}
 }
 
-// abortAt returns an event handler that aborts a run as soon as a Job of a group runs, or the
-// group does.
+// abortAt returns an event handler that aborts a run once, as soon as a hook's Job or another group runs.
 func abortAt(r *rig.Rig, op *kube.Operation, group string) func(event.Event) {
 	once := false
 	return func(e event.Event) {
@@ -102,7 +101,7 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.MakeChart(t, chart("example/no-such-image:1")), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
 	r.MustFail(op, err, "Deployment/base", "never started: pre-upgrade:Job/work")
 	if got := r.Jobs(); !slices.Equal(got, []string{"work"}) {
-		t.Errorf("left are Jobs %v", got)
+		t.Errorf("remaining Jobs: %v", got)
 	}
 	if w := slices.DeleteFunc(r.WritesSince(start), func(s string) bool { return !strings.Contains(s, "jobs/") }); len(w) > 0 {
 		t.Errorf("wrote %v", w)
@@ -153,7 +152,7 @@ func TestHooksAroundASubchart(t *testing.T) {
 	if got := out.EndedGroups(); !slices.Equal(got, want) {
 		t.Errorf("ran %q, want %q", got, want)
 	}
-	// The audit log says the same: a Job is over with its last status.
+	// The audit log must show the same order. A Job is complete with its last status.
 	tl := r.Timeline("lockstep")
 	base, _ := tl.FirstWrite(t, []string{"ConfigMap/base"})
 	first, _ := tl.FirstWrite(t, []string{"Job/first"})
@@ -166,10 +165,10 @@ func TestHooksAroundASubchart(t *testing.T) {
 		t.Errorf("the audit log has %v", order)
 	}
 	if got := r.Jobs(); !slices.Equal(got, []string{"first", "root", "second"}) {
-		t.Errorf("by their delete policies stay %v", got)
+		t.Errorf("remaining Jobs: %v, want those that their delete policies keep", got)
 	}
 	if hooks := r.MustHelm("get", "hooks", "t"); strings.Count(hooks, plan.AnnotationHookScope) != 3 {
-		t.Errorf("the release has hooks %s", hooks)
+		t.Errorf("the release has the hooks\n%s", hooks)
 	}
 
 	out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))

@@ -16,9 +16,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestJobThatRemovesItself: a Job that is deleted as soon as it is complete counts as
-// complete, for a layer and with --wait-for-jobs, and the next group starts after it (R22).
-func TestJobThatRemovesItself(t *testing.T) {
+// TestJobWithTTL: a Job that is deleted as soon as it is complete counts as complete, in a layer and with --wait-for-jobs,
+// and the next group starts after it (R22).
+func TestJobWithTTL(t *testing.T) {
 	tests := map[string]struct {
 		job, after map[string]string
 		change     func(*kube.Install)
@@ -34,7 +34,7 @@ func TestJobThatRemovesItself(t *testing.T) {
 			if d := out.StatusTime("edge:b", event.Running).Sub(out.StatusTime("edge:a", event.Running)); d < time.Second {
 				t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 			}
-			r.Eventually("the Job removes itself", func() bool {
+			r.Eventually("the Job is deleted", func() bool {
 				_, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "work", metav1.GetOptions{})
 				return apierrors.IsNotFound(err)
 			})
@@ -43,8 +43,7 @@ func TestJobThatRemovesItself(t *testing.T) {
 	}
 }
 
-// TestJobGoneUnseen: a Job with a TTL is gone before anybody has seen it complete, as after an
-// interrupted watch.
+// TestJobGoneUnseen: a Job with a TTL counts as complete if it was deleted before lockstep saw its end.
 func TestJobGoneUnseen(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -69,7 +68,7 @@ func TestJobGoneUnseen(t *testing.T) {
 	}
 }
 
-// rulesWithoutWatch returns all rights except watching Jobs.
+// rulesWithoutWatch returns all necessary permissions except that to watch Jobs.
 func rulesWithoutWatch() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "*"), rig.Rule("batch", "jobs", "get", "list", "create", "patch", "delete")}
 }
@@ -80,25 +79,24 @@ func jobWithTTL(duration, exit string) string {
 	return strings.Replace(text, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1)
 }
 
-// TestFailedJobThatRemovesItself: a failed Job fails the run although it is gone: if its end
-// was seen; if the API server was unreachable meanwhile, because watches resume; and if Jobs
-// cannot be watched, because of the cluster's Events. A complete Job counts as complete in all
-// these cases (R22).
-func TestFailedJobThatRemovesItself(t *testing.T) {
+// TestFailedJobWithTTL: a failed Job fails the run although it is deleted at once. lockstep learns the result from its
+// watch, also if the API server was unreachable in between, or, without permission to watch Jobs, from Events. A
+// complete Job counts as complete in all these cases (R22).
+func TestFailedJobWithTTL(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*rig.Rig, func() (*kube.Operation, error)) rig.Outcome{
-		"seen": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+		"watched": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
 			op, err := prepare()
 			if err != nil {
 				r.T.Fatal(err)
 			}
 			return r.Run(op, nil)
 		},
-		"cut off": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+		"unreachable": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
 			out, _ := r.CutWhile(prepare, "jobs", "work", "running", func() { r.Eventually("the Job is gone", func() bool { return jobGone(r) }) })
 			return out
 		},
-		"asked for": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+		"from Events": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
 			r.Client = r.ConnectAs("blind", append(rulesWithoutWatch(), rig.Rule("", "events", "list"))...)
 			op, err := prepare()
 			if err != nil {
@@ -121,12 +119,12 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 					t.Errorf("exit %d: %v", out.State.Exit, out.Err)
 				}
 				if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "after") == failed {
-					t.Errorf("there are ConfigMaps %v", got)
+					t.Errorf("ConfigMaps: %v", got)
 				}
 				if out.HasWarning("R22", "before its result was seen") {
-					t.Errorf("its end is said not to be known")
+					t.Errorf("a warning says that the result is unknown")
 				}
-				if way != "seen" {
+				if way != "watched" {
 					r.Eventually("the Job is gone", func() bool { return jobGone(r) })
 				}
 			})

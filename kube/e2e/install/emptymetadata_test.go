@@ -11,8 +11,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// metadataOf returns the labels and annotations of the objects of chart empty-metadata in the
-// cluster, without those that Helm and lockstep add.
+// metadataOf returns the labels and annotations of the ConfigMaps in the namespace, by name.
 func metadataOf(r *rig.Rig) map[string]map[string]string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -51,7 +50,7 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 	got := metadataOf(ours)
 	for name, marks := range want {
 		for k := range marks {
-			// It orders nothing in the cluster, so it is not sent (R3).
+			// lockstep does not apply it (R3).
 			if strings.HasPrefix(k, "annotation helm.sh/depends-on") {
 				delete(marks, k)
 			}
@@ -64,7 +63,7 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 		t.Errorf("there are %d objects, with Helm %d", len(got), len(want))
 	}
 
-	for _, r := range []*rig.Rig{ours, helms} { // a release of ours, and one of Helm's
+	for _, r := range []*rig.Rig{ours, helms} { // a release installed by lockstep, and one by Helm
 		op, err := r.Upgrade(chart, nil)
 		r.MustRun(op, err)
 		op, err = r.Rollback(1)
@@ -72,7 +71,7 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 		op, err = r.Uninstall()
 		r.MustRun(op, err)
 		if left := r.Labelled(); len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("not removed: %v", left)
 		}
 	}
 }

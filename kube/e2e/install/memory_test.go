@@ -8,8 +8,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestMemoryDriverIsRefused: HELM_DRIVER=memory is refused, because the record would be gone
-// with the process (R28).
+// TestMemoryDriverIsRefused: HELM_DRIVER=memory is refused, because the record would disappear with the process (R28).
 func TestMemoryDriverIsRefused(t *testing.T) {
 	r := rig.New(t)
 	t.Setenv("HELM_DRIVER", "memory")
@@ -30,6 +29,6 @@ func TestMemoryDriverIsRefused(t *testing.T) {
 		t.Errorf("written: %v", w)
 	}
 	if _, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PlanOnly = true })); err != nil {
-		t.Errorf("a plan: %v", err)
+		t.Errorf("a plan is refused: %v", err)
 	}
 }

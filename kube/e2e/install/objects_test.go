@@ -29,12 +29,11 @@ func TestListInATemplate(t *testing.T) {
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, list), nil)))
 	r.MustRun(r.Uninstall())
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"kept"}) {
-		t.Errorf("left are %v, want [kept]", got)
+		t.Errorf("remaining: %v, want [kept]", got)
 	}
 }
 
-// TestOtherNamespaces: a template has another namespace than the release: install, upgrade
-// (which moves it to a third one), uninstall.
+// TestOtherNamespaces has objects in another namespace than the release's. An upgrade moves them to a third one.
 func TestOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -54,7 +53,7 @@ func TestOtherNamespaces(t *testing.T) {
 		t.Helper()
 		for ns, names := range want {
 			if got := r.ConfigMaps(ns); !slices.Equal(got, names) {
-				t.Errorf("after the %s %s has %v, want %v", what, ns, got, names)
+				t.Errorf("after the %s namespace %s has %v, want %v", what, ns, got, names)
 			}
 		}
 	}
@@ -67,7 +66,7 @@ func TestOtherNamespaces(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	check("uninstall", map[string][]string{r.Namespace: nil, other: nil})
 	if list, err := r.Cluster.AppsV1().Deployments(other).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("%d Deployments are left, %v", len(list.Items), err)
+		t.Errorf("%d Deployments were not removed, %v", len(list.Items), err)
 	}
 }
 
@@ -90,6 +89,6 @@ func TestKeep(t *testing.T) {
 		t.Errorf("no warning says that b is kept: %v", out.State.Warnings)
 	}
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("left are %v, want [a b]", got)
+		t.Errorf("remaining: %v, want [a b]", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTakenOver: another release takes over an object. An upgrade takes it back only with
-// --take-ownership; a removal and an uninstall keep it, with a warning.
+// TestTakenOver: another release takes over an object. An upgrade adopts it again only with --take-ownership. A removal
+// and an uninstall keep it, with a warning.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -27,13 +27,13 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if n := len(r.Writes()); n != writes {
-		t.Errorf("%d writes by an upgrade that is refused", n-writes)
+		t.Errorf("%d writes by a refused upgrade", n-writes)
 	}
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
 	take("thief2")
 	op, err := r.Rollback(1)
 	if out := r.MustRun(op, err); !out.HasWarning("R32", "ConfigMap/b", "thief2") {
-		t.Errorf("the rollback does not say that it takes b over: %v", out.State.Warnings)
+		t.Errorf("no warning says that the rollback takes over b: %v", out.State.Warnings)
 	}
 	take("thief3")
 	op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
@@ -41,19 +41,19 @@ func TestTakenOver(t *testing.T) {
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
 	}) {
-		t.Errorf("the upgrade does not say that it leaves b alone")
+		t.Errorf("no event says that the upgrade keeps b")
 	}
 	r.MustRun(r.Rollback(1))
 	take("thief4")
 	op, err = r.Uninstall()
 	out = r.MustRun(op, err)
 	if !out.HasWarning("R31", "ConfigMap/b", "thief4") {
-		t.Errorf("the uninstallation does not say that b stays: %v", out.State.Warnings)
+		t.Errorf("no warning says that the uninstall keeps b: %v", out.State.Warnings)
 	}
 	if n := len(op.Phases()[0].Groups); n != 1 {
 		t.Errorf("%d groups are planned to be removed, want 1", n)
 	}
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("left are %v, want [b]", got)
+		t.Errorf("remaining: %v, want [b]", got)
 	}
 }

@@ -16,9 +16,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// TestRunMatchesPlan installs and upgrades a chart with random values, lookups and a
-// post-renderer that returns something else each time. The planned objects are applied and
-// stored (R31).
+// TestRunMatchesPlan installs and upgrades a chart with random values, lookups, and a post-renderer with another result
+// each time. Exactly the planned objects are applied and stored.
 func TestRunMatchesPlan(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -43,7 +42,7 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 			t.Fatal(err)
 		}
 		planned := *op.Preview()
-		// Now the look-up would find it.
+		// A second lookup would find it.
 		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}}, metav1.CreateOptions{})
 		r.MustRun(op, nil)
 		stored, err := r.Helm().Releases.Last("t")
@@ -62,12 +61,12 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 			t.Fatal(err)
 		}
 		if !bytes.Contains([]byte(planned.Manifest), live.Data["password"]) || len(live.Data["password"]) == 0 {
-			t.Errorf("the password that was applied is not the one that was planned")
+			t.Errorf("the applied password is not the planned one")
 		}
 	}
 	assert(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = post })))
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first other seen]" {
-		t.Errorf("there are %v", got)
+		t.Errorf("ConfigMaps: %v", got)
 	}
 	assert(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = post })))
 	if post.runs != 2 {
@@ -75,7 +74,7 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 	}
 }
 
-// countingRenderer is a post-renderer that returns something else each time.
+// countingRenderer is a post-renderer that adds the number of its runs.
 type countingRenderer struct{ runs int }
 
 func (c *countingRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
@@ -83,9 +82,8 @@ func (c *countingRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
 }
 
-// TestPlanAfterCRDs installs a chart whose templates check for an API that its own crds/
-// define. As with Helm they see it, and the additional groups are announced before they run
-// (R29).
+// TestPlanAfterCRDs installs a chart whose templates check for an API that its crds/ define. As with Helm they see it,
+// and an event announces the additional groups before they run (R29).
 func TestPlanAfterCRDs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -94,9 +92,9 @@ func TestPlanAfterCRDs(t *testing.T) {
 		"\n{{- if .Capabilities.APIVersions.Has \"planned.example/v1\" }}\n---\n" + rig.ConfigMap("second", rig.Group("second", "first")) + "\n{{- end }}"})
 	out := r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first second]" {
-		t.Errorf("there are %v", got)
+		t.Errorf("ConfigMaps: %v", got)
 	}
-	told := slices.IndexFunc(out.Events, func(e event.Event) bool {
+	announced := slices.IndexFunc(out.Events, func(e event.Event) bool {
 		return slices.ContainsFunc(e.Phases, func(p event.Phase) bool {
 			return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == "edge:second" })
 		})
@@ -104,8 +102,8 @@ func TestPlanAfterCRDs(t *testing.T) {
 	started := slices.IndexFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindGroup && e.Group == "edge:second" && e.Status == event.Running
 	})
-	if told < 0 || started < told {
-		t.Errorf("event %d tells of the group, event %d of its start", told, started)
+	if announced < 0 || started < announced {
+		t.Errorf("event %d announces the group, event %d its start", announced, started)
 	}
 	r.MustRun(r.Uninstall())
 }

@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// TestCustomResourceWithoutStatus: a custom resource is ready once it is stored (R22), and its
-// CRD may be in the same group (R17).
+// TestCustomResourceWithoutStatus: a custom resource without a status is ready once it exists (R22), and its CRD may be in
+// the same group (R17).
 func TestCustomResourceWithoutStatus(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -80,8 +80,8 @@ func customResourceChart(t *testing.T, api, size string, readiness map[string]st
 
 // TestOldStatusOfACustomResource upgrades a custom resource whose old status says ready. With
 // an observedGeneration, the old status does not count. Without one, nothing shows the age of
-// a status, so its conditions, or the expressions of R23, count at once: a controller that has
-// nothing to change would never write it again (R22).
+// a status, so its conditions, or the expressions of R23, count at once: a controller
+// with nothing to change would never write it again (R22).
 func TestOldStatusOfACustomResource(t *testing.T) {
 	t.Parallel()
 	custom := map[string]string{plan.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, plan.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
@@ -102,19 +102,19 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 				r.MustRun(op, err)
 				status(1)
 
-				start, told := time.Now(), false
+				start, reported := time.Now(), false
 				op, err = r.Upgrade("plain", rig.UpgradeTo(customResourceChart(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
 				out := r.Run(op, func(e event.Event) {
-					if !told && e.Kind == event.KindObject && strings.Contains(e.Message, "has not observed the change yet") {
-						told = true
+					if !reported && e.Kind == event.KindObject && strings.Contains(e.Message, "has not observed the change yet") {
+						reported = true
 						status(2)
 					}
 				})
-				if out.Err != nil || told != observed {
-					t.Errorf("%v; the old status was told to be old: %v", out.Err, told)
+				if out.Err != nil || reported != observed {
+					t.Errorf("%v; reported that the change was not observed: %v, want %v", out.Err, reported, observed)
 				}
 				tl := r.Timeline("lockstep").Since(start)
 				after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})

@@ -14,8 +14,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestBadChartsWriteNothing prepares every chart of testdata/bad: there is an error, and no
-// write in the audit log.
+// TestBadChartsWriteNothing prepares every chart of testdata/bad. It expects the error of the .want file, and no writes.
 func TestBadChartsWriteNothing(t *testing.T) {
 	t.Parallel()
 	wants, err := filepath.Glob("../../../testdata/bad/*.want")
@@ -41,11 +40,11 @@ func TestBadChartsWriteNothing(t *testing.T) {
 				_, err = r.Client.PrepareInstall(t.Context(), kube.Install{ChartOptions: kube.ChartOptions{Chart: chart}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
 			}
 			if err == nil {
-				t.Fatal("it is accepted")
+				t.Fatal("no error")
 			}
 			for _, part := range fields[1:] {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not say %q: %v", part, err)
+					t.Errorf("the error lacks %q: %v", part, err)
 				}
 			}
 			if w := r.Writes(); len(w) > 0 {
@@ -55,7 +54,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 	}
 }
 
-// TestBadInputWritesNothing has errors that are not in the chart.
+// TestBadInputWritesNothing has errors outside the chart.
 func TestBadInputWritesNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -92,11 +91,11 @@ func TestBadInputWritesNothing(t *testing.T) {
 			}
 			_, err := r.Install(tt.chart, tt.change)
 			if err == nil {
-				t.Fatal("it is accepted")
+				t.Fatal("no error")
 			}
 			for _, part := range tt.want {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not say %q: %v", part, err)
+					t.Errorf("the error lacks %q: %v", part, err)
 				}
 			}
 			if w := r.Writes(); len(w) != before {
@@ -185,7 +184,7 @@ func TestMalformedFields(t *testing.T) {
 			}
 			for _, part := range tt.want {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not say %q: %v", part, err)
+					t.Errorf("the error lacks %q: %v", part, err)
 				}
 			}
 			if err != nil && strings.Contains(err.Error(), "1234") {
@@ -198,8 +197,9 @@ func TestMalformedFields(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldIsPatched: a patch by a client-side upgrade only makes the API server warn about an unknown field (R2a).
-func TestUnknownFieldIsPatched(t *testing.T) {
+// TestUnknownFieldInPatch: a client-side upgrade patches objects, and the API server only warns about unknown fields of a
+// patch (R2a).
+func TestUnknownFieldInPatch(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
@@ -209,8 +209,9 @@ func TestUnknownFieldIsPatched(t *testing.T) {
 	}
 }
 
-// TestUndecodableValueIsNotPatched: the API server refuses a patch with a value that it cannot decode, whoever applies it.
-func TestUndecodableValueIsNotPatched(t *testing.T) {
+// TestUndecodableValue: the API server refuses a patch with a value that it cannot decode, also in a client-side upgrade,
+// so preflight refuses it.
+func TestUndecodableValue(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	secret := func(data string) string { return rig.Object("v1/Secret/s", nil, data) }
@@ -223,7 +224,7 @@ func TestUndecodableValueIsNotPatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := r.Run(op, nil); out.Err == nil {
-		t.Error("the API server took the patch")
+		t.Error("the API server accepted the patch")
 	}
 	_, err = upgrade(false)
 	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: the API server would refuse the object") {

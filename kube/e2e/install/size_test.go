@@ -23,8 +23,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestManyObjects installs 2,000 objects and measures the size that the record adds to the
-// release's Secret (R28).
+// TestManyObjects installs 2,000 objects and checks the size that lockstep's record adds to the release's Secret (R28).
 func TestManyObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -90,8 +89,8 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 }
 
-// findBorder searches, by bisection from a guess, for a size that fits and one that does not, at
-// most apart bytes apart. How well data compresses is not known.
+// findBorder searches, by bisection from a guess, for a size that fits and one that does not, at most apart bytes apart.
+// It cannot be computed, because it depends on the compression.
 func findBorder(guess, apart int, fit func(int) bool) (fits, not int) {
 	fits, not = guess, guess
 	for step := 8 * apart; ; step *= 4 {
@@ -117,9 +116,8 @@ func findBorder(guess, apart int, fit func(int) bool) (fits, not int) {
 	return fits, not
 }
 
-// TestReleaseThatJustFits deploys the largest release that is not refused, without a record.
-// Helm cannot store the ones that are refused either (R28).
-func TestReleaseThatJustFits(t *testing.T) {
+// TestLargestRelease deploys the largest release that is not refused. Helm cannot store the refused ones either (R28).
+func TestLargestRelease(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<20)
 	_, _ = rand.Read(noise)
@@ -132,13 +130,13 @@ func TestReleaseThatJustFits(t *testing.T) {
 		_, err := r.Install("plain", rig.UseChart(sized(size), nil))
 		return err == nil
 	})
-	const times = 512 // how well the times of a release pack differs by less
+	const times = 512 // the compressed size of a release's times varies by less
 	r.MustRun(r.Install("plain", rig.UseChart(sized(fits-times), nil)))
 	r.MustRun(r.Uninstall())
 	in := action.NewInstall(r.Helm())
 	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
 	if _, err := in.RunWithContext(t.Context(), rig.HelmChart(t, sized(not+times)), nil); err == nil {
-		t.Errorf("Helm stores a release that is refused here: %d fits, %d does not", fits, not)
+		t.Errorf("Helm stores a release that lockstep refuses: %d fits, %d does not", fits, not)
 	}
 }
 
@@ -165,7 +163,7 @@ func TestTimingsTooLarge(t *testing.T) {
 	})
 	r.MustRun(op, nil)
 	if got := r.Timings(0); len(got) != 0 {
-		t.Errorf("%d timings fit: the test tests nothing", len(got))
+		t.Errorf("%d timings were stored, so the test proves nothing", len(got))
 	}
 	r.MustRun(r.Uninstall())
 }

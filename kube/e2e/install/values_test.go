@@ -13,9 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTemplateValuesMatchHelm: templates see the same values and types as
-// with Helm's command, for all flags of values, in installs and in upgrades that reuse values
-// (R2a).
+// TestTemplateValuesMatchHelm: templates get the same values and types as from Helm, for all flags of values, in installs
+// and in upgrades that reuse values (R2a).
 func TestTemplateValuesMatchHelm(t *testing.T) {
 	t.Parallel()
 	const chart = "typed-values"

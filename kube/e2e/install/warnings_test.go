@@ -48,18 +48,18 @@ func TestAPIServerWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := r.Run(op, nil)
-	told := map[string]int{}
+	counts := map[string]int{}
 	for _, w := range out.State.Warnings {
 		if strings.HasPrefix(w.Message, "Service/old: the API server warns: ") {
-			told[w.Message]++
+			counts[w.Message]++
 		}
 	}
-	if len(told) == 0 {
-		t.Errorf("nothing is told: %v", out.State.Warnings)
+	if len(counts) == 0 {
+		t.Errorf("no warning of the API server: %v", out.State.Warnings)
 	}
-	for w, n := range told {
+	for w, n := range counts {
 		if n != 1 {
-			t.Errorf("%d times: %s", n, w)
+			t.Errorf("published %d times: %s", n, w)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestStalePlan(t *testing.T) {
 				t.Errorf("the first one: %v, exit %d, release %s", out.Err, out.State.Exit, out.State.Release)
 			}
 			if left := r.Remaining(); !slices.Contains(left, "Deployment/slow") || !slices.Contains(left, "ConfigMap/after") {
-				t.Errorf("leftover: %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 			if r.Status() != rcommon.StatusDeployed {
 				t.Errorf("the release is %s", r.Status())

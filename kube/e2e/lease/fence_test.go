@@ -52,7 +52,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 			}
 			r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("leftover: %v", got)
+				t.Errorf("not removed: %v", got)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestLeaseRightsRevoked(t *testing.T) {
 	}
 	r.AssertHistory("1 deployed")
 	if got := r.ConfigMaps(r.Namespace); len(got) != 1 {
-		t.Errorf("there are %v", got)
+		t.Errorf("ConfigMaps: %v", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	}
 	r.AssertHistory("1 deployed")
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[healthy]" {
-		t.Errorf("there are %v", got)
+		t.Errorf("ConfigMaps: %v", got)
 	}
 }
 

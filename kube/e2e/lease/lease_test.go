@@ -108,7 +108,7 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 	r.AssertHistory("1 superseded", "2 deployed")
 	if got := leases(r); len(got) > 0 {
-		t.Errorf("leftover: %v", got)
+		t.Errorf("not removed: %v", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 			}
 			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("leftover: %v", got)
+				t.Errorf("not removed: %v", got)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestRunOfAnotherMachine(t *testing.T) {
 			}
 			r.MustRun(op, err)
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("leftover: %v", got)
+				t.Errorf("not removed: %v", got)
 			}
 		})
 	}
@@ -353,7 +353,7 @@ func TestWithoutLeases(t *testing.T) {
 				}
 			}
 			if len(warnings) != 1 || !strings.Contains(warnings[0], "leases") || len(leases(r)) > 0 {
-				t.Errorf("warnings %q, leftover: %v", warnings, leases(r))
+				t.Errorf("warnings %q, not removed: %v", warnings, leases(r))
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func TestBackAndForthWithHelm(t *testing.T) {
 		op, err := r.Rollback(1)
 		out := r.MustRun(op, err)
 		if n := len(out.State.Phases[0].Groups); n != 3 {
-			t.Errorf("revision 1 was sequenced in 3 groups, and is rolled back to in %d (R32)", n)
+			t.Errorf("the rollback to revision 1 has %d groups, want 3 (R32)", n)
 		}
 		if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
 			t.Errorf("history %v, want %v", got, want)
@@ -38,7 +38,7 @@ func TestBackAndForthWithHelm(t *testing.T) {
 		}
 		r.MustHelm("uninstall", "t")
 		if left := r.Labelled(); len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("not removed: %v", left)
 		}
 	})
 	t.Run("helm first", func(t *testing.T) {
@@ -54,10 +54,10 @@ func TestBackAndForthWithHelm(t *testing.T) {
 		op, err = r.Uninstall()
 		out := r.MustRun(op, err)
 		if n := len(out.State.Phases[0].Groups); n != 1 {
-			t.Errorf("Helm's own revision is removed in %d groups, want all at once", n)
+			t.Errorf("a revision of Helm's is removed in %d groups, want 1", n)
 		}
 		if left := r.Labelled(); len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("not removed: %v", left)
 		}
 	})
 }
@@ -76,16 +76,16 @@ func TestHelmReadsOurReleases(t *testing.T) {
 			t.Errorf("helm %v: %s", args, out)
 		}
 	}
-	// What Helm rolled back to is still ours to take away in order.
+	// lockstep still uninstalls the revision that Helm created in order.
 	op, err = r.Uninstall()
 	out := r.MustRun(op, err)
 	if n := len(out.State.Phases[0].Groups); n < 3 {
-		t.Errorf("a sequenced revision, rolled back to by Helm, is removed in %d groups", n)
+		t.Errorf("a sequenced revision that Helm rolled back to is removed in %d groups, want at least 3", n)
 	}
 }
 
-// TestHelmsOwnCharts installs and uninstalls every chart of Helm's own tests with both
-// programs: same outcome, same objects.
+// TestHelmsOwnCharts installs and uninstalls every chart of Helm's own tests with both programs. The outcome and the
+// objects are the same.
 func TestHelmsOwnCharts(t *testing.T) {
 	t.Parallel()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "helm.sh/helm/v4").Output()
@@ -130,7 +130,7 @@ func TestHelmsOwnCharts(t *testing.T) {
 			op, err := ours.Uninstall()
 			ours.MustRun(op, err)
 			if left := ours.Objects(); len(left) > 0 {
-				t.Errorf("left: %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 		})
 	}

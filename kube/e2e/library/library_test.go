@@ -67,7 +67,7 @@ func TestHelmsActionsInOrder(t *testing.T) {
 			var mu sync.Mutex
 			var groups []string
 			var shared *kube.Watches
-			if name == "shop" { // as by some of its own
+			if name == "shop" { // with watches that the caller shares
 				var err error
 				if shared, err = r.Client.Watch(t.Context(), kube.WatchOptions{}); err != nil {
 					t.Fatal(err)
@@ -128,9 +128,9 @@ func assertInOrder(r *rig.Rig, chart string) {
 	timeline, groups := r.Timeline("lockstep"), rig.ExpectedPlan(r.T, chart, r.Namespace)
 	for id, g := range groups {
 		first, firstName := timeline.FirstWrite(r.T, g.Objects)
-		for _, gate := range g.Dependencies {
-			if ready, name := timeline.Ready(r.T, groups[gate].Objects); first.Before(ready) {
-				r.T.Errorf("%s: %s was written at %s, before %s of %s was ready at %s", id, firstName, rig.Clock(first), name, gate, rig.Clock(ready))
+		for _, dependency := range g.Dependencies {
+			if ready, name := timeline.Ready(r.T, groups[dependency].Objects); first.Before(ready) {
+				r.T.Errorf("%s: %s was written at %s, before %s of %s was ready at %s", id, firstName, rig.Clock(first), name, dependency, rig.Clock(ready))
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func assertReversed(r *rig.Rig, chart string, ran []string) {
 		r.T.Errorf("%d groups were removed, want %d: %v", len(ran), len(groups), ran)
 	}
 	for id, g := range groups {
-		for _, gate := range g.Dependencies {
-			if slices.Index(ran, helmclient.PhaseRemove+" "+gate) < slices.Index(ran, helmclient.PhaseRemove+" "+id) {
-				r.T.Errorf("%s was removed before %s, which waited for it: %v", gate, id, ran)
+		for _, dependency := range g.Dependencies {
+			if slices.Index(ran, helmclient.PhaseRemove+" "+dependency) < slices.Index(ran, helmclient.PhaseRemove+" "+id) {
+				r.T.Errorf("%s was removed before %s, which waited for it: %v", dependency, id, ran)
 			}
 		}
 	}
@@ -180,10 +180,10 @@ func TestHelmsActionIsAborted(t *testing.T) {
 	}})
 	start := time.Now()
 	if err := sdkInstall(r, cfg, loadWithLockstep(t, "slow"), map[string]any{"readyDelay": "60s"}); err == nil {
-		t.Error("no error")
+		t.Error("the aborted install returns no error")
 	}
 	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("the install took %s", took)
 	}
 	if got := r.History(); !slices.Equal(got, []string{"1 failed"}) {
 		t.Errorf("history %v", got)

@@ -33,7 +33,7 @@ func runTogether(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Op
 			}
 			for _, e := range op.Feed().Events() {
 				if e.Object != nil && e.Object.Namespace != r.Namespace {
-					t.Errorf("release %d is told of %s in %s", n, e.Object, e.Object.Namespace)
+					t.Errorf("release %d has an event about %s in %s", n, e.Object, e.Object.Namespace)
 				}
 			}
 		})
@@ -41,9 +41,8 @@ func runTogether(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Op
 	all.Wait()
 }
 
-// assertFewWatches checks the number of watches on the kinds of the test's charts, in a
-// namespace or, for "", in all: one per kind, or two if the API server has ended one
-// meanwhile.
+// assertFewWatches checks that there was one watch for each kind of the test's charts, in a namespace or, for "", in all
+// namespaces. A second one is allowed, because the API server may end a watch.
 func assertFewWatches(t *testing.T, namespace string) {
 	t.Helper()
 	n := watches(t, namespace)
@@ -92,7 +91,7 @@ func watches(t *testing.T, namespace string) map[string]int {
 func TestReleasesShareWatches(t *testing.T) {
 	t.Parallel()
 	const many = 10
-	// A user of its own, because other packages watch all namespaces too.
+	// A separate user, because other test packages also watch all namespaces.
 	client := rig.Connect(t, "default", func(s *cli.EnvSettings) { s.KubeAsUser, s.KubeAsGroups = sharingUser, []string{"system:masters"} })
 	shared, err := client.Watch(t.Context(), kube.WatchOptions{AllNamespaces: true, Linger: time.Hour})
 	if err != nil {
@@ -119,14 +118,14 @@ func TestReleasesShareWatches(t *testing.T) {
 		tl := r.Timeline("lockstep")
 		web, _ := tl.FirstWrite(t, []string{"Deployment/web"})
 		if config, _ := tl.Ready(t, []string{"ConfigMap/config"}); web.Before(config) {
-			t.Errorf("release %d: web was written before config was there", n)
+			t.Errorf("release %d: web was written before config existed", n)
 		}
 		done, _ := tl.FirstWrite(t, []string{"ConfigMap/done"})
 		if ready, _ := tl.Ready(t, []string{"Deployment/web"}); done.Before(ready) {
 			t.Errorf("release %d: done was written at %s, before web was ready at %s", n, rig.Clock(done), rig.Clock(ready))
 		}
 		if own := watches(t, r.Namespace); len(own) > 0 {
-			t.Errorf("release %d has watches of its own: %v", n, own)
+			t.Errorf("release %d does not use the shared watches: %v", n, own)
 		}
 	}
 	runTogether(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
@@ -142,7 +141,7 @@ func TestReleasesShareWatches(t *testing.T) {
 			}
 		}
 		if left := r.Remaining(); len(left) > 0 {
-			t.Errorf("release %d has left %v", n, left)
+			t.Errorf("release %d: not removed: %v", n, left)
 		}
 	}
 	assertFewWatches(t, "")

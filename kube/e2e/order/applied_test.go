@@ -31,7 +31,7 @@ func chartWithLists(t *testing.T, names [2]string, more ...string) *charts.Chart
 	return rig.ChartOf(t, append(docs, more...)...)
 }
 
-// listOrder returns the lists of the first objects of inOrder.
+// listOrder returns the order of the lists in the first objects of chartWithLists.
 func listOrder(r *rig.Rig) string {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "d0", metav1.GetOptions{})
@@ -55,8 +55,8 @@ func listOrder(r *rig.Rig) string {
 	return strings.Join(out, ", ")
 }
 
-// TestOrderOfLists: lists whose elements have separate owners are in the order of the chart
-// after each operation, whoever has changed it.
+// TestOrderOfLists: lists whose elements have separate owners have the order of the chart after each operation, even if
+// somebody else has reordered them.
 func TestOrderOfLists(t *testing.T) {
 	t.Parallel()
 	const (
@@ -68,7 +68,7 @@ func TestOrderOfLists(t *testing.T) {
 		op, err := r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}, invalid), nil))
 		r.MustFail(op, err, "Ingress/invalid")
 		if got := listOrder(r); !strings.HasPrefix(got, "init two") {
-			r.T.Fatalf("the revision that failed left %s", got)
+			r.T.Fatalf("after the failed revision the lists are %s", got)
 		}
 	}
 	for name, then := range map[string]func(r *rig.Rig, first *charts.Chart) string{
@@ -98,7 +98,7 @@ func TestOrderOfLists(t *testing.T) {
 			if err != nil {
 				r.T.Fatal(err)
 			}
-			d.ResourceVersion = "" // its controller writes its status meanwhile
+			d.ResourceVersion = "" // its controller may write the status in the meantime
 			slices.Reverse(d.Spec.Template.Spec.InitContainers)
 			slices.Reverse(d.Spec.Template.Spec.Containers[0].Env)
 			if _, err := deployments.Update(r.T.Context(), d, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
@@ -135,7 +135,7 @@ func TestPolicyOfTheChart(t *testing.T) {
 		for i := range 4 {
 			docs = append(docs, rig.ConfigMap(fmt.Sprint("before", i), rig.Group("a")), rig.ConfigMap(fmt.Sprint("after", i), rig.Group("c", "b")))
 		}
-		return rig.ChartOf(t, append(docs, append(policy, rig.ConfigMap("gate", rig.Group("b", "a")))...)...)
+		return rig.ChartOf(t, append(docs, append(policy, rig.ConfigMap("before-c", rig.Group("b", "a")))...)...)
 	}
 	policy := rig.Object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicy/"+r.Namespace, rig.Group("b", "a"), `spec:
   matchConstraints:
@@ -154,7 +154,7 @@ func TestPolicyOfTheChart(t *testing.T) {
 		if e.Kind != event.KindRun || e.Status != event.Paused {
 			return
 		}
-		r.Eventually("the policy is obeyed", func() bool {
+		r.Eventually("the policy is in effect", func() bool {
 			c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err == nil && c.Data["policy"] != ""
 		})
@@ -165,13 +165,13 @@ func TestPolicyOfTheChart(t *testing.T) {
 	}
 	for name, want := range map[string]string{"before0": "", "after0": "was here"} {
 		if got := r.ConfigMapData(name)["policy"]; got != want {
-			t.Errorf("%s has %q of the policy, want %q", name, got, want)
+			t.Errorf("%s has the policy value %q, want %q", name, got, want)
 		}
 	}
 }
 
-// TestUnchangedByResponse: every object is sent, and one that the apply has not
-// changed counts as unchanged, even if somebody has changed it since it was read.
+// TestUnchangedByResponse: an object that the apply did not change counts as unchanged, even if somebody has changed it
+// since lockstep read it.
 func TestUnchangedByResponse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -190,7 +190,7 @@ func TestUnchangedByResponse(t *testing.T) {
 		if _, err := r.Cluster.CoreV1().Services(r.Namespace).Patch(t.Context(), "s", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(1100 * time.Millisecond) // the API server tells seconds apart
+		time.Sleep(1100 * time.Millisecond) // managedFields have times in whole seconds
 		op.Command(event.Command{Name: event.Resume})
 	})
 	if out.Err != nil {

@@ -26,11 +26,11 @@ func TestOrderOfEveryChart(t *testing.T) {
 			groups := rig.ExpectedPlan(t, chart, r.Namespace)
 			for id, g := range groups {
 				first, firstName := timeline.FirstWrite(t, g.Objects)
-				for _, gate := range g.Dependencies {
-					ready, name := timeline.Ready(t, groups[gate].Objects)
+				for _, dependency := range g.Dependencies {
+					ready, name := timeline.Ready(t, groups[dependency].Objects)
 					if first.Before(ready) {
 						t.Errorf("%s: %s was written at %s, before %s of %s was ready at %s",
-							id, firstName, rig.Clock(first), name, gate, rig.Clock(ready))
+							id, firstName, rig.Clock(first), name, dependency, rig.Clock(ready))
 					}
 				}
 			}
@@ -49,8 +49,7 @@ func TestOrderOfEveryChart(t *testing.T) {
 	}
 }
 
-// assertOverlap checks in the audit log that groups without a path between them run at the
-// same time (R14).
+// assertOverlap checks in the audit log that two groups ran at the same time (R14).
 func assertOverlap(r *rig.Rig, chart string, pair [2]string) {
 	t := r.T
 	t.Helper()
@@ -92,7 +91,7 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 func assertUninstalledInReverse(r *rig.Rig, chart string) {
 	t := r.T
 	t.Helper()
-	tl := r.Timeline("lockstep") // while the chart's kinds are known
+	tl := r.Timeline("lockstep") // before the uninstall removes the chart's kinds
 	start := time.Now()
 	r.MustRun(r.Uninstall())
 	tl.Events = r.Audit()
@@ -100,23 +99,22 @@ func assertUninstalledInReverse(r *rig.Rig, chart string) {
 	groups := rig.ExpectedPlan(t, chart, r.Namespace)
 	for id, g := range groups {
 		last, name := tl.LastDelete(t, g.Objects)
-		for _, gate := range g.Dependencies {
-			first, by := tl.FirstDelete(t, groups[gate].Objects)
+		for _, dependency := range g.Dependencies {
+			first, by := tl.FirstDelete(t, groups[dependency].Objects)
 			if !first.IsZero() && first.Before(last) {
-				t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
+				t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, dependency, rig.Clock(first), name, id, rig.Clock(last))
 			}
 		}
 	}
 	if st := r.Status(); st != "" {
-		t.Errorf("the release is still there: %s", st)
+		t.Errorf("the release still exists: %s", st)
 	}
 	if left := r.Labelled(); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("not removed: %v", left)
 	}
 }
 
-// independentGroups returns two groups of the oracle that do not wait for each other, directly
-// or indirectly.
+// independentGroups returns two groups with Deployments that do not wait for each other, directly or indirectly.
 func independentGroups(t *testing.T, chart string) [2]string {
 	groups := rig.ExpectedPlan(t, chart, "default")
 	var reaches func(from, to string) bool
@@ -141,7 +139,7 @@ func independentGroups(t *testing.T, chart string) [2]string {
 	return [2]string{}
 }
 
-// notInstallable are the charts that are made to fail.
+// notInstallable are the charts that fail by design.
 var notInstallable = []string{"fail-hook", "fail-image", "fail-readiness"}
 
 // installable returns the charts of testdata that can be installed.
@@ -163,22 +161,22 @@ func assertWritesFollowDependencies(r *rig.Rig, what, chart string, since time.T
 	t := r.T
 	t.Helper()
 	tl, groups := r.Timeline("lockstep").Since(since), rig.ExpectedPlan(t, chart, r.Namespace)
-	compared, gates := 0, 0
+	compared, dependencies := 0, 0
 	for id, g := range groups {
 		first, name := tl.FirstWriteIfAny(t, g.Objects)
-		gates += len(g.Dependencies)
-		for _, gate := range g.Dependencies {
-			last, by := tl.LastWriteIfAny(t, groups[gate].Objects)
+		dependencies += len(g.Dependencies)
+		for _, dependency := range g.Dependencies {
+			last, by := tl.LastWriteIfAny(t, groups[dependency].Objects)
 			if first.IsZero() || last.IsZero() {
 				continue
 			}
 			compared++
 			if first.Before(last) {
-				t.Errorf("%s: %s of %s was written at %s, before %s of %s at %s", what, name, id, rig.Clock(first), by, gate, rig.Clock(last))
+				t.Errorf("%s: %s of %s was written at %s, before %s of %s at %s", what, name, id, rig.Clock(first), by, dependency, rig.Clock(last))
 			}
 		}
 	}
-	if compared == 0 && gates > 0 {
-		t.Errorf("%s: nothing was compared", what)
+	if compared == 0 && dependencies > 0 {
+		t.Errorf("%s: no writes were compared", what)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTwoFamilies: two charts of a release may use different families of annotations (R20).
-func TestTwoFamilies(t *testing.T) {
+// TestTwoMethods: two charts of a release may use different methods of ordering (R20).
+func TestTwoMethods(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	weight := func(w string) map[string]string { return map[string]string{plan.AnnotationWeight: w} }

@@ -20,8 +20,7 @@ import (
 func TestGenerateName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	generated := func(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
-	chart := rig.ChartOf(t, generated(rig.Job("work-", rig.Group("a"), "500ms")), generated(rig.ConfigMap("made-", rig.Group("b", "a"))), rig.ConfigMap("after", rig.Group("c", "b")))
+	chart := rig.ChartOf(t, rig.WithGenerateName(rig.Job("work-", rig.Group("a"), "500ms")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("b", "a"))), rig.ConfigMap("after", rig.Group("c", "b")))
 	jobs := func() (names []string) {
 		list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -39,12 +38,12 @@ func TestGenerateName(t *testing.T) {
 	}
 	g := out.State.Find(helmclient.PhaseApply, "edge:a")
 	if len(g.Objects) != 1 || g.Objects[0].Object.Name != first[0] || g.Objects[0].Status != event.Ready || g.Done != 1 {
-		t.Errorf("the events draw %+v, want only the Job %s, ready", g.Objects[0], first[0])
+		t.Errorf("the state has %+v, want only the Job %s, ready", g.Objects[0], first[0])
 	}
 	if d := out.StatusTime("edge:b", event.Running).Sub(out.StatusTime("edge:a", event.Running)); d < 500*time.Millisecond {
 		t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 	}
-	// Somebody else's object with such a name is none of ours.
+	// lockstep must not delete this object, although its name matches.
 	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "made-stranger", "application/apply-patch+yaml",
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made-stranger","generateName":"made-"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
@@ -61,10 +60,10 @@ func TestGenerateName(t *testing.T) {
 	op, err := r.Uninstall()
 	r.MustRun(op, err)
 	if got := r.ConfigMaps(r.Namespace); len(jobs()) > 0 || !slices.Equal(got, []string{"made-stranger"}) {
-		t.Errorf("left are Jobs %v and ConfigMaps %v", jobs(), got)
+		t.Errorf("remaining Jobs: %v and ConfigMaps %v", jobs(), got)
 	}
 	if n := len(op.Phases()[0].Groups); n != 3 {
-		t.Errorf("the uninstallation was planned in %d groups, want 3", n)
+		t.Errorf("the uninstall was planned in %d groups, want 3", n)
 	}
 }
 
@@ -130,7 +129,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	a := out.State.Find(helmclient.PhaseApply, "edge:a")
 	for _, o := range a.Objects {
 		if o.Status != event.Ready || !slices.Contains(first["a"], o.Object.Name) {
-			t.Errorf("the events draw %+v, want the Jobs %v, ready", o, first["a"])
+			t.Errorf("the state has %+v, want the Jobs %v, ready", o, first["a"])
 		}
 	}
 	created := posts(r, "jobs")
@@ -150,7 +149,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	op, err := r.Uninstall()
 	out = r.MustRun(op, err)
 	if got := out.EndedGroups(); !slices.Equal(got, []string{"edge:c", "edge:b", "edge:a"}) || len(r.Jobs()) > 0 {
-		t.Errorf("removed %v, left are %v", got, r.Jobs())
+		t.Errorf("removed %v, remaining: %v", got, r.Jobs())
 	}
 	tl := r.Timeline("lockstep").Since(start)
 	of := func(names []string) (jobs []string) {

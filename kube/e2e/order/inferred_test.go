@@ -29,12 +29,12 @@ import (
 // inferred one no request is refused, no pod restarts, and no resource precedes its operator.
 func TestInferredOrder(t *testing.T) {
 	for name, kind := range map[string]scenario{
-		// The pods of web end as long as those of db are not ready.
+		// The pods of web exit until those of db are ready.
 		"app": {tooEarly: "pods/web", before: "db", docs: []string{
 			service("db"), rig.Deployment("db", nil, "300ms"),
 			strings.Replace(rig.Deployment("web", nil, "1s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_URL, value: 'postgres://db:5432/web'}]", 1),
 		}},
-		// A webhook for which nobody answers until its pods are ready.
+		// A webhook that does not respond until its pods are ready.
 		"webhook": {tooEarly: "gadgets/first", before: "guard", docs: []string{
 			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"), service("guard"), rig.Deployment("guard", nil, "300ms"),
 			rig.Object("admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration/GROUP", nil, `webhooks:
@@ -45,7 +45,7 @@ func TestInferredOrder(t *testing.T) {
   clientConfig: {service: {name: guard, namespace: NAMESPACE, path: /}}
   rules: [{apiGroups: [GROUP], apiVersions: [v1], resources: [gadgets], operations: [CREATE, UPDATE]}]`),
 		}},
-		// A resource that an operator is there for.
+		// A custom resource and its operator.
 		"operator": {tooEarly: "gadgets/first", before: "operator", docs: []string{
 			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"),
 			rig.Object("v1/ServiceAccount/operator", nil),
@@ -61,17 +61,17 @@ func TestInferredOrder(t *testing.T) {
 				world := simulate(r, kind, order == kube.OrderDeclared)
 				out := r.MustRun(r.Install("plain", rig.UseChart(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
 				if name == "app" && order == kube.OrderDeclared {
-					r.Eventually("a pod is started again", func() bool { return restarts(r) > 0 })
+					r.Eventually("a pod is restarted", func() bool { return restarts(r) > 0 })
 				}
 				harmed, restarts, refused := world.earlyCount(), restarts(r), refusedWrites(r)
-				t.Logf("%d came too early; %d restarts, %d requests refused, in %s", harmed, restarts, refused, out.State.Now.Sub(out.State.Started).Round(time.Second))
+				t.Logf("%d objects were too early; %d restarts, %d requests refused, in %s", harmed, restarts, refused, out.State.Now.Sub(out.State.Started).Round(time.Second))
 				switch {
 				case order == kube.OrderInferred && harmed+restarts+refused > 0:
-					t.Errorf("%d came too early, %d restarts, %d requests refused; want none", harmed, restarts, refused)
+					t.Errorf("%d objects were too early, %d restarts, %d requests refused; want none", harmed, restarts, refused)
 				case order == kube.OrderDeclared && harmed == 0:
-					t.Error("nothing went wrong without an order: the chart shows nothing")
+					t.Error("no object was too early without an order, so the test proves nothing")
 				case order == kube.OrderDeclared && name == "app" && restarts == 0:
-					t.Error("no pod was started again without an order")
+					t.Error("no pod was restarted without an order")
 				case order == kube.OrderDeclared && name == "webhook" && refused == 0:
 					t.Error("no request was refused without an order")
 				}
@@ -80,11 +80,11 @@ func TestInferredOrder(t *testing.T) {
 	}
 }
 
-// scenario is a chart with the behaviour that the test simulates.
+// scenario is a chart whose programs the test simulates.
 type scenario struct {
 	docs []string
-	// harm is what goes wrong, as a resource and the beginning of a name, as long as
-	// the pods of the Deployment before are not ready.
+	// tooEarly is the start of "RESOURCE/NAME" of an object that must not be created before the pods of the Deployment
+	// named before are ready.
 	tooEarly, before string
 }
 
@@ -107,12 +107,11 @@ func (a scenario) chart(t *testing.T, namespace string) *charts.Chart {
 	return rig.ChartOf(t, names.Replace(strings.Join(a.docs, "\n---\n")))
 }
 
-// simulation simulates programs that run in pods, which the sandbox does not run. The API server
-// asks it about objects created in the test's namespace.
+// simulation is an admission webhook that simulates the programs in the pods, because the sandbox does not run them.
 type simulation struct {
 	r        *rig.Rig
 	scenario scenario
-	// slow has the pods of what comes before wait until something has gone wrong.
+	// slow delays the pods of the Deployment before until an object was too early.
 	slow bool
 
 	mu         sync.Mutex
@@ -120,7 +119,7 @@ type simulation struct {
 	firstEarly chan struct{} // closed by the first
 }
 
-// simulate configures the API server to ask the world.
+// simulate registers the webhook of a scenario.
 func simulate(r *rig.Rig, a scenario, slow bool) *simulation {
 	r.T.Helper()
 	w := &simulation{r: r, scenario: a, slow: slow, firstEarly: make(chan struct{})}
@@ -140,7 +139,7 @@ func simulate(r *rig.Rig, a scenario, slow bool) *simulation {
 		r.T.Fatal(err)
 	}
 	r.T.Cleanup(func() { _ = hooks.Delete(r.T.Context(), hook.Name, metav1.DeleteOptions{}) })
-	r.Eventually("the webhook is asked", func() bool {
+	r.Eventually("the webhook is called", func() bool {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "asked"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
 		made, err := r.Cluster.CoreV1().Pods(r.Namespace).Create(r.T.Context(), pod, metav1.CreateOptions{DryRun: []string{"All"}})
 		return err == nil && made.Annotations["acted"] != ""
@@ -152,7 +151,7 @@ func authority(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// review answers an admission request.
+// review handles an admission request.
 func (w *simulation) review(rw http.ResponseWriter, req *http.Request) {
 	var asked admission.AdmissionReview
 	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
@@ -161,7 +160,7 @@ func (w *simulation) review(rw http.ResponseWriter, req *http.Request) {
 	}
 	answer := &admission.AdmissionResponse{UID: asked.Request.UID, Allowed: true}
 	var o struct{ Metadata metav1.ObjectMeta }
-	_ = json.Unmarshal(asked.Request.Object.Raw, &o) // the API server has read it
+	_ = json.Unmarshal(asked.Request.Object.Raw, &o) // the API server has validated it
 	name := o.Metadata.Name + o.Metadata.GenerateName
 	what := asked.Request.Resource.Resource + "/" + name
 	patch := ""
@@ -180,7 +179,7 @@ func (w *simulation) review(rw http.ResponseWriter, req *http.Request) {
 	case strings.HasPrefix(what, "pods/"+w.scenario.before) && w.slow:
 		select {
 		case <-w.firstEarly:
-		case <-time.After(25 * time.Second): // then nothing has, as the test will see
+		case <-time.After(25 * time.Second): // the test then reports that nothing was too early
 		}
 	}
 	if patch != "" {
@@ -188,7 +187,7 @@ func (w *simulation) review(rw http.ResponseWriter, req *http.Request) {
 		answer.Patch, answer.PatchType = []byte(patch), &kind
 	}
 	asked.Response, asked.Request = answer, nil
-	_ = json.NewEncoder(rw).Encode(asked) // the API server says if nobody is there
+	_ = json.NewEncoder(rw).Encode(asked) // if this fails, the API server reports an error
 }
 
 func (w *simulation) noteEarly() {
@@ -265,7 +264,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(rel.Manifest, "helm.sh/") {
-		t.Errorf("the manifest has annotations of the order:\n%s", rel.Manifest)
+		t.Errorf("the manifest contains annotations of the inferred order:\n%s", rel.Manifest)
 	}
 	for _, name := range []string{"db", "web"} {
 		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -278,7 +277,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 			}
 		}
 	}
-	gates := func(op *kube.Operation, err error) map[string][]string {
+	dependencies := func(op *kube.Operation, err error) map[string][]string {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -291,17 +290,16 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 		}
 		return of
 	}
-	// An upgrade that is not told so has no order, and what it removes goes in that
-	// of before.
+	// An upgrade without --order applies everything at once; only removals would follow the recorded order.
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(callingChart(t, "2"), nil)))
-	back := gates(r.Rollback(1))
+	back := dependencies(r.Rollback(1))
 	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
-		t.Errorf("the rollback has the gates %v", back)
+		t.Errorf("the rollback has the dependencies %v", back)
 	}
 	r.MustRun(r.Rollback(1))
 	op, err := r.Uninstall()
-	if away := gates(op, err); !slices.Equal(away["remove edge:db"], []string{"edge:web"}) {
-		t.Errorf("the uninstallation has the gates %v", away)
+	if removal := dependencies(op, err); !slices.Equal(removal["remove edge:db"], []string{"edge:web"}) {
+		t.Errorf("the uninstall has the dependencies %v", removal)
 	}
 	r.MustRun(op, nil)
 }
@@ -318,7 +316,7 @@ func TestInferredFailureNamesItsEdge(t *testing.T) {
 	web := out.State.Find("apply", "edge:web")
 	for _, part := range []string{"edge:db failed", "Deployment/web waits for ", "DATABASE_HOST"} {
 		if web == nil || !strings.Contains(web.Message, part) {
-			t.Errorf("web does not say %q: %+v", part, web)
+			t.Errorf("the message of web lacks %q: %+v", part, web)
 		}
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// TestUnsequencedTreeInHelmsOrder installs a tree of charts without annotations, whose Pods
-// need objects of other charts. All objects are written in Helm's order of kinds, over the
-// whole tree (R15a).
+// TestUnsequencedTreeInHelmsOrder installs a tree of charts without annotations, whose Pods need objects of other charts.
+// All objects of the tree are written in Helm's order of kinds (R15a).
 func TestUnsequencedTreeInHelmsOrder(t *testing.T) {
 	t.Parallel()
 	pod := func(name, account string) string {
@@ -35,7 +34,7 @@ func TestUnsequencedTreeInHelmsOrder(t *testing.T) {
 	r := rig.New(t)
 	r.MustHelm("install", "t", rig.MakeDir(t, chart), "--wait=hookOnly") // the same chart, for comparison
 	r.MustHelm("uninstall", "t", "--wait")
-	for range 3 { // it is a matter of luck where nothing orders them
+	for range 3 { // a wrong order may be right by chance
 		start := time.Now()
 		r.MustRun(r.Install("plain", rig.UseChart(rig.MakeChart(t, chart), nil)))
 		var kinds []string

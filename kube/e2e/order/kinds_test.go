@@ -30,10 +30,10 @@ func TestUndefinedKind(t *testing.T) {
 	}{
 		"one group":                {docs: []string{gear(nil), rig.ConfigMap("a", nil)}, refused: true},
 		"workload beside it":       {docs: []string{gear(nil), rig.Deployment("operator", nil, "0s")}, refused: true},
-		"earlier group of no use":  {docs: []string{gear(rig.Group("b", "a")), rig.ConfigMap("a", rig.Group("a"))}, refused: true},
-		"hook of no use":           {docs: []string{gear(nil), rig.ConfigMap("hook", hook("pre-install"))}, refused: true},
-		"hook that comes after":    {docs: []string{gear(nil), rig.Job("hook", hook("post-install"), "0s")}, refused: true},
-		"group that comes after":   {docs: []string{gear(rig.Group("a")), rig.Deployment("operator", rig.Group("b", "a"), "0s")}, refused: true},
+		"unrelated earlier group":  {docs: []string{gear(rig.Group("b", "a")), rig.ConfigMap("a", rig.Group("a"))}, refused: true},
+		"unrelated hook":           {docs: []string{gear(nil), rig.ConfigMap("hook", hook("pre-install"))}, refused: true},
+		"later hook":               {docs: []string{gear(nil), rig.Job("hook", hook("post-install"), "0s")}, refused: true},
+		"later group":              {docs: []string{gear(rig.Group("a")), rig.Deployment("operator", rig.Group("b", "a"), "0s")}, refused: true},
 		"group beside it":          {docs: []string{gear(rig.Group("b", "a")), rig.ConfigMap("a", rig.Group("a")), rig.Deployment("operator", rig.Group("c", "a"), "0s")}, refused: true},
 		"another CRD in crds":      {files: rig.Files{"crds/other.yaml": others.CRD(nil)}, docs: []string{gear(nil)}, refused: true},
 		"CRD in a group after it":  {docs: []string{gear(rig.Group("a")), gears.CRD(rig.Group("b", "a"))}, refused: true},
@@ -51,7 +51,7 @@ func TestUndefinedKind(t *testing.T) {
 	for name, tt := range tests {
 		for _, wait := range []string{"ordered", "watcher"} {
 			if wait != "ordered" && !strings.HasPrefix(name, "one") && !strings.HasPrefix(name, "hook") && !strings.HasSuffix(name, "hook") && !strings.HasSuffix(name, "crds") {
-				continue // with another strategy there is but one group
+				continue // with another strategy there is only one group
 			}
 			t.Run(name+"-"+wait, func(t *testing.T) {
 				fs := rig.Files(rig.WithFile(tt.files, "templates/all.yaml", strings.Join(tt.docs, "\n---\n")))
@@ -65,8 +65,8 @@ func TestUndefinedKind(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29" && strings.Contains(w.Message, "Gear/g") })
-				if sure := strings.HasPrefix(name, "CRD"); told == sure {
+				warned := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29" && strings.Contains(w.Message, "Gear/g") })
+				if sure := strings.HasPrefix(name, "CRD"); warned == sure {
 					t.Errorf("warnings %v", op.Warnings())
 				}
 			})

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// createCRD installs the CRD like an operator.
+// createCRD creates the CRD like an operator.
 func createCRD(r *rig.Rig, k rig.LateKind) {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(k.CRD(nil)), crd); err != nil {
@@ -28,7 +28,7 @@ func createCRD(r *rig.Rig, k rig.LateKind) {
 	}
 }
 
-// lateGone reports whether the object of the kind does not exist.
+// lateGone reports whether the object of the kind has been deleted.
 func lateGone(r *rig.Rig, k rig.LateKind) bool {
 	client := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: k.API, Version: "v1", Resource: k.Plural})
 	var err error
@@ -40,22 +40,21 @@ func lateGone(r *rig.Rig, k rig.LateKind) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// TestLateKinds has an object whose kind is defined during the run by a hook, an operator or
-// an earlier group. The run waits for it with its real resource, the next group starts after
-// it, and an uninstall removes it (R22, R29).
+// TestLateKinds has an object whose kind is defined during the run by a hook, an operator or an earlier group. The run
+// finds its resource and waits for it, the next group starts after it, and an uninstall deletes it (R22, R29).
 func TestLateKinds(t *testing.T) {
 	t.Parallel()
-	for i, brought := range []string{"hook", "operator", "group"} {
+	for i, definedBy := range []string{"hook", "operator", "group"} {
 		for j, k := range rig.LateKinds("") {
 			if !rig.Long && i != j {
 				continue
 			}
-			t.Run(brought+"-"+k.Kind, func(t *testing.T) {
+			t.Run(definedBy+"-"+k.Kind, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
 				k.API = r.Namespace + ".example"
 				docs := []string{k.Object(rig.Group("late", "first")), rig.ConfigMap("after", rig.Group("after", "late"))}
-				switch brought {
+				switch definedBy {
 				case "hook":
 					docs = append(docs, k.CRD(map[string]string{"helm.sh/hook": "pre-install"}), rig.ConfigMap("first", rig.Group("first")))
 				case "operator":
@@ -69,7 +68,7 @@ func TestLateKinds(t *testing.T) {
 				}
 				var once sync.Once
 				out := r.Run(op, func(e event.Event) {
-					if brought == "operator" && e.Kind == event.KindGroup && e.Group == "edge:first" && e.Status == event.Ready {
+					if definedBy == "operator" && e.Kind == event.KindGroup && e.Group == "edge:first" && e.Status == event.Ready {
 						once.Do(func() { createCRD(r, k) })
 					}
 				})
@@ -77,7 +76,7 @@ func TestLateKinds(t *testing.T) {
 					t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
 				}
 				if got := statuses(out, "late"); got[len(got)-1] != event.Ready {
-					t.Errorf("late went through %v", got)
+					t.Errorf("late had the statuses %v", got)
 				}
 				if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 					return e.Object != nil && e.Object.Name == "late" && e.Change == event.Created
@@ -91,7 +90,7 @@ func TestLateKinds(t *testing.T) {
 				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs...), nil)))
 				r.MustRun(r.Uninstall())
 				if !lateGone(r, k) {
-					t.Error("the object is still there")
+					t.Error("the object was not deleted")
 				}
 			})
 		}
@@ -108,7 +107,7 @@ func lateReady(r *rig.Rig, k rig.LateKind) (at time.Time) {
 	return at
 }
 
-// statuses returns the statuses of the objects with a name prefix, in order.
+// statuses returns the statuses of the objects with a name, in order.
 func statuses(out rig.Outcome, name string) (all []event.Status) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Object.Name == name {
@@ -129,17 +128,17 @@ func TestViewOfALateKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stands := make(chan struct{})
+	paused := make(chan struct{})
 	done := make(chan rig.Outcome, 1)
 	var once sync.Once
 	go func() {
 		done <- r.Run(op, func(e event.Event) {
 			if e.Kind == event.KindRun && e.Status == event.Paused {
-				once.Do(func() { close(stands) })
+				once.Do(func() { close(paused) })
 			}
 		})
 	}()
-	<-stands
+	<-paused
 	v := r.OpenView(0)
 	v.Await("late is waiting", func(s *event.State) bool {
 		g := s.Find("apply", "edge:late")

@@ -34,7 +34,7 @@ func TestEveryGroupIsWaitedFor(t *testing.T) {
 		for _, skip := range []bool{false, true} {
 			title := name
 			if skip {
-				title += " not waiting"
+				title += " --wait-all=false"
 			}
 			t.Run(title, func(t *testing.T) {
 				t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// stripper is a post-renderer that drops all comments and, if bare, also the annotation by
-// which Helm restores the source of an object.
+// stripper is a post-renderer that drops all comments and, if bare, also the annotation from which Helm restores the
+// source of an object.
 type stripper struct{ bare bool }
 
 func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
@@ -27,9 +27,9 @@ func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBuffer(text), nil
 }
 
-// TestPostRendererThatLosesTheSource: objects without a source belong to the root chart, with
+// TestPostRendererDropsSource: objects without a source belong to the root chart, with
 // a warning (R6). A post-renderer that keeps Helm's annotation loses nothing.
-func TestPostRendererThatLosesTheSource(t *testing.T) {
+func TestPostRendererDropsSource(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		t.Run(fmt.Sprint(bare), func(t *testing.T) {
 			t.Parallel()
@@ -38,23 +38,23 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 			out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
 			sub, root := out.State.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.State.Find(helmclient.PhaseApply, "edge:three")
 			if bare && (root == nil || len(root.After) != 1 || !out.HasWarning("R6", "ConfigMap/c")) {
-				t.Errorf("c is not counted as the root chart's, with a warning: %+v, %v", root, out.State.Warnings)
+				t.Errorf("c does not belong to the root chart, with a warning: %+v, %v", root, out.State.Warnings)
 			}
 			if !bare && (sub == nil || out.HasWarning("R6")) {
-				t.Errorf("c is not its subchart's")
+				t.Errorf("c does not belong to its subchart")
 			}
 			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = stripper{bare} })))
 			op, err := r.Uninstall()
 			out = r.MustRun(op, err)
 			if got := r.ConfigMaps(r.Namespace); len(got) > 0 || len(out.State.Phases[0].Groups) < 2 {
-				t.Errorf("left are %v, after %d groups", got, len(out.State.Phases[0].Groups))
+				t.Errorf("remaining: %v, after %d groups", got, len(out.State.Phases[0].Groups))
 			}
 		})
 	}
 }
 
-// TestManifestWithoutSources has a stored manifest without comments, as from Helm 3 with a
-// post-renderer. Objects that left the chart are removed, and an uninstall waits and reports.
+// TestManifestWithoutSources has a stored manifest without comments, as from Helm 3 with a post-renderer. An upgrade
+// deletes the objects that the chart no longer has, and an uninstall deletes and reports all.
 func TestManifestWithoutSources(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -87,7 +87,7 @@ func TestManifestWithoutSources(t *testing.T) {
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); gone != 2 || len(got) > 0 {
-		t.Errorf("%d objects were told to be gone; left are %v", gone, got)
+		t.Errorf("%d objects were reported gone, want 2; remaining: %v", gone, got)
 	}
 }
 

@@ -53,9 +53,9 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			tl = tl.Since(start)
 			for id, g := range groups {
 				last, name := tl.LastDelete(t, g.Objects)
-				for _, gate := range g.Dependencies {
-					if first, by := tl.FirstDelete(t, groups[gate].Objects); first.Before(last) {
-						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
+				for _, dependency := range g.Dependencies {
+					if first, by := tl.FirstDelete(t, groups[dependency].Objects); first.Before(last) {
+						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, dependency, rig.Clock(first), name, id, rig.Clock(last))
 					}
 				}
 			}
@@ -63,9 +63,9 @@ func TestWaitChangesNoOrder(t *testing.T) {
 	}
 }
 
-// TestWaitIsOnlyAboutWaiting rolls back to a revision whose first group cannot become ready
-// any more: hookOnly does not wait for it, watcher does (R27, R30a).
-func TestWaitIsOnlyAboutWaiting(t *testing.T) {
+// TestRollbackWaitsAsSaid rolls back to a revision whose first group can no longer become ready: hookOnly does not wait
+// for it, watcher does (R27, R30a).
+func TestRollbackWaitsAsSaid(t *testing.T) {
 	t.Parallel()
 	for wait, exit := range map[string]int{"hookOnly": 0, "watcher": 1} {
 		t.Run(wait, func(t *testing.T) {

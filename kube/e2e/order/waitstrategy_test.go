@@ -29,7 +29,7 @@ func TestWaitStrategies(t *testing.T) {
 		t.Run(fmt.Sprintf("%s jobs %v", tt.wait, tt.jobs), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			takes := "1h" // what is waited for would not come to an end
+			takes := "1h" // if the run waited, it would time out
 			if tt.waits {
 				takes = "1500ms"
 			}
@@ -58,10 +58,10 @@ func assertWaited(r *rig.Rig, job bool) {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "slow", metav1.GetOptions{})
 	if err != nil || d.Status.AvailableReplicas == 0 {
-		r.T.Errorf("it did not wait for the Deployment: %v, %v", d.Status, err)
+		r.T.Errorf("the run did not wait for the Deployment: %v, %v", d.Status, err)
 	}
 	if j, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(r.T.Context(), "work", metav1.GetOptions{}); err != nil || job && j.Status.Succeeded == 0 {
-		r.T.Errorf("it did not wait for the Job: %v, %v", j.Status, err)
+		r.T.Errorf("the run did not wait for the Job: %v, %v", j.Status, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}
 		if got := r.Remaining(); len(got) > 0 || r.Status() != "" {
-			t.Errorf("left are %v, the release is %q", got, r.Status())
+			t.Errorf("remaining: %v, the release is %q", got, r.Status())
 		}
 	})
 	t.Run("upgrade", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 		}
 		r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 		if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/after"}) {
-			t.Errorf("left are %v", got)
+			t.Errorf("not removed: %v", got)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func TestBufferingProxy(t *testing.T) {
 			r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
 			r.MustRun(r.Uninstall())
 			if left := r.Labelled(); len(left) > 0 {
-				t.Errorf("left are %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func TestShortOutage(t *testing.T) {
 		r.PatchConfigMap("after", `{"metadata":{"finalizers":["example.com/held"]}}`)
 		out, back := r.CutWhile(r.Uninstall, "configmaps", "after", "example.com/held", func() { r.PatchConfigMap("after", `{"metadata":{"finalizers":null}}`) })
 		if out.Err != nil || out.State.Exit != 0 || r.Status() != "" || len(r.Remaining()) > 0 {
-			t.Errorf("exit %d: %v; the release is %q, left are %v", out.State.Exit, out.Err, r.Status(), r.Remaining())
+			t.Errorf("exit %d: %v; the release is %q, remaining: %v", out.State.Exit, out.Err, r.Status(), r.Remaining())
 		}
 		if gone, _ := r.Timeline("lockstep").FirstDelete(t, []string{"Deployment/store"}); back.IsZero() || gone.Before(back) {
 			t.Errorf("store was deleted at %s, the API server was away until %s", rig.Clock(gone), rig.Clock(back))
@@ -170,7 +170,7 @@ func TestLongOutage(t *testing.T) {
 			}
 			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "run the same command again once"} {
 				if !strings.Contains(out.State.Message, part) {
-					t.Errorf("the message does not say %q: %.300s … %.300s", part, out.State.Message, out.State.Message[max(0, len(out.State.Message)-300):])
+					t.Errorf("the message lacks %q: %.300s … %.300s", part, out.State.Message, out.State.Message[max(0, len(out.State.Message)-300):])
 				}
 			}
 			if strings.Contains(out.State.Message, "is marked failed") {

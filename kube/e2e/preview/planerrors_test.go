@@ -35,7 +35,7 @@ func TestPlanContinuesAfterAnError(t *testing.T) {
 	if _, err := r.Cluster.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), hook, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.Eventually("the webhook is asked", func() bool {
+	r.Eventually("the webhook is called", func() bool {
 		_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "checked", "application/merge-patch+json", []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err != nil
 	})

@@ -34,7 +34,7 @@ func TestOrphansOfAnInterruptedRun(t *testing.T) {
 			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
 			r.MustRun(do(r))
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "taken"}) || len(r.Jobs()) > 0 {
-				t.Errorf("there are %v and %v", got, r.Jobs())
+				t.Errorf("ConfigMaps %v, Jobs %v", got, r.Jobs())
 			}
 		})
 	}

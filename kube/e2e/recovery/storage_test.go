@@ -148,7 +148,7 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "a") {
-		t.Errorf("%s: left are %v", what, got)
+		t.Errorf("%s: remaining: %v", what, got)
 		_ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{})
 	}
 	return failed.Load()

@@ -84,7 +84,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 			forget()
 			r.MustRun(r.Uninstall())
 			if left := r.ConfigMaps(r.Namespace); r.Status() != "" || len(left) > 0 {
-				t.Errorf("the release is %q, left are %v", r.Status(), left)
+				t.Errorf("the release is %q, remaining: %v", r.Status(), left)
 			}
 		})
 	}

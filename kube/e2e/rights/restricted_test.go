@@ -51,7 +51,7 @@ func TestFewRightsAreEnough(t *testing.T) {
 			}
 			few.MustRun(few.Uninstall())
 			if left := r.Labelled(); len(left) > 0 {
-				t.Errorf("left are %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 		})
 	}

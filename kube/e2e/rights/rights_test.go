@@ -83,7 +83,7 @@ func TestMissingRights(t *testing.T) {
 			}
 			for _, lack := range tt.lacks {
 				if !strings.Contains(err.Error(), lack) {
-					t.Errorf("the error does not name %q: %v", lack, err)
+					t.Errorf("the error lacks %q: %v", lack, err)
 				}
 			}
 			if w := r.Writes()[before:]; len(w) > 0 {

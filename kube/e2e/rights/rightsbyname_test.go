@@ -119,7 +119,7 @@ func TestRightsByName(t *testing.T) {
 			}
 			few.MustRun(few.Uninstall())
 			if left := r.Labelled(); len(left) > 0 {
-				t.Errorf("left are %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 		})
 	}

@@ -40,10 +40,10 @@ func TestAbortInTheMiddle(t *testing.T) {
 			}
 			if command == event.Rollback {
 				if got := r.Status(); got != "" {
-					t.Errorf("the release is still there: %s: %s", got, out.State.Message)
+					t.Errorf("the release still exists: %s: %s", got, out.State.Message)
 				}
 				if got := r.Remaining(); len(got) != 0 {
-					t.Errorf("left: %v", got)
+					t.Errorf("not removed: %v", got)
 				}
 			} else if got := r.Status(); got != rcommon.StatusFailed {
 				t.Errorf("the release is %q, want failed", got)

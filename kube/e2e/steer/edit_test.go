@@ -146,7 +146,7 @@ func TestEditAHeldInstallation(t *testing.T) {
 		t.Errorf("what was ready is %s (%s), at version %s after %s", g.Status, g.Message, resourceVersion(r, "a"), before)
 	}
 	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
-		t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+		t.Errorf("ConfigMaps: %v", r.ConfigMaps(r.Namespace))
 	}
 	for _, e := range out.Events {
 		if strings.Contains(e.Message, "tricky-1") {
@@ -182,7 +182,7 @@ func TestEditAnUpgrade(t *testing.T) {
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 	assertValues(r, "map[image:"+rightImage+"]")
 	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
-		t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+		t.Errorf("ConfigMaps: %v", r.ConfigMaps(r.Namespace))
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 		r.AssertHistory("1 superseded", "2 failed", "3 failed", "4 deployed")
 		assertValues(r, "map[image:example/app:1.0]")
 		if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
-			t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+			t.Errorf("ConfigMaps: %v", r.ConfigMaps(r.Namespace))
 		}
 	})
 	t.Run("install", func(t *testing.T) {

@@ -201,7 +201,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 	})
 	for _, part := range []string{"refused: ", "re-check", "retry", "stop here", "abort"} {
 		if !strings.Contains(answer, part) {
-			t.Errorf("the answer does not say %q: %s", part, answer)
+			t.Errorf("the answer lacks %q: %s", part, answer)
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); out.State.Exit != 3 || len(got) > 0 {
@@ -282,6 +282,6 @@ func TestBreakpointOnARemoval(t *testing.T) {
 		t.Errorf("stopped %d times, with %v there, want once with both", stops, before)
 	}
 	if got := r.ConfigMaps(r.Namespace); out.Err != nil || out.State.Exit != 0 || !slices.Equal(got, []string{"comes"}) {
-		t.Errorf("exit %d, %v, left are %v", out.State.Exit, out.Err, got)
+		t.Errorf("exit %d, %v, remaining: %v", out.State.Exit, out.Err, got)
 	}
 }

@@ -83,7 +83,7 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"held", "stays"}) || !isBeingDeleted(r, "held") {
-				t.Errorf("there are %v", got)
+				t.Errorf("ConfigMaps: %v", got)
 			}
 			claim, err := r.Cluster.CoreV1().PersistentVolumeClaims(r.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
 			if err != nil || claim.DeletionTimestamp == nil {

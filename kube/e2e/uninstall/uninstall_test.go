@@ -64,13 +64,13 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, ReadinessTimeout: time.Second}})
 	r.MustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "never started: edge:a")
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"free", "kept"}) {
-		t.Errorf("left are %v, want both", got)
+		t.Errorf("remaining: %v, want both", got)
 	}
 	// Once the finalizer is gone, the same command finishes.
 	r.PatchConfigMap("kept", `{"metadata":{"finalizers":null}}`)
 	r.MustRun(r.Uninstall())
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
-		t.Errorf("left are %v, release %q", got, r.Status())
+		t.Errorf("remaining: %v, release %q", got, r.Status())
 	}
 }
 

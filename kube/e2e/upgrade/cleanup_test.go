@@ -30,7 +30,7 @@ func TestCleanupOnFail(t *testing.T) {
 				want = []string{"Deployment/broken", "ConfigMap/first", "ConfigMap/gone", "ConfigMap/old"}
 			}
 			if got := r.Remaining(); !slices.Equal(got, want) {
-				t.Errorf("left are %v, want %v", got, want)
+				t.Errorf("remaining: %v, want %v", got, want)
 			}
 			if got := r.ConfigMapData("old")["v"]; got != "new" {
 				t.Errorf("old has v: %s, want what the failed upgrade brought", got)
@@ -50,7 +50,7 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
 	r.MustFail(op, err, "--timeout", "some new objects could not be deleted", "remain: Deployment/broken")
 	if got := r.Remaining(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
-		t.Errorf("left are %v", got)
+		t.Errorf("not removed: %v", got)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestCleanupInTurn(t *testing.T) {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
-		t.Errorf("left are %v, want what was there before", got)
+		t.Errorf("remaining: %v, want what was there before", got)
 	}
 	tl := r.Timeline("lockstep").Since(start)
 	gone, _ := tl.FirstDelete(t, []string{"Deployment/broken"})

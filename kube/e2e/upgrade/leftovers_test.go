@@ -75,7 +75,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 				}
 			}
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, tt.stays) || len(r.Jobs()) > 0 {
-				t.Errorf("there are %v and %v, want %v", got, r.Jobs(), tt.stays)
+				t.Errorf("ConfigMaps %v, Jobs %v, want %v", got, r.Jobs(), tt.stays)
 			}
 		})
 	}

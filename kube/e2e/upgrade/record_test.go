@@ -104,6 +104,6 @@ func TestHistoryMax(t *testing.T) {
 		t.Errorf("uninstalled %v", out.EndedGroups())
 	}
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
-		t.Errorf("left are %v, the release is %q", got, r.Status())
+		t.Errorf("remaining: %v, the release is %q", got, r.Status())
 	}
 }

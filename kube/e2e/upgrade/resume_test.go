@@ -49,7 +49,7 @@ func TestResumedInstallation(t *testing.T) {
 			out := r.MustRun(op, err)
 			r.AssertHistory("1 failed", "2 deployed")
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "last"}) {
-				t.Errorf("there are %v", got)
+				t.Errorf("ConfigMaps: %v", got)
 			}
 			passed := func(e event.Event) bool {
 				return e.Kind == event.KindGroup && e.Group == "edge:one" && e.Status == event.Ready && e.Message == "unchanged"

@@ -75,9 +75,9 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 		at[strings.TrimPrefix(o, "remove ")] = i
 	}
 	for id, g := range groups {
-		for _, gate := range g.Dependencies {
-			if at[gate] < at[id] {
-				t.Errorf("%s was removed before %s, which waited for it: %v", gate, id, order)
+		for _, dependency := range g.Dependencies {
+			if at[dependency] < at[id] {
+				t.Errorf("%s was removed before %s, which waited for it: %v", dependency, id, order)
 			}
 		}
 	}
