@@ -256,7 +256,7 @@ func TestRequests(t *testing.T) {
 // TestOperators: a workload that may write the status of custom resources is their operator (R62).
 // Their CRDs come before it (R63).
 func TestOperators(t *testing.T) {
-	rights := func(kind, rules string) string {
+	permissions := func(kind, rules string) string {
 		return pod("Deployment", "op", "{serviceAccountName: sa}") + object("rbac.authorization.k8s.io/v1", "Cluster"+"Role", "r", "rules: "+rules) +
 			object("rbac.authorization.k8s.io/v1", kind, "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]")
 	}
@@ -265,15 +265,15 @@ func TestOperators(t *testing.T) {
 	}
 	topic := object("q.x/v1", "Topic", "t", "spec: {}")
 	table{
-		"status":                   {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics, topics/status], verbs: [get, update]}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
-		"all resources of a group": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
-		"another group":            {rights("ClusterRoleBinding", "[{apiGroups: [p.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
-		"an administrator":         {rights("ClusterRoleBinding", "[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
-		"a reader":                 {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
-		"of a namespace":           {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
-		"of another namespace":     {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
-		"its configuration":        {strings.Replace(rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
-		"definitions": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
+		"status":                   {permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics, topics/status], verbs: [get, update]}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"all resources of a group": {permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"another group":            {permissions("ClusterRoleBinding", "[{apiGroups: [p.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"an administrator":         {permissions("ClusterRoleBinding", "[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"a reader":                 {permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
+		"of a namespace":           {permissions("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
+		"of another namespace":     {permissions("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
+		"its configuration":        {strings.Replace(permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
+		"definitions": {permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
 			with("ClusterRoleBinding", "Deployment/op > CustomResourceDefinition/topics.q.x soft")},
 	}.run(t)
 }

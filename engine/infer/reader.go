@@ -25,9 +25,9 @@ type node struct {
 	labels, podLabels map[string]any
 
 	// Only workloads have these.
-	uses     []use
-	settings []setting
-	rights   []right
+	uses        []use
+	settings    []setting
+	permissions []permission
 }
 
 func (n *node) name() plan.Object { return n.Object.Object }
@@ -117,7 +117,7 @@ func (r *reader) read() {
 	r.referenceEdges()
 	r.bindingEdges()
 	r.selectorEdges()
-	r.readRights()
+	r.readPermissions()
 	r.callEdges()
 	r.routeEdges()
 	r.operatorEdges()

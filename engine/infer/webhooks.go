@@ -102,8 +102,8 @@ func (r *reader) webhook(n *node, w refs.Field) {
 // writesWebhooks reports whether a workload may change webhook configurations, for example to inject
 // its certificate. It may not become ready before the configuration exists.
 func (r *reader) writesWebhooks(n *node) bool {
-	return slices.ContainsFunc(n.rights, func(t right) bool {
-		return t.writes() && slices.Contains(t.groups, admission)
+	return slices.ContainsFunc(n.permissions, func(p permission) bool {
+		return p.writes() && slices.Contains(p.groups, admission)
 	})
 }
 
@@ -167,8 +167,8 @@ func (r *reader) namespaceLabels(name string) map[string]any {
 	return labels
 }
 
-// right is a rule of a role that is bound to a workload's ServiceAccount.
-type right struct {
+// permission is a rule of a role that is bound to a workload's ServiceAccount.
+type permission struct {
 	binding, role            *node
 	namespace                string // where the rule applies, empty for all namespaces
 	path                     string // of the rule
@@ -177,7 +177,7 @@ type right struct {
 
 const rbac = "rbac.authorization.k8s.io"
 
-func (r *reader) readRights() {
+func (r *reader) readPermissions() {
 	for _, n := range r.nodes {
 		if !n.isWorkload {
 			continue
@@ -187,7 +187,7 @@ func (r *reader) readRights() {
 			for _, ref := range b.refs {
 				if role := r.byObject[ref.To]; ref.Use == refs.Role && role != nil {
 					for _, rule := range role.root.At("rules").Each() {
-						n.rights = append(n.rights, right{
+						n.permissions = append(n.permissions, permission{
 							b, role, b.name().Namespace, rule.Path, texts(rule.At("apiGroups")), texts(rule.At("resources")), texts(rule.At("verbs")),
 						})
 					}
@@ -206,22 +206,22 @@ func texts(f refs.Field) []string {
 	return out
 }
 
-// writes reports whether a rule allows generatedPart existing objects.
-func (t right) writes() bool {
-	return slices.ContainsFunc(t.verbs, func(v string) bool { return v == "*" || v == "update" || v == "patch" })
+// writes reports whether a rule allows changing existing objects.
+func (p permission) writes() bool {
+	return slices.ContainsFunc(p.verbs, func(v string) bool { return v == "*" || v == "update" || v == "patch" })
 }
 
 // namesStatus reports whether a rule covers the status of objects of an API group. A rule for all
 // groups is an administrator's and does not count.
-func (t right) namesStatus(group string) bool {
-	return slices.Contains(t.groups, group) && slices.ContainsFunc(t.resources, func(s string) bool {
+func (p permission) namesStatus(group string) bool {
+	return slices.Contains(p.groups, group) && slices.ContainsFunc(p.resources, func(s string) bool {
 		return s == "*" || s == "*/*" || strings.HasSuffix(s, "/status")
 	})
 }
 
 // names reports whether a rule covers a resource of an API group. A rule for all groups does not count.
-func (t right) names(group, resource string) bool {
-	return slices.Contains(t.groups, group) && (slices.Contains(t.resources, resource) || slices.Contains(t.resources, "*"))
+func (p permission) names(group, resource string) bool {
+	return slices.Contains(p.groups, group) && (slices.Contains(p.resources, resource) || slices.Contains(p.resources, "*"))
 }
 
 // operatorEdges finds the controllers of custom resources: workloads whose ServiceAccount may write
@@ -246,41 +246,41 @@ func (r *reader) operatorEdges() {
 				}
 			}
 		}
-		for _, t := range n.rights {
-			for _, group := range t.groups {
-				if t.writes() && t.namesStatus(group) && !n.idle() {
-					r.addController(n, t, group, custom[group])
+		for _, p := range n.permissions {
+			for _, group := range p.groups {
+				if p.writes() && p.namesStatus(group) && !n.idle() {
+					r.addController(n, p, group, custom[group])
 				}
-				r.addDefinitions(n, t, group, defined[group])
+				r.addDefinitions(n, p, group, defined[group])
 			}
 		}
 	}
 }
 
 // addController makes the custom resources of an API group wait for their controller.
-func (r *reader) addController(controller *node, t right, group string, custom []*node) {
-	why := t.reason(group, fmt.Sprintf("lets it write the status of %s", group))
+func (r *reader) addController(controller *node, p permission, group string, custom []*node) {
+	why := p.reason(group, fmt.Sprintf("lets it write the status of %s", group))
 	for _, c := range custom {
-		if (t.namespace == "" || t.namespace == c.name().Namespace) && !r.configures(c, controller) {
+		if (p.namespace == "" || p.namespace == c.name().Namespace) && !r.configures(c, controller) {
 			r.add(c, controller, Serving, why)
 		}
 	}
 }
 
 // addDefinitions makes a workload wait for the CRDs of an API group that it has permissions for.
-func (r *reader) addDefinitions(n *node, t right, group string, crds []*node) {
+func (r *reader) addDefinitions(n *node, p permission, group string, crds []*node) {
 	for _, d := range crds {
-		if resource := d.root.At("spec", "names", "plural").Text(); t.names(group, resource) {
-			r.add(n, d, Soft, t.reason(resource, "gives it permissions for "+resource))
+		if resource := d.root.At("spec", "names", "plural").Text(); p.names(group, resource) {
+			r.add(n, d, Soft, p.reason(resource, "gives it permissions for "+resource))
 		}
 	}
 }
 
 // reason returns the reason for an edge that follows from a rule.
-func (t right) reason(value, effect string) Reason {
+func (p permission) reason(value, effect string) Reason {
 	return Reason{
-		In: t.role.name(), Path: t.path, Value: value, By: []plan.Object{t.binding.name(), t.role.name()},
-		Text: fmt.Sprintf("%s %s %s", t.role.name(), t.path, effect),
+		In: p.role.name(), Path: p.path, Value: value, By: []plan.Object{p.binding.name(), p.role.name()},
+		Text: fmt.Sprintf("%s %s %s", p.role.name(), p.path, effect),
 	}
 }
 

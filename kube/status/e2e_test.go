@@ -218,7 +218,7 @@ func allowed(t *testing.T, c client, u *unstructured.Unstructured) {
 		}
 		time.Sleep(50 * time.Millisecond) // nothing tells when it does
 	}
-	t.Fatal("the right to get is not known to the API server")
+	t.Fatal("the API server does not grant the permission to get")
 }
 
 // cutter is a dialer whose connections can be cut.

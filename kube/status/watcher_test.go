@@ -228,7 +228,7 @@ func TestPollsWithoutPermissionToWatch(t *testing.T) {
 
 			s.fail(forbidden, forbidden, forbidden)
 			time.Sleep(3 * time.Second)
-			want(t, "no right at all", r.take(),
+			want(t, "no permissions", r.take(),
 				"a in-progress 0 cannot be read: pods is forbidden: no", "b in-progress 0 cannot be read: pods is forbidden: no")
 			s.fail(forbidden, forbidden, errors.New("connection refused"))
 			time.Sleep(20 * time.Second)

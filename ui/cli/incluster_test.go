@@ -123,8 +123,8 @@ func TestRunInTheCluster(t *testing.T) {
 	here, elsewhere := newMachine(t), newMachine(t)
 
 	fanout := filepath.Join(data, "charts", "fanout")
-	rights := here.run(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
-	testcluster.Get(t).Apply(t, testcluster.Parse(t, rights[strings.Index(rights, "apiVersion:"):])...)
+	roles := here.run(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
+	testcluster.Get(t).Apply(t, testcluster.Parse(t, roles[strings.Index(roles, "apiVersion:"):])...)
 	started, closed := here.start("install", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui", "--step")
 	started.await(t, "install s: chart")
 	as := func(user, command string) []string {

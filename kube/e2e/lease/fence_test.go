@@ -58,9 +58,9 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestLeaseRightsRevoked removes a user's rights on Leases during a run, which
+// TestLeasePermissionsRevoked removes a user's permissions for Leases during a run, which
 // continues with one warning, relying on the release records (R51).
-func TestLeaseRightsRevoked(t *testing.T) {
+func TestLeasePermissionsRevoked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	others := rig.Rule("", "configmaps,secrets", "*")

@@ -335,7 +335,7 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	}
 }
 
-// TestWithoutLeases: without rights on Leases an operation runs with one warning (R51).
+// TestWithoutLeases: without permissions for Leases an operation runs with one warning (R51).
 func TestWithoutLeases(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{"none": {"list"}, "read": {"get"}, "write": {"get", "create", "update"}}

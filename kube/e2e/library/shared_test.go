@@ -148,7 +148,7 @@ func TestReleasesShareWatches(t *testing.T) {
 }
 
 // TestReleasesOfOneNamespaceShareWatches: releases of one namespace share watches even without
-// rights in other namespaces, and a failed release reports nothing about others.
+// permissions in other namespaces, and a failed release reports nothing about others.
 func TestReleasesOfOneNamespaceShareWatches(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

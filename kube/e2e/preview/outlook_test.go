@@ -155,7 +155,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 	}
 }
 
-// TestOutlookOfAReader previews as a user with read rights only: manifests are compared, with
+// TestOutlookOfAReader previews as a user with read permissions only: manifests are compared, with
 // a note.
 func TestOutlookOfAReader(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestUnreadableReleaseName: a release name counts as free only if the cluster says so.
-// Without the right to list Secrets an install is refused (R51).
+// Without permission to list Secrets an install is refused (R51).
 func TestUnreadableReleaseName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -35,7 +35,7 @@ const workers = 8
 
 // Options configure a Kubelet.
 type Options struct {
-	Config  *rest.Config // of a user with all rights on nodes, pods and events
+	Config  *rest.Config // of a user with all permissions for nodes, pods and events
 	Nodes   int
 	Version string // Kubernetes version that the nodes report
 

@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"net/http"
@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// namespaceRules returns rights to the kinds of that chart.
+// namespaceRules returns permissions for the kinds of that chart.
 func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),
@@ -25,9 +25,9 @@ func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	}
 }
 
-// TestFewRightsAreEnough installs, upgrades and uninstalls as users with few rights in the
+// TestFewPermissionsAreEnough installs, upgrades and uninstalls as users with few permissions in the
 // release's namespace only.
-func TestFewRightsAreEnough(t *testing.T) {
+func TestFewPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
 	unwatched := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "watch" })
@@ -58,7 +58,7 @@ func TestFewRightsAreEnough(t *testing.T) {
 }
 
 // TestAdminOfOneNamespace runs everything as a user with the ClusterRole admin in the
-// release's namespace and no other rights.
+// release's namespace and no other permissions.
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -119,9 +119,9 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestDiagnosisWithoutRights diagnoses for a user who may read neither pods nor events nor
+// TestDiagnosisWithoutPermissions diagnoses for a user who may read neither pods nor events nor
 // classes. The cause says what is unknown and why.
-func TestDiagnosisWithoutRights(t *testing.T) {
+func TestDiagnosisWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	few := r.WithClient(r.ConnectAs("few", namespaceRules("*")...))

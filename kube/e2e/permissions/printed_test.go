@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"bytes"
@@ -166,7 +166,7 @@ func chartWithRoles(r *rig.Rig, class, web string) *charts.Chart {
 	return rig.MakeChart(r.T, rig.Files{"crds/kind.yaml": kinds[0].CRD(nil), "templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// notRequested are the rights of a role of the chart, and the right to bind one: the API server
+// notRequested reports whether a permission is one that a role of the chart grants, or one to bind a role: the API server
 // asks for them when the chart's role or binding is created, not as a request.
 func notRequested(p permission) bool {
 	return p.verb == "bind" || p.verb == "escalate" || slices.Contains([]string{"endpoints", "nodes"}, p.resource)
@@ -189,10 +189,10 @@ func mayBeRefused(r *rig.Rig, e auditlog.Event) bool {
 	return false
 }
 
-// TestPrintedRights installs, upgrades, rolls back, tests and uninstalls charts as a
+// TestPrintedPermissions installs, upgrades, rolls back, tests and uninstalls charts as a
 // ServiceAccount with what lockstep rbac prints, without the optional roles and with them.
 // Each entry of each rule is used by a request, and with all roles nothing is refused.
-func TestPrintedRights(t *testing.T) {
+func TestPrintedPermissions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		chart          string
@@ -317,9 +317,9 @@ func withoutPermission(t *testing.T, roles []*unstructured.Unstructured, verb, r
 	return out
 }
 
-// TestPrintedRightsAreNeeded takes each entry away: the run fails, before it has written
+// TestPrintedPermissionsAreNeeded removes each entry: the run fails, before it has written
 // anything where that can be known, or it says what it does without.
-func TestPrintedRightsAreNeeded(t *testing.T) {
+func TestPrintedPermissionsAreNeeded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const rbac = "rbac.authorization.k8s.io/v1/"

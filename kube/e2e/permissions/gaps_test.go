@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"bytes"
@@ -30,9 +30,9 @@ func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	}
 }
 
-// TestAllMissingRightsAreReported: missing rights in one namespace are reported although the API
+// TestAllMissingPermissionsAreReported: missing permissions in one namespace are reported although the API
 // server cannot evaluate those in another.
-func TestAllMissingRightsAreReported(t *testing.T) {
+func TestAllMissingPermissionsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, muteOther := range map[string]bool{"first": false, "second": true} { // of two namespaces
 		t.Run(name, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestRightsOfAStack deploys and removes a stack as a ServiceAccount with what lockstep rbac
+// TestPermissionsOfAStack deploys and removes a stack as a ServiceAccount with what lockstep rbac
 // prints for it. Only watches of all namespaces are refused, which it tries first.
-func TestRightsOfAStack(t *testing.T) {
+func TestPermissionsOfAStack(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	releases := []release{{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "a", Dir: chart(t, "a")}}

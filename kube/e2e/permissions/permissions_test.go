@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// grantEverywhere grants a user rights in all namespaces.
+// grantEverywhere grants a user permissions in all namespaces.
 func grantEverywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.T.Helper()
 	name := metav1.ObjectMeta{Name: r.Namespace}
@@ -29,9 +29,9 @@ func grantEverywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.AwaitAccess(user, rules)
 }
 
-// TestMissingRights: an operation without the necessary rights is refused with all missing
-// rights, and writes nothing.
-func TestMissingRights(t *testing.T) {
+// TestMissingPermissions: an operation without the necessary permissions is refused with all missing
+// permissions, and writes nothing.
+func TestMissingPermissions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		rules   []rbacv1.PolicyRule
@@ -96,7 +96,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// TestPlanOfAReader plans for a user with read rights only: objects that cannot be tried are
+// TestPlanOfAReader plans for a user with read permissions only: objects that cannot be tried are
 // compared with the deployed manifest.
 func TestPlanOfAReader(t *testing.T) {
 	t.Parallel()

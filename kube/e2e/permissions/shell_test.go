@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestShell runs a command in a shell on a real cluster, which needs a right.
+// TestShell runs a command in a shell on a real cluster, which needs permission.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -17,7 +17,7 @@ func TestShell(t *testing.T) {
 	out := viewer.MustRun(viewer.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("web", nil, "0s")), nil)))
 	o := out.State.Phases[0].Groups[0].Objects[0].Object
 	if _, err := viewer.Client.Diagnoser().Shell(t.Context(), o, "", ""); err == nil || err.Error() != "a shell needs permission to create pods/exec in namespace "+r.Namespace {
-		t.Errorf("without the right: %v", err)
+		t.Errorf("without permission: %v", err)
 	}
 	shells := r.Client.Diagnoser()
 	if _, err := shells.Shell(t.Context(), o, "", "other"); err == nil || !strings.Contains(err.Error(), "none of its containers is running") {

@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func ruleForNames(group, resource string, names []string, verbs ...string) rbacv
 	return r
 }
 
-// rulesByName returns rights to the objects of a chart by name, and to the release records as Helm
+// rulesByName returns permissions for the objects of a chart by name, and for the release records as Helm
 // needs them: list and POST requests have no names.
 func rulesByName(lease bool) []rbacv1.PolicyRule {
 	verbs := []string{"get", "create", "patch", "delete"}
@@ -51,9 +51,9 @@ func colourChart(t *testing.T, colour string, more ...string) *charts.Chart {
 	return rig.ChartOf(t, docs...)
 }
 
-// TestRightsByNameAreEnoughForHelm shows the rights that Helm needs. lockstep must not need
+// TestPermissionsByNameAreEnoughForHelm shows the permissions that Helm needs. lockstep must not need
 // more.
-func TestRightsByNameAreEnoughForHelm(t *testing.T) {
+func TestPermissionsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.ConnectAs("few", rulesByName(false)...)
@@ -96,9 +96,9 @@ func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	}
 }
 
-// TestRightsByName runs all four operations as a user whose Role names the objects, with and
-// without rights on the Lease.
-func TestRightsByName(t *testing.T) {
+// TestPermissionsByName runs all four operations as a user whose Role names the objects, with and
+// without permissions for the Lease.
+func TestPermissionsByName(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]bool{"lease": true, "no lease": false} {
 		t.Run(name, func(t *testing.T) {
@@ -125,9 +125,9 @@ func TestRightsByName(t *testing.T) {
 	}
 }
 
-// TestRightsMissingByName: a refusal names the objects that the user has no rights to, if the
-// user has rights to others of the kind. Nothing is written.
-func TestRightsMissingByName(t *testing.T) {
+// TestMissingPermissionsByName: a refusal names the objects that the user has no permissions for, if the
+// user has permissions for others of the kind. Nothing is written.
+func TestMissingPermissionsByName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	rules := rulesByName(false)
