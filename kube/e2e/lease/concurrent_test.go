@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestStalePlan runs an operation during another one on the same release, for which it was
-// prepared before the other one started. It writes nothing and rolls nothing back (R33, R34).
+// TestStalePlan prepares two operations on a release, then runs the second one during the first. The second one writes
+// nothing and rolls nothing back (R33, R34).
 func TestStalePlan(t *testing.T) {
 	t.Parallel()
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
@@ -58,13 +58,13 @@ func TestStalePlan(t *testing.T) {
 				}
 			})
 			if late.Err == nil || late.State.Exit != 2 || late.State.Status != event.Failed || !strings.Contains(late.State.Message, "nothing was written") {
-				t.Errorf("the second one: %v, exit %d: %s", late.Err, late.State.Exit, late.State.Message)
+				t.Errorf("the second operation: %v, exit %d: %s", late.Err, late.State.Exit, late.State.Message)
 			}
 			if out.Err != nil || out.State.Exit != 0 || out.State.Release != "deployed" {
-				t.Errorf("the first one: %v, exit %d, release %s", out.Err, out.State.Exit, out.State.Release)
+				t.Errorf("the first operation: %v, exit %d, release %s", out.Err, out.State.Exit, out.State.Release)
 			}
 			if left := r.Remaining(); !slices.Contains(left, "Deployment/slow") || !slices.Contains(left, "ConfigMap/after") {
-				t.Errorf("not removed: %v", left)
+				t.Errorf("the objects of the first operation are missing: %v", left)
 			}
 			if r.Status() != rcommon.StatusDeployed {
 				t.Errorf("the release is %s", r.Status())
@@ -73,8 +73,7 @@ func TestStalePlan(t *testing.T) {
 	}
 }
 
-// TestUninstalledMeanwhile: an upgrade reports that its release was uninstalled, and nothing
-// else about it.
+// TestUninstalledMeanwhile: an upgrade whose release is uninstalled by somebody else reports that, and no other status.
 func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -19,16 +19,15 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run, and a second run starts and
-// finishes meanwhile. The first run detects it when it recreates its Lease or writes its
-// record, and does not overwrite the second run's records (R51a).
+// TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run, and a second run starts and finishes. The first run notices
+// when it recreates its Lease or writes its record, and does not overwrite the second run's records (R51a).
 func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		duration time.Duration // of the Lease of the first run, which is looked at every third of it
-		ready    string        // when its first group is
+		duration time.Duration // of the first run's Lease, which is renewed after every third of it
+		ready    string        // the delay until its first group is ready
 	}{
-		"by its Lease":  {12 * time.Second, "1h"}, // so that the second run has 4 s
+		"by its Lease":  {12 * time.Second, "1h"}, // gives the second run 4 s
 		"by its record": {time.Hour, "1s"},
 	}
 	for name, x := range tests {
@@ -58,8 +57,8 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestLeasePermissionsRevoked removes a user's permissions for Leases during a run, which
-// continues with one warning, relying on the release records (R51).
+// TestLeasePermissionsRevoked removes a user's permissions for Leases during a run. The run continues with a warning and relies
+// on the release records (R51).
 func TestLeasePermissionsRevoked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -88,9 +87,9 @@ func TestLeasePermissionsRevoked(t *testing.T) {
 	}
 }
 
-// TestInstallWhereTheLeaseWasLeft installs a deployed release again after the first install
-// could not delete its Lease: the name is in use, and no record or object changes (R51a).
-func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
+// TestInstallWithOldLease installs a deployed release again after the first install could not delete its Lease. The name
+// is in use, and no record or object changes (R51a).
+func TestInstallWithOldLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("healthy", nil)), nil))
@@ -106,7 +105,7 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Install) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
 	if err == nil {
 		out := r.Run(op, nil)
-		t.Errorf("it was begun: exit %d: %s", out.State.Exit, out.State.Message)
+		t.Errorf("the install was not refused: exit %d: %s", out.State.Exit, out.State.Message)
 	} else if !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "ada on elsewhere") {
 		t.Errorf("error %v", err)
 	}
@@ -116,16 +115,15 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	}
 }
 
-// TestSupersededWriteFails makes the write fail that marks the deployed revision
-// superseded during a rollback. Helm only logs that. There are never two deployed revisions
-// (R32a).
+// TestSupersededWriteFails fails the write that marks the deployed revision superseded during a rollback, which Helm only
+// logs. There are never two deployed revisions (R32a).
 func TestSupersededWriteFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "v: one")), nil))
-	var undoing, refused atomic.Bool
+	var rollingBack, refused atomic.Bool
 	c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
-		if !undoing.Load() || req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/sh.helm.release.v1.t.v1") || refused.Swap(true) {
+		if !rollingBack.Load() || req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/sh.helm.release.v1.t.v1") || refused.Swap(true) {
 			return false
 		}
 		faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
@@ -138,7 +136,7 @@ func TestSupersededWriteFails(t *testing.T) {
 	}
 	out := r.Run(op, func(e event.Event) {
 		if strings.HasPrefix(e.Phase, event.RollbackPrefix) {
-			undoing.Store(true)
+			rollingBack.Store(true)
 		}
 	})
 	if !refused.Load() || out.State.Exit != 1 || out.State.Release != "deployed" {

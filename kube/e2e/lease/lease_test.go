@@ -28,7 +28,7 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// slowChart returns a chart whose first group needs some time.
+// slowChart returns a change to a chart whose first group is ready after a delay.
 func slowChart(t *testing.T, ready string) func(*kube.Install) {
 	return rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
@@ -46,7 +46,7 @@ func leases(r *rig.Rig) (names []string) {
 	return names
 }
 
-// runUntilApplied runs an operation and calls do once, as soon as an object was sent.
+// runUntilApplied runs an operation to its end. It calls do once, as soon as an object has been applied.
 func runUntilApplied(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig.Outcome {
 	r.T.Helper()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestOneRunAtATime(t *testing.T) {
 			}
 		}
 		if _, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly = true }); errors.As(err, new(*lease.LockedError)) {
-			t.Errorf("a plan, which writes nothing: %v", err)
+			t.Errorf("a plan is refused: %v", err)
 		}
 	})
 	if out.Err != nil || out.State.Exit != 0 || len(out.State.Warnings) > 0 {
@@ -112,8 +112,8 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
-// TestBothAtTheSameTime starts two runs at the same moment, both prepared while the release
-// was free. One runs; the other one writes nothing and reports why (R51).
+// TestBothAtTheSameTime prepares two runs while the release is free, and starts both at the same moment. One runs; the
+// other one writes nothing and reports why (R51).
 func TestBothAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
@@ -147,19 +147,19 @@ func TestBothAtTheSameTime(t *testing.T) {
 					outs[0], outs[1] = outs[1], outs[0]
 				}
 				if outs[0].Err != nil || outs[0].State.Exit != 0 || outs[0].State.Release != "deployed" {
-					t.Errorf("neither works: %v; %v", outs[0].Err, outs[1].Err)
+					t.Errorf("both failed: %v; %v", outs[0].Err, outs[1].Err)
 				}
 				m := outs[1].State.Message
 				if outs[1].State.Exit != 2 || !strings.HasPrefix(m, "nothing ") && !strings.HasPrefix(m, "only namespace ") || !strings.Contains(m, "locked by another run") && !strings.Contains(m, "changed since planning") && !strings.Contains(m, "created meanwhile") {
-					t.Errorf("the other one: exit %d: %s", outs[1].State.Exit, m)
+					t.Errorf("the second run: exit %d: %s", outs[1].State.Exit, m)
 				}
 			})
 		}
 	}
 }
 
-// TestReleaseChangedAfterPlanning changes the release between planning and start of an operation, which
-// writes nothing and rolls nothing back (R51).
+// TestReleaseChangedAfterPlanning changes the release after an operation was planned. The operation writes nothing and
+// rolls nothing back (R51).
 func TestReleaseChangedAfterPlanning(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
@@ -191,8 +191,7 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 	}
 }
 
-// foreignLease creates the Lease of a run on another machine, which expires after two seconds.
-// The returned function renews it.
+// foreignLease creates the Lease of a run on another machine. It expires after two seconds, unless renew is called.
 func foreignLease(r *rig.Rig) (renew func()) {
 	r.T.Helper()
 	now := metav1.NewMicroTime(time.Now().Add(-time.Hour)) // its clock is wrong
@@ -212,9 +211,9 @@ func foreignLease(r *rig.Rig) (renew func()) {
 	}
 }
 
-// TestRunOfAnotherMachine: a run waits to see if an unknown run renews its Lease. If so, that
-// run is alive, whatever its clock says; if not, the Lease is taken over (R51).
-func TestRunOfAnotherMachine(t *testing.T) {
+// TestRunOnAnotherMachine: a run waits to see whether a run on another machine renews its Lease. If so, that run is alive,
+// even if its clock is wrong; if not, the Lease is taken over (R51).
+func TestRunOnAnotherMachine(t *testing.T) {
 	t.Parallel()
 	for _, alive := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alive %v", alive), func(t *testing.T) {
@@ -247,7 +246,7 @@ func TestRunOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// takeLease transfers the Lease of a run to another one.
+// takeLease gives the Lease of a run to another holder.
 func takeLease(r *rig.Rig) {
 	r.T.Helper()
 	patch := []byte(`{"spec":{"holderIdentity":"ada@elsewhere"}}`)
@@ -256,8 +255,8 @@ func takeLease(r *rig.Rig) {
 	}
 }
 
-// assertStopped checks the end of a run whose Lease was taken: it has left the release as it was,
-// and the Lease to its new holder.
+// assertStopped checks the end of a run whose Lease was taken over: it has not changed the history, and has not deleted
+// the Lease of the new holder.
 func assertStopped(r *rig.Rig, out rig.Outcome, history ...string) {
 	r.T.Helper()
 	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "took it over: ada@elsewhere") {
@@ -269,8 +268,8 @@ func assertStopped(r *rig.Rig, out rig.Outcome, history ...string) {
 	}
 }
 
-// TestLostLease: another run takes over the Lease during an operation, which stops, writes
-// nothing more, and reports it (R51).
+// TestLostLease: another run takes over the Lease of an operation. The operation stops, writes nothing more, and reports
+// who took over (R51).
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -279,7 +278,7 @@ func TestLostLease(t *testing.T) {
 	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
 	assertStopped(r, runUntilApplied(r, op, err, "new", func() { takeLease(r) }), "1 deployed", "2 pending-upgrade")
 	if d := r.ConfigMapData("after"); d["v"] != "" {
-		t.Errorf("it went on: %v", d)
+		t.Errorf("the run wrote after it had lost its Lease: %v", d)
 	}
 }
 
@@ -304,8 +303,8 @@ func TestLostLeaseInARollback(t *testing.T) {
 	assertStopped(r, out, "1 deployed", "2 failed", "3 pending-rollback")
 }
 
-// TestWritesWaitForTheLease: another run takes over a Lease that cannot be renewed for a
-// while. The writes of the first run wait meanwhile and are never sent (R51).
+// TestWritesWaitForTheLease: a Lease cannot be renewed for a while, and another run takes it over. The writes of the first
+// run wait for the renewal and are never sent (R51).
 func TestWritesWaitForTheLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -331,11 +330,11 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	})
 	assertStopped(r, out, "1 pending-install")
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
-		t.Errorf("it has written %v", got)
+		t.Errorf("the run wrote %v", got)
 	}
 }
 
-// TestWithoutLeases: without permissions for Leases an operation runs with one warning (R51).
+// TestWithoutLeases: without permission for Leases, an operation runs with one warning (R51).
 func TestWithoutLeases(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{"none": {"list"}, "read": {"get"}, "write": {"get", "create", "update"}}
@@ -359,7 +358,7 @@ func TestWithoutLeases(t *testing.T) {
 	}
 }
 
-// TestLeaseCosts counts the requests of a short run for its Lease (R51).
+// TestLeaseCosts counts the Lease requests of a short run (R51).
 func TestLeaseCosts(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -378,12 +377,12 @@ func TestLeaseCosts(t *testing.T) {
 	by := r.WithClient(c)
 	by.MustRun(by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
 	if want := []string{http.MethodGet, http.MethodPost, http.MethodDelete}; !slices.Equal(sent, want) {
-		t.Errorf("sent %v, want %v, of %d", sent, want, all.Load())
+		t.Errorf("Lease requests %v, want %v; %d requests in total", sent, want, all.Load())
 	}
 }
 
-// TestBesideHelm runs lockstep and Helm on one release at once: one runs, the other one
-// changes nothing and reports why (R51).
+// TestBesideHelm runs lockstep and Helm on one release at the same time. One runs; the other one changes nothing and
+// reports why (R51).
 func TestBesideHelm(t *testing.T) {
 	t.Parallel()
 	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
@@ -393,7 +392,7 @@ func TestBesideHelm(t *testing.T) {
 		op, err := r.Install("plain", slowChart(t, "1h"))
 		out := runUntilApplied(r, op, err, "slow", func() {
 			if said, err := r.RunHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
-				t.Errorf("it has worked: %s", said)
+				t.Errorf("helm succeeded: %s", said)
 			}
 			op.Command(event.Command{Name: event.Abort})
 		})
@@ -402,7 +401,7 @@ func TestBesideHelm(t *testing.T) {
 		}
 		r.AssertHistory("1 failed")
 		if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
-			t.Errorf("helm has made %v", got)
+			t.Errorf("helm created %v", got)
 		}
 	})
 	t.Run("helm comes first", func(t *testing.T) {
@@ -442,8 +441,8 @@ func TestBesideHelm(t *testing.T) {
 	})
 }
 
-// TestHelmWritesFirst has Helm create a revision after a run has checked the release and
-// before the run's first write. The run writes nothing and exits accordingly (R51, R51a).
+// TestHelmWritesFirst has Helm create a revision after a run has checked the release, before the run's first write. The
+// run writes nothing and exits with code 2 (R51, R51a).
 func TestHelmWritesFirst(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -459,12 +458,12 @@ func TestHelmWritesFirst(t *testing.T) {
 			next.ServeHTTP(w, q)
 			return
 		}
-		answer := httptest.NewRecorder()
-		next.ServeHTTP(answer, q)
+		response := httptest.NewRecorder()
+		next.ServeHTTP(response, q)
 		once.Do(func() { r.MustHelm("upgrade", "t", dir) })
-		maps.Copy(w.Header(), answer.Header())
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes()) // the client is there
+		maps.Copy(w.Header(), response.Header())
+		w.WriteHeader(response.Code)
+		_, _ = w.Write(response.Body.Bytes()) // a failed write fails the client's request
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -15,33 +15,33 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// removeAPI removes an APIService. Until all others answer again, no namespace can be deleted.
+// removeAPI deletes an APIService and waits until discovery works again, which other tests need.
 func removeAPI(r *rig.Rig, api string) {
 	_ = r.Client.Dynamic.Resource(apiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
-	r.Eventually("all APIs answer", func() bool {
+	r.Eventually("discovery works", func() bool {
 		_, _, err := r.Cluster.Discovery().ServerGroupsAndResources()
 		return err == nil
 	})
 }
 
-// TestAggregatedAPIDown installs and uninstalls while an aggregated API does not answer. It
-// does not run in parallel, because Helm refuses to work on such a cluster.
+// TestAggregatedAPIDown installs and uninstalls while an aggregated API does not respond. It does not run in parallel,
+// because Helm refuses to work with such a cluster.
 func TestAggregatedAPIDown(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	r.Create(rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, nil,
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
 	t.Cleanup(func() { removeAPI(r, api) })
-	r.Client = rig.Connect(t, r.Namespace) // knows nothing from before
+	r.Client = rig.Connect(t, r.Namespace) // without cached discovery
 	r.MustRun(r.Install("plain", rig.ShopLikeChart(t)))
 	r.MustRun(r.Uninstall())
 
-	// What needs it waits for it, and says what it waits for.
+	// An install with an object of the API waits for it, and reports that.
 	thing := rig.Object(api+"/v1/Thing/x", rig.Group("things", "api"))
-	var told []string
+	var steps []string
 	needs := func(i *kube.Install) {
 		i.ReadinessTimeout = 2 * time.Second
-		i.OnStep = func(what string) { told = append(told, what) }
+		i.OnStep = func(what string) { steps = append(steps, what) }
 	}
 	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
 	down := "APIService/v1." + api + " is not available: ServiceNotFound: "
@@ -49,11 +49,11 @@ func TestAggregatedAPIDown(t *testing.T) {
 	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Conflicts[0].Object.Name != "v1."+api {
 		t.Errorf("error %v, want %s", err, down)
 	}
-	if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {
-		t.Errorf("told %q", told)
+	if !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {
+		t.Errorf("steps %q, want one that says why it waits", steps)
 	}
 
-	// What brings it itself does not wait before it begins; its gate says why.
+	// If the chart itself has the APIService, the install starts, and the APIService's group fails with the reason.
 	if err := r.Client.Dynamic.Resource(apiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 	})
 	own := rig.ChartOf(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
-	for range 2 { // then it is there, and down
+	for range 2 { // the second time the APIService already exists
 		r.Client = rig.Connect(t, r.Namespace)
 		op, err := r.Install("plain", rig.UseChart(own, needs))
 		if err != nil {

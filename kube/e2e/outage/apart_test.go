@@ -35,13 +35,13 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 		_ = r.Client.Dynamic.Resource(rig.CRDResource).Delete(context.Background(), "things."+api, metav1.DeleteOptions{})
 		removeAPI(r, api)
 	})
-	goAway := func() {
+	breakAPI := func() {
 		_, err := services.Patch(t.Context(), "v1."+api, types.MergePatchType, []byte(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},
 			"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"`+r.Namespace+`","name":"nowhere"}}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Error(err)
 		}
-		r.Eventually("the API says that it is down", func() bool {
+		r.Eventually("the APIService is not available", func() bool {
 			u, err := services.Get(t.Context(), "v1."+api, metav1.GetOptions{})
 			return err == nil && strings.Contains(fmt.Sprint(u.Object["status"]), "ServiceNotFound")
 		})
@@ -55,30 +55,30 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 	}
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused {
-			goAway()
+			breakAPI()
 			op.Command(event.Command{Name: event.Resume})
 		}
 	})
 	if _, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/v1"); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("the API answers with %v", err)
+		t.Errorf("the API responds with %v", err)
 	}
 	if out.State.Exit != 1 || strings.Contains(out.State.Message, "--timeout)") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	for object, says := range map[string]string{"stuck": "gave up after 3s (--readiness-timeout)", "x": "the API of group " + api + " does not answer; APIService v1." + api + ": Available is False: ServiceNotFound"} {
-		told := ""
+		failure := ""
 		for _, e := range out.Events {
 			if e.Object != nil && e.Object.Name == object && e.Status == event.Failed {
-				told += e.Message + "; " + e.Cause
+				failure += e.Message + "; " + e.Cause
 			}
 		}
-		if !strings.Contains(told, says) {
-			t.Errorf("%s failed with %q, want %q", object, told, says)
+		if !strings.Contains(failure, says) {
+			t.Errorf("%s failed with %q, want %q", object, failure, says)
 		}
 	}
 	for _, e := range out.Events {
 		if e.Kind == event.KindServer {
-			t.Errorf("the API server is blamed: %s", e.Message)
+			t.Errorf("the API server is reported unreachable: %s", e.Message)
 		}
 	}
 }

@@ -46,15 +46,15 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return c.have.Read(p)
 }
 
-// TestBufferingProxy: behind a proxy that buffers responses, watches deliver nothing before
-// they end. A run still detects changes in time.
+// TestBufferingProxy: behind a proxy that buffers responses, watches deliver nothing until they end. A run still detects
+// changes in time.
 func TestBufferingProxy(t *testing.T) {
 	t.Parallel()
-	for name, amend := range map[string]func(*http.Response) error{"whole": bufferWhole, "chunks": bufferChunks(16 << 10)} {
+	for name, modify := range map[string]func(*http.Response) error{"whole": bufferWhole, "chunks": bufferChunks(16 << 10)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: amend}, "")
+			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: modify}, "")
 			chart := rig.ChartOf(t, rig.Deployment("db", rig.Group("db"), "1s"), rig.Job("seed", rig.Group("seed", "db"), "10ms"))
 			r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
 			r.MustRun(r.Uninstall())

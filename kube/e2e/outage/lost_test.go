@@ -18,27 +18,26 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestLostAPI: the API server is unreachable during an operation. Short outages are waited out
-// (R53). After an outage that is longer than the timeout, the release is failed, not pending
-// (R34).
+// TestLostAPI: the API server is unreachable during an operation. After a short outage the operation continues (R53).
+// After one that is longer than the timeout, the release is failed, not pending (R34).
 func TestLostAPI(t *testing.T) {
 	type lostAPI struct {
 		operation string
-		wire      rig.LinkState
+		link      rig.LinkState
 		timeout   time.Duration
 		away      time.Duration
-		want      string // "" where it ends well
+		want      string // part of the error, "" for success
 	}
 	tests := []lostAPI{
 		{"upgrade", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""},
-		// Longer than requests in flight are waited for after the timeout.
+		// The outage is longer than the timeout and the wait for requests in flight.
 		{"install", rig.LinkSilent, 2 * time.Second, 14 * time.Second, "--timeout"},
 	}
 	if rig.Long {
 		tests = append(tests, lostAPI{"install", rig.LinkCut, 2 * time.Minute, 6 * time.Second, ""}, lostAPI{"uninstall", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""})
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%s wire %d", tt.operation, tt.wire), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s link %d", tt.operation, tt.link), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			p := rig.NewProxy(t)
@@ -57,7 +56,7 @@ func TestLostAPI(t *testing.T) {
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
 					lost.Do(func() {
-						p.Set(tt.wire)
+						p.Set(tt.link)
 						time.AfterFunc(tt.away, func() { p.Set(rig.LinkUp) })
 					})
 				}
@@ -67,7 +66,7 @@ func TestLostAPI(t *testing.T) {
 			if tt.want == "" {
 				final := map[string]rcommon.Status{"install": rcommon.StatusDeployed, "upgrade": rcommon.StatusDeployed}[tt.operation]
 				if got := r.Status(); out.State.Exit != 0 || got != final || !away || !back {
-					t.Errorf("exit %d: %.300s; the release is %q; told away %t, back %t", out.State.Exit, out.State.Message, got, away, back)
+					t.Errorf("exit %d: %.300s; the release is %q; reported unreachable %t, back %t", out.State.Exit, out.State.Message, got, away, back)
 				}
 				return
 			}
@@ -84,15 +83,14 @@ func TestLostAPI(t *testing.T) {
 	}
 }
 
-// TestShortOutage: the API server is unreachable until the awaited object is ready. The wait
-// succeeds.
+// TestShortOutage: the API server is unreachable while the awaited object becomes ready. The wait succeeds.
 func TestShortOutage(t *testing.T) {
 	t.Parallel()
 	chart := rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "2s"), rig.ConfigMap("after", rig.Group("b", "a")))
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		// It is made ready while the wire is cut.
+		// The test makes it ready during the outage.
 		chart := rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
 		install := func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) }
 		out, back := r.CutWhile(install, "deployments", "store", "0 of 1", func() {
@@ -109,7 +107,7 @@ func TestShortOutage(t *testing.T) {
 			t.Errorf("exit %d: %v; the release is %q", out.State.Exit, out.Err, r.Status())
 		}
 		if after, _ := r.Timeline("lockstep").FirstWrite(t, []string{"ConfigMap/after"}); back.IsZero() || after.Before(back) {
-			t.Errorf("after was written at %s, the API server was away until %s", rig.Clock(after), rig.Clock(back))
+			t.Errorf("after was written at %s, but the API server was unreachable until %s", rig.Clock(after), rig.Clock(back))
 		}
 	})
 	t.Run("uninstall", func(t *testing.T) {
@@ -122,14 +120,14 @@ func TestShortOutage(t *testing.T) {
 			t.Errorf("exit %d: %v; the release is %q, remaining: %v", out.State.Exit, out.Err, r.Status(), r.Remaining())
 		}
 		if gone, _ := r.Timeline("lockstep").FirstDelete(t, []string{"Deployment/store"}); back.IsZero() || gone.Before(back) {
-			t.Errorf("store was deleted at %s, the API server was away until %s", rig.Clock(gone), rig.Clock(back))
+			t.Errorf("store was deleted at %s, but the API server was unreachable until %s", rig.Clock(gone), rig.Clock(back))
 		}
 	})
 }
 
-// TestLongOutage: the API server is unreachable for longer than the final write of the release
-// record is retried. The error names the current step, does not say that the release is marked
-// failed, and says how to continue, which works (R34, R52).
+// TestLongOutage: the API server is unreachable for longer than lockstep retries the final write of the release record.
+// The error names the current step, does not claim that the release is marked failed, and says how to continue. That
+// works (R34, R52).
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	many := func(v string) *charts.Chart {
@@ -174,16 +172,16 @@ func TestLongOutage(t *testing.T) {
 				}
 			}
 			if strings.Contains(out.State.Message, "is marked failed") {
-				t.Errorf("the message claims what is not so: %.300s", out.State.Message)
+				t.Errorf("the message claims that the release is marked failed: %.300s", out.State.Message)
 			}
 			again := r.MustRun(r.Prepare(operation, rig.UseChart(many("two"), nil)))
 			if !again.HasWarning("R52", "was left "+string(tt.status), "by a run that was killed: "+operation+" by ") {
-				t.Errorf("the same command says %v", again.State.Warnings)
+				t.Errorf("no warning that the release was left %s: %v", tt.status, again.State.Warnings)
 			}
 			if r.Status() != "" {
 				r.AssertHistory(tt.then...)
 			} else if left := r.Remaining(); len(left) > 0 || tt.then != nil {
-				t.Errorf("left are %d objects", len(left))
+				t.Errorf("%d objects were not removed", len(left))
 			}
 		})
 	}

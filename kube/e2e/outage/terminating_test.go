@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// deleteNamespaceSlowly deletes the test's namespace, which a finalizer keeps until free is called.
-func deleteNamespaceSlowly(r *rig.Rig) (free func()) {
+// deleteNamespaceSlowly deletes the test's namespace. It is gone only after release removes a finalizer.
+func deleteNamespaceSlowly(r *rig.Rig) (release func()) {
 	r.T.Helper()
 	maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.com/stuck"}}}
@@ -34,26 +34,26 @@ func deleteNamespaceSlowly(r *rig.Rig) (free func()) {
 	}
 }
 
-// TestTerminatingNamespace: an install into a terminating namespace is refused, with the reason
-// why the namespace still exists. With --create-namespace the install waits until it is gone.
+// TestTerminatingNamespace: an install into a terminating namespace is refused, and the error says why the namespace still
+// exists. With --create-namespace, the install waits until it is gone.
 func TestTerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	free := deleteNamespaceSlowly(r)
-	const keeps = "example.com/stuck"
-	r.Eventually("the namespace says what keeps it", func() bool {
+	release := deleteNamespaceSlowly(r)
+	const finalizer = "example.com/stuck"
+	r.Eventually("the namespace's status names the finalizer", func() bool {
 		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
-		return err == nil && strings.Contains(ns.String(), keeps)
+		return err == nil && strings.Contains(ns.String(), finalizer)
 	})
-	if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "has been terminating since") || !strings.Contains(err.Error(), keeps) {
+	if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "has been terminating since") || !strings.Contains(err.Error(), finalizer) {
 		t.Errorf("error %v", err)
 	}
 	var once sync.Once
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
 		i.CreateNamespace = true
 		i.OnStep = func(what string) {
-			if strings.HasPrefix(what, "waiting for namespace "+r.Namespace+" to be deleted: ") && strings.Contains(what, keeps) {
-				once.Do(free)
+			if strings.HasPrefix(what, "waiting for namespace "+r.Namespace+" to be deleted: ") && strings.Contains(what, finalizer) {
+				once.Do(release)
 			}
 		}
 	}))
@@ -61,8 +61,8 @@ func TestTerminatingNamespace(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestNamespaceDeletedDuringRun: an awaited object is gone with its namespace. The run reports
-// that at once, and the closing event reports nothing as continuing.
+// TestNamespaceDeletedDuringRun: an awaited object is deleted with its namespace. The run reports that at once, and ends all
+// groups.
 func TestNamespaceDeletedDuringRun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -84,7 +84,7 @@ func TestNamespaceDeletedDuringRun(t *testing.T) {
 	for _, p := range out.State.Phases {
 		for _, g := range p.Groups {
 			if !g.Status.Over() {
-				t.Errorf("%s is %s in the end", g.ID, g.Status)
+				t.Errorf("%s is still %s at the end", g.ID, g.Status)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// previewAll returns the changes of an operation to the objects of a phase, and the objects as
-// sent, by name.
+// previewAll returns the changes of an operation to the objects of a phase, and the manifests that it would send, by
+// object.
 func previewAll(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
 	r.T.Helper()
 	changes, sent = map[string]kube.Change{}, map[string]string{}
@@ -48,7 +48,7 @@ func fields(c kube.Change) string {
 	return strings.Join(lines, "|")
 }
 
-// countRequests counts the requests about an object since a time, and fails the test for a write.
+// countRequests counts lockstep's requests about an object since a time. It fails the test if one is a write.
 func countRequests(r *rig.Rig, since time.Time, resource, name string) (n int) {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
@@ -60,7 +60,7 @@ func countRequests(r *rig.Rig, since time.Time, resource, name string) (n int) {
 			continue
 		}
 		if n++; e.Verb != "get" && !strings.Contains(e.RequestURI, "dryRun=All") {
-			r.T.Errorf("looking ahead has sent %s %s", e.Verb, e.RequestURI)
+			r.T.Errorf("the preview sent %s %s", e.Verb, e.RequestURI)
 		}
 	}
 	return n
@@ -150,14 +150,13 @@ func TestDiffAtABreakpoint(t *testing.T) {
 	}
 	for name, c := range changes {
 		if all := fields(c) + c.Message + c.Diff + sent[name] + undone[name]; strings.Contains(all, "c4n4ry") || strings.Contains(all, "YzRuNHJ5") {
-			t.Errorf("a secret value is seen: %s", all)
+			t.Errorf("a secret value is shown: %s", all)
 		}
 	}
 }
 
-// TestOutlookOfAReader previews as a user with read permissions only: manifests are compared, with
-// a note.
-func TestOutlookOfAReader(t *testing.T) {
+// TestPreviewOfAReader previews as a user who may only read: manifests are compared, and a note says so.
+func TestPreviewOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
@@ -178,10 +177,9 @@ func TestOutlookOfAReader(t *testing.T) {
 	}
 }
 
-// TestOutlookWhereAWebhookCannotBeAsked previews objects with a webhook that has side effects,
-// which the API server does not call in a dry run. No object is reported as refused, and a
-// note says what is compared.
-func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
+// TestPreviewWithWebhookSideEffects previews objects with a webhook that has side effects, so the API server refuses dry
+// runs. No object is reported as refused, and a note says what is compared.
+func TestPreviewWithWebhookSideEffects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))

@@ -17,7 +17,7 @@ import (
 
 const secretText = "type: Opaque\nstringData:\n  same: topsecret-same\n  other: "
 
-// TestPlanOfEveryOperation plans each operation, in order. Nothing is written.
+// TestPlanOfEveryOperation plans an install, upgrades, a rollback and an uninstall. Plans write nothing.
 func TestPlanOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -87,8 +87,8 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	}
 }
 
-// TestPlanShowsRefusedChanges: a plan has the changes that the API server would refuse, and
-// objects in the cluster that the release does not own.
+// TestPlanShowsRefusedChanges: a plan shows changes that the API server would refuse: of fields of another manager, and of
+// immutable fields.
 func TestPlanShowsRefusedChanges(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -136,7 +136,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 		}
 	}
 	if m := diffs["Secret/pin"].Message; strings.Contains(m, "48213377") {
-		t.Errorf("a value of a Secret is told: %s", m)
+		t.Errorf("the message shows a value of a Secret: %s", m)
 	}
 	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the plan wrote %v", w)

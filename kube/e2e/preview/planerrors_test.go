@@ -14,9 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestPlanContinuesAfterAnError: the dry run of one object fails because a webhook does not
-// answer, and another object cannot be read. Both lines have the error, and the other objects
-// have their changes.
+// TestPlanContinuesAfterAnError: the dry run of one object fails because a webhook does not respond, and other objects
+// cannot be read. The plan has these errors, and the changes of the remaining objects.
 func TestPlanContinuesAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

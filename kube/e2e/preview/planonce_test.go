@@ -27,13 +27,13 @@ func TestPlannedOnce(t *testing.T) {
 		for _, e := range r.MustRun(op, nil).Events {
 			if e.Kind == event.KindPlan {
 				for i := range e.Phases {
-					e.Phases[i].Usual = nil // which is for the forecast
+					e.Phases[i].Usual = nil // only the forecast uses it
 				}
 				plans = append(plans, e)
 			}
 		}
 		if len(plans) != 1 || !reflect.DeepEqual(plans[0].Phases, phases) {
-			t.Errorf("%s: %d plans were told of, want what was prepared: %+v", op.Info().Name, len(plans), phases)
+			t.Errorf("%s: %d plan events, want one with the prepared phases: %+v", op.Info().Name, len(plans), phases)
 		}
 	}
 	once(r.Install("plain", rig.UseChart(first, nil)))

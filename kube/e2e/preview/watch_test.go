@@ -20,16 +20,16 @@ func TestViewFollowsARelease(t *testing.T) {
 	r.Deploy("fanout", nil)
 	v := r.OpenView(0)
 	if !v.View.Sequenced() {
-		t.Error("fanout was deployed in order")
+		t.Error("the view says that fanout was not deployed in order")
 	}
 	v.Await("all groups ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) })
 	select {
 	case <-v.View.Seen():
 	case <-time.After(10 * time.Second):
-		t.Error("each object has been seen, but Seen is open")
+		t.Error("all objects were seen, but Seen is not closed")
 	}
 
-	// A drift shows, and its end.
+	// The view shows drift, until an upgrade repairs it.
 	deployments := r.Cluster.AppsV1().Deployments(r.Namespace)
 	if err := deployments.Delete(t.Context(), "left-2", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestViewFollowsARelease(t *testing.T) {
 		return s.Operation.Revision == 2 && s.Message == "deployed" && rig.AllGroups(s, event.Ready)
 	})
 
-	// Another chart has other groups.
+	// An upgrade to another chart changes the groups.
 	r.MustRun(r.Upgrade("chain20", nil))
 	v.Await("the groups of revision 3", func(s *event.State) bool {
 		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && rig.AllGroups(s, event.Ready)
@@ -55,9 +55,9 @@ func TestViewFollowsARelease(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the release no longer exists, and the view goes on")
+		t.Fatal("the view does not end after the release is gone")
 	}
-	v.Await("its end", func(s *event.State) bool { return s.Status == event.Succeeded })
+	v.Await("the end of the view", func(s *event.State) bool { return s.Status == event.Succeeded })
 }
 
 // TestViewOfARunningInstall shows existing objects of a release that is not deployed yet.
@@ -68,23 +68,23 @@ func TestViewOfARunningInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	var once sync.Once
 	done := make(chan rig.Outcome, 1)
 	go func() {
 		done <- r.Run(op, func(e event.Event) {
 			if e.Group == "slow:slow" && e.Status == event.InProgress {
-				once.Do(func() { close(begun) })
+				once.Do(func() { close(started) })
 			}
 		})
 	}()
 	select {
-	case <-begun:
+	case <-started:
 	case <-time.After(30 * time.Second):
-		t.Fatal("slow never began")
+		t.Fatal("group slow never started")
 	}
 	v := r.OpenView(0)
-	v.Await("one ready, one under way, one that waits", func(s *event.State) bool {
+	v.Await("one group ready, one running, one waiting", func(s *event.State) bool {
 		before, slow, after := s.Find("apply", "slow:before"), s.Find("apply", "slow:slow"), s.Find("apply", "slow:after")
 		return before != nil && before.Status == event.Ready && slow.Status == event.Running && after.Status == event.Waiting &&
 			after.Objects[0].Status == event.Waiting && s.Message == "pending-install"
@@ -99,17 +99,17 @@ func TestViewOfARunningInstall(t *testing.T) {
 	}
 }
 
-// TestViewOfOtherReleases shows an earlier revision, a release of Helm's, and a missing one.
+// TestViewOfOtherReleases opens views of a missing release, a release of Helm's, and an earlier revision.
 func TestViewOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	if _, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0); err == nil {
-		t.Error("there is no release, and yet a view of it")
+		t.Error("a view of a missing release was opened")
 	}
 	r.MustHelm("install", "t", rig.ChartsDir+"/plain", "--wait=hookOnly")
 	v := r.OpenView(0)
 	if v.View.Sequenced() {
-		t.Error("Helm does not deploy in order")
+		t.Error("the view says that Helm deployed in order")
 	}
 	v.Await("one group, ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) && len(s.Phases[0].Groups) == 1 })
 
