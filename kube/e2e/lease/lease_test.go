@@ -3,11 +3,8 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"helm.sh/helm/v4/pkg/cli"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +21,6 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
-	"lockstep/kube/throwaway/faultproxy"
 )
 
 // slowChart returns a change to a chart whose first group is ready after a delay.
@@ -246,94 +241,6 @@ func TestRunOnAnotherMachine(t *testing.T) {
 	}
 }
 
-// takeLease gives the Lease of a run to another holder.
-func takeLease(r *rig.Rig) {
-	r.T.Helper()
-	patch := []byte(`{"spec":{"holderIdentity":"ada@elsewhere"}}`)
-	if _, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Patch(r.T.Context(), lease.Name("t"), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		r.T.Error(err)
-	}
-}
-
-// assertStopped checks the end of a run whose Lease was taken over: it has not changed the history, and has not deleted
-// the Lease of the new holder.
-func assertStopped(r *rig.Rig, out rig.Outcome, history ...string) {
-	r.T.Helper()
-	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "took it over: ada@elsewhere") {
-		r.T.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
-	}
-	r.AssertHistory(history...)
-	if got := leases(r); len(got) != 1 {
-		r.T.Error("the Lease of another run was deleted")
-	}
-}
-
-// TestLostLease: another run takes over the Lease of an operation. The operation stops, writes nothing more, and reports
-// who took over (R51).
-func TestLostLease(t *testing.T) {
-	t.Parallel()
-	r := rig.New(t)
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("after", nil)), nil))
-	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
-	assertStopped(r, runUntilApplied(r, op, err, "new", func() { takeLease(r) }), "1 deployed", "2 pending-upgrade")
-	if d := r.ConfigMapData("after"); d["v"] != "" {
-		t.Errorf("the run wrote after it had lost its Lease: %v", d)
-	}
-}
-
-// TestLostLeaseInARollback is like TestLostLease, during a rollback (R51).
-func TestLostLeaseInARollback(t *testing.T) {
-	t.Parallel()
-	r := rig.New(t)
-	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before, rig.ConfigMap("after", nil)), nil))
-	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) {
-		u.Lease.Duration, u.ReadinessTimeout, u.RollbackOnFailure = 3*time.Second, time.Second, true
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := r.Run(op, func(e event.Event) {
-		if e.Kind == event.KindObject && strings.HasPrefix(e.Phase, event.RollbackPrefix) && e.Object.Name == "before" && e.Change != "" {
-			takeLease(r)
-		}
-	})
-	assertStopped(r, out, "1 deployed", "2 failed", "3 pending-rollback")
-}
-
-// TestWritesWaitForTheLease: a Lease cannot be renewed for a while, and another run takes it over. The writes of the first
-// run wait for the renewal and are never sent (R51).
-func TestWritesWaitForTheLease(t *testing.T) {
-	t.Parallel()
-	r := rig.New(t)
-	var renewable atomic.Bool
-	c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
-		if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases") || renewable.Load() {
-			return false
-		}
-		return rig.InternalError(w)
-	}}, "")
-	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration = 10 * time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := r.Run(op, func(e event.Event) {
-		switch {
-		case e.Kind == event.KindObject && e.Object.Name == "new" && e.Change != "":
-			takeLease(r)
-		case e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Running:
-			renewable.Store(true)
-		}
-	})
-	assertStopped(r, out, "1 pending-install")
-	if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
-		t.Errorf("the run wrote %v", got)
-	}
-}
-
 // TestWithoutLeases: without permission for Leases, an operation runs with one warning (R51).
 func TestWithoutLeases(t *testing.T) {
 	t.Parallel()
@@ -378,117 +285,5 @@ func TestLeaseCosts(t *testing.T) {
 	by.MustRun(by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
 	if want := []string{http.MethodGet, http.MethodPost, http.MethodDelete}; !slices.Equal(sent, want) {
 		t.Errorf("Lease requests %v, want %v; %d requests in total", sent, want, all.Load())
-	}
-}
-
-// TestBesideHelm runs lockstep and Helm on one release at the same time. One runs; the other one changes nothing and
-// reports why (R51).
-func TestBesideHelm(t *testing.T) {
-	t.Parallel()
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
-	t.Run("helm comes second", func(t *testing.T) {
-		t.Parallel()
-		r := rig.New(t)
-		op, err := r.Install("plain", slowChart(t, "1h"))
-		out := runUntilApplied(r, op, err, "slow", func() {
-			if said, err := r.RunHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
-				t.Errorf("helm succeeded: %s", said)
-			}
-			op.Command(event.Command{Name: event.Abort})
-		})
-		if out.State.Exit != 3 {
-			t.Errorf("exit %d: %v", out.State.Exit, out.Err)
-		}
-		r.AssertHistory("1 failed")
-		if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
-			t.Errorf("helm created %v", got)
-		}
-	})
-	t.Run("helm comes first", func(t *testing.T) {
-		t.Parallel()
-		r := rig.New(t)
-		r.MustHelm("install", "t", dir, "--set", "delay=1s")
-		ops := map[string]*kube.Operation{}
-		for name, prepare := range map[string]func() (*kube.Operation, error){
-			"upgrade": func() (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
-			},
-			"uninstall": r.Uninstall,
-		} {
-			var err error
-			if ops[name], err = prepare(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		over := make(chan error, 1)
-		go func() {
-			_, err := r.RunHelm("upgrade", "t", dir, "--set", "delay=2s", "--wait")
-			over <- err
-		}()
-		for len(r.History()) < 2 && len(over) == 0 {
-			time.Sleep(50 * time.Millisecond)
-		}
-		for name, op := range ops {
-			out := r.Run(op, nil)
-			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "revision 2, ") || !strings.Contains(out.State.Message, "created meanwhile") && !strings.Contains(out.State.Message, "changed since planning") {
-				t.Errorf("%s: exit %d: %s", name, out.State.Exit, out.State.Message)
-			}
-		}
-		if err := <-over; err != nil {
-			t.Errorf("helm: %v", err)
-		}
-		r.AssertHistory("1 superseded", "2 deployed")
-	})
-}
-
-// TestHelmWritesFirst has Helm create a revision after a run has checked the release, before the run's first write. The
-// run writes nothing and exits with code 2 (R51, R51a).
-func TestHelmWritesFirst(t *testing.T) {
-	t.Parallel()
-	r := rig.New(t)
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("helms", nil)})
-	r.MustHelm("install", "t", dir)
-	var locked atomic.Bool
-	var once sync.Once
-	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Intercept: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
-		if strings.HasSuffix(q.URL.Path, "/leases") && q.Method == http.MethodPost {
-			locked.Store(true)
-		}
-		if !locked.Load() || q.Method != http.MethodGet || !strings.Contains(q.URL.Path, "/secrets") {
-			next.ServeHTTP(w, q)
-			return
-		}
-		response := httptest.NewRecorder()
-		next.ServeHTTP(response, q)
-		once.Do(func() { r.MustHelm("upgrade", "t", dir) })
-		maps.Copy(w.Header(), response.Header())
-		w.WriteHeader(response.Code)
-		_, _ = w.Write(response.Body.Bytes()) // a failed write fails the client's request
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(front.Close)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := front.WriteKubeconfig(kubeconfig, r.Namespace); err != nil {
-		t.Fatal(err)
-	}
-	settings := cli.New()
-	settings.KubeConfig = kubeconfig
-	settings.SetNamespace(r.Namespace)
-	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := r.Run(op, nil)
-	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 (deployed)") {
-		t.Errorf("exit %d: %s", out.State.Exit, m)
-	}
-	r.AssertHistory("1 superseded", "2 deployed")
-	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"helms"}) {
-		t.Errorf("ConfigMaps %v", got)
 	}
 }

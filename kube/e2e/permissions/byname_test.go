@@ -23,8 +23,8 @@ func ruleForNames(group, resource string, names []string, verbs ...string) rbacv
 	return r
 }
 
-// rulesByName returns permissions for the objects of a chart by name, and for the release records as Helm
-// needs them: list and POST requests have no names.
+// rulesByName returns permissions for the objects of a chart by name, and for the release records. list and create have no
+// names.
 func rulesByName(lease bool) []rbacv1.PolicyRule {
 	verbs := []string{"get", "create", "patch", "delete"}
 	rules := []rbacv1.PolicyRule{
@@ -40,20 +40,19 @@ func rulesByName(lease bool) []rbacv1.PolicyRule {
 	return rules
 }
 
-// colourChart returns a chart of five ConfigMaps, enough for a list request, a Service, and a
-// Deployment that waits for them.
+// colourChart returns a chart of a Service, ConfigMaps, with more enough for a list call, and a Deployment that waits for
+// the ConfigMaps.
 func colourChart(t *testing.T, colour string, more ...string) *charts.Chart {
 	docs := []string{rig.Deployment("web", rig.Group("web", "settings"), "100ms"), rig.Object("v1/Service/web", rig.Group("web"), "spec: {selector: {app: web}, ports: [{port: 80}]}")}
 	for _, name := range append([]string{"a", "b", "c", "d"}, more...) {
 		docs = append(docs, rig.ConfigMap(name, rig.Group("settings"), "color: "+colour))
 	}
-	docs[0] = strings.ReplaceAll(docs[0], plan.AnnotationGroupDependsOn, "helm.sh/depends-on-resource-groups") // which Helm takes, too
+	docs[0] = strings.ReplaceAll(docs[0], plan.AnnotationGroupDependsOn, "helm.sh/depends-on-resource-groups") // the key that Helm accepts
 	return rig.ChartOf(t, docs...)
 }
 
-// TestPermissionsByNameAreEnoughForHelm shows the permissions that Helm needs. lockstep must not need
-// more.
-func TestPermissionsByNameAreEnoughForHelm(t *testing.T) {
+// TestRightsByNameAreEnoughForHelm shows that Helm needs no more permissions than TestRightsByName gives to lockstep.
+func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.ConnectAs("few", rulesByName(false)...)
@@ -144,8 +143,7 @@ func TestMissingPermissionsByName(t *testing.T) {
 	}
 }
 
-// TestReferencesAreSeenByName: references to objects that the user may get by name, but not
-// list, are checked.
+// TestReferencesAreSeenByName: references are checked even if the user may only get the objects by name, not list them.
 func TestReferencesAreSeenByName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -161,15 +159,15 @@ func TestReferencesAreSeenByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var missing []string
 	for _, w := range op.Warnings() {
 		for _, n := range names {
 			if strings.Contains(w.Message, "ConfigMap/"+n) {
-				told = append(told, n)
+				missing = append(missing, n)
 			}
 		}
 	}
-	if !slices.Equal(told, []string{"m5"}) {
-		t.Errorf("missing are %v, of %v", told, op.Warnings())
+	if !slices.Equal(missing, []string{"m5"}) {
+		t.Errorf("reported as missing: %v, want [m5]; warnings %v", missing, op.Warnings())
 	}
 }

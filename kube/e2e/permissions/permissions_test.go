@@ -29,9 +29,9 @@ func grantEverywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.AwaitAccess(user, rules)
 }
 
-// TestMissingPermissions: an operation without the necessary permissions is refused with all missing
-// permissions, and writes nothing.
-func TestMissingPermissions(t *testing.T) {
+// TestMissingRights: an operation without the necessary permissions is refused. The error lists all that are missing, and
+// nothing is written.
+func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		rules   []rbacv1.PolicyRule
@@ -96,8 +96,8 @@ func TestMissingPermissions(t *testing.T) {
 	}
 }
 
-// TestPlanOfAReader plans for a user with read permissions only: objects that cannot be tried are
-// compared with the deployed manifest.
+// TestPlanOfAReader plans for a user who may only read: objects are compared with the deployed manifest instead of a dry
+// run.
 func TestPlanOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

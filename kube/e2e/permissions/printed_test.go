@@ -24,7 +24,7 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// printedRoles are the objects that lockstep rbac prints for a chart.
+// printedRoles returns the objects that lockstep rbac prints for a chart.
 func printedRoles(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstructured.Unstructured {
 	r.T.Helper()
 	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
@@ -43,15 +43,14 @@ func printedRoles(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstr
 	return testcluster.Parse(r.T, text.String())
 }
 
-// permission is what one entry of a rule grants: one verb on one resource, of one name or
-// of all where that is "".
+// permission is one verb on one resource, for one object or, if name is "", for all.
 type permission struct{ namespace, group, resource, name, verb string }
 
 func (p permission) String() string {
 	return fmt.Sprintf("%s %s.%s %q in %q", p.verb, p.resource, p.group, p.name, p.namespace)
 }
 
-// permissions are all entries of roles.
+// permissions returns the permissions that roles grant. It fails the test if one is granted twice.
 func permissions(t *testing.T, roles []*unstructured.Unstructured) map[permission]bool {
 	t.Helper()
 	all := map[permission]bool{}
@@ -81,7 +80,7 @@ func permissions(t *testing.T, roles []*unstructured.Unstructured) map[permissio
 	return all
 }
 
-// permissionsFor are the permissions that allow a request.
+// permissionsFor returns the permissions that could have allowed a request.
 func permissionsFor(e auditlog.Event) (all []permission) {
 	need := func(verb, name string) {
 		resource := e.Object.Resource
@@ -104,7 +103,7 @@ func permissionsFor(e auditlog.Event) (all []permission) {
 	return all
 }
 
-// rolesOfKind are the needed objects of some kinds, or the optional ones.
+// rolesOfKind returns the objects of some kinds, either the optional or the needed ones.
 func rolesOfKind(objects []*unstructured.Unstructured, optional bool, kinds ...string) (out []*unstructured.Unstructured) {
 	for _, u := range objects {
 		if strings.HasSuffix(u.GetName(), ":optional") == optional && slices.Contains(kinds, u.GetKind()) {
@@ -114,12 +113,12 @@ func rolesOfKind(objects []*unstructured.Unstructured, optional bool, kinds ...s
 	return out
 }
 
-// withoutOptional are the objects that lockstep needs.
+// withoutOptional returns the needed objects.
 func withoutOptional(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(u *unstructured.Unstructured) bool { return strings.HasSuffix(u.GetName(), ":optional") })
 }
 
-// accountRequests are those that the account sends while do runs.
+// accountRequests returns the requests of the account while do runs.
 func accountRequests(r *rig.Rig, do func()) auditlog.Log {
 	r.T.Helper()
 	before, err := rig.Sandbox.Log()
@@ -136,8 +135,7 @@ func accountRequests(r *rig.Rig, do func()) auditlog.Log {
 	})
 }
 
-// chartWithRoles is a chart with crds/, roles, objects of cluster scope, a namespace, and an object
-// that the API server names.
+// chartWithRoles returns a chart with crds/, roles, cluster-scoped objects, a generateName and, in long tests, a namespace.
 func chartWithRoles(r *rig.Rig, class, web string) *charts.Chart {
 	const rbac = "rbac.authorization.k8s.io/v1/"
 	role := func(kind, name string) string {
@@ -159,40 +157,39 @@ func chartWithRoles(r *rig.Rig, class, web string) *charts.Chart {
 		rig.Object("v1/PersistentVolumeClaim/data", rig.Group("claim"), "spec: {"+class+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), rig.ConfigMap("last", rig.Group("last", "claim")),
 		web, rig.Object("v1/Service/web", nil, "spec: {selector: {app: web}, ports: [{port: 80}]}"),
 	}
-	if rig.Long { // a namespace takes the controllers seconds to remove
+	if rig.Long { // controllers take seconds to delete a namespace
 		docs = append(docs, rig.Object("v1/Namespace/"+away, rig.Group("away")),
 			strings.Replace(rig.ConfigMap("inside", rig.Group("inside", "away")), "name: inside\n", "name: inside\n  namespace: "+away+"\n", 1))
 	}
 	return rig.MakeChart(r.T, rig.Files{"crds/kind.yaml": kinds[0].CRD(nil), "templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// notRequested reports whether a permission is one that a role of the chart grants, or one to bind a role: the API server
-// asks for them when the chart's role or binding is created, not as a request.
+// notRequested reports whether a permission is needed only to create the chart's roles and bindings. No request uses it.
 func notRequested(p permission) bool {
 	return p.verb == "bind" || p.verb == "escalate" || slices.Contains([]string{"endpoints", "nodes"}, p.resource)
 }
 
-// usedOnFailure is read to explain a failure.
+// usedOnFailure are the permissions that explain failures.
 var usedOnFailure = []string{"list pods", "list events", "list replicasets", "get storageclasses", "list persistentvolumes", "get persistentvolumeclaims"}
 
-// mayBeRefused are requests that a complete role does not allow, because no role of the
-// release can or should: they only make a message more precise.
+// mayBeRefused reports whether a request may be refused although all printed roles are granted: such requests only make
+// messages more precise.
 func mayBeRefused(r *rig.Rig, e auditlog.Event) bool {
 	switch o := e.Object; {
-	case o.Resource == "events" && o.Namespace == "default": // of objects of cluster scope
+	case o.Resource == "events" && o.Namespace == "default": // events of cluster-scoped objects
 		return true
-	case o.Resource == "nodes": // that a pod cannot be scheduled to
+	case o.Resource == "nodes": // nodes that a pod cannot be scheduled to
 		return true
-	case o.Namespace == r.Namespace+"-extra": // its roles went with the namespace
+	case o.Namespace == r.Namespace+"-extra": // its roles were deleted with the namespace
 		return true
 	}
 	return false
 }
 
-// TestPrintedPermissions installs, upgrades, rolls back, tests and uninstalls charts as a
-// ServiceAccount with what lockstep rbac prints, without the optional roles and with them.
-// Each entry of each rule is used by a request, and with all roles nothing is refused.
-func TestPrintedPermissions(t *testing.T) {
+// TestPrintedRights installs, upgrades, rolls back, tests and uninstalls charts as a ServiceAccount with the roles that
+// lockstep rbac prints, without the optional ones and with them. A request uses each permission, and with all roles no
+// request is refused.
+func TestPrintedRights(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		chart          string
@@ -231,7 +228,7 @@ func TestPrintedPermissions(t *testing.T) {
 				if p.lifetime(); p.fails == nil || !tt.optional {
 					return
 				}
-				rig.Sandbox.Apply(t, objects...) // a namespace is gone, with its roles
+				rig.Sandbox.Apply(t, objects...) // the uninstall deleted a namespace with its roles
 				op, err := p.account.Install(p.chart, p.fails)
 				if err != nil {
 					t.Fatal(err)
@@ -244,13 +241,13 @@ func TestPrintedPermissions(t *testing.T) {
 	}
 }
 
-// printedTest is a chart that an account with the printed roles deploys.
+// printedTest deploys a chart with an account that has the printed roles.
 type printedTest struct {
 	r, account *rig.Rig
 	chart      string
 	change     func(*kube.Install)
 	changeUp   func(*kube.Upgrade)
-	fails      func(*kube.Install) // nil if the chart is never made to fail
+	fails      func(*kube.Install) // makes an install fail; nil for none
 	clientSide bool                // an upgrade without changes then sends no patch
 }
 
@@ -261,7 +258,7 @@ func (p printedTest) lifetime() {
 		if p.change != nil {
 			p.change(i)
 		}
-		i.Lease.Duration = time.Second // so that it is renewed
+		i.Lease.Duration = time.Second // so that the run renews it
 	}))
 	r.MustRun(r.Upgrade(p.chart, p.changeUp))
 	r.MustRun(r.Rollback(1))
@@ -269,8 +266,8 @@ func (p printedTest) lifetime() {
 	r.MustRun(r.Uninstall())
 }
 
-// assertUsed checks that do uses each entry of the needed roles, or of the optional ones,
-// and that with these nothing is refused.
+// assertUsed checks that do uses each permission of the needed roles, or of the optional ones, and that nothing is refused
+// if the optional ones are granted.
 func (p printedTest) assertUsed(objects []*unstructured.Unstructured, optional bool, do func()) {
 	t := p.r.T
 	t.Helper()
@@ -290,7 +287,7 @@ func (p printedTest) assertUsed(objects []*unstructured.Unstructured, optional b
 	}
 }
 
-// withoutPermission are roles that lack an entry.
+// withoutPermission returns copies of roles without a verb on a resource.
 func withoutPermission(t *testing.T, roles []*unstructured.Unstructured, verb, resource string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	found := false
@@ -317,9 +314,9 @@ func withoutPermission(t *testing.T, roles []*unstructured.Unstructured, verb, r
 	return out
 }
 
-// TestPrintedPermissionsAreNeeded removes each entry: the run fails, before it has written
-// anything where that can be known, or it says what it does without.
-func TestPrintedPermissionsAreNeeded(t *testing.T) {
+// TestPrintedRightsAreNeeded removes one permission at a time: the run fails, if possible before it writes anything, or it
+// warns about the missing permission.
+func TestPrintedRightsAreNeeded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const rbac = "rbac.authorization.k8s.io/v1/"
@@ -332,8 +329,8 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 	needed := withoutOptional(objects)
 	rig.Sandbox.Apply(t, needed...)
 	few := r.WithClient(r.ConnectAsServiceAccount("lockstep"))
-	// take runs do without a verb on a resource.
-	take := func(of permission, do func()) {
+	// remove runs do without a permission.
+	remove := func(of permission, do func()) {
 		rig.Sandbox.Apply(t, withoutPermission(t, rolesOfKind(needed, false, "Role"), of.verb, of.resource)...)
 		awaitAccess(r, of, false)
 		do()
@@ -342,9 +339,9 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 	}
 	for of := range permissions(t, rolesOfKind(needed, false, "Role")) {
 		if notRequested(of) || of.verb+of.resource == "getsecrets" {
-			continue // below
+			continue // tested below
 		}
-		take(of, func() {
+		remove(of, func() {
 			op, err := few.Install("plain", rig.UseChart(c, func(i *kube.Install) { i.RollbackOnFailure = true }))
 			said := fmt.Sprint(err)
 			if err == nil {
@@ -356,7 +353,7 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 		})
 	}
 	for _, of := range []permission{{r.Namespace, "", "endpoints", "", "get"}, {r.Namespace, rbacv1.GroupName, "clusterroles", "view", "bind"}} {
-		take(of, func() {
+		remove(of, func() {
 			op, err := few.Install("plain", rig.UseChart(c, nil))
 			if err == nil {
 				err = few.Run(op, nil).Err
@@ -366,22 +363,22 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 			}
 		})
 	}
-	take(permission{r.Namespace, "coordination.k8s.io", "leases", "", "create"}, func() {
+	remove(permission{r.Namespace, "coordination.k8s.io", "leases", "", "create"}, func() {
 		out := few.MustRun(few.Install("plain", rig.UseChart(c, nil)))
 		unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })
 		if !out.HasWarning("R51", "leases") || !unwatched {
-			t.Errorf("it does not say that it has no lock and no watches: %v", out.State.Warnings)
+			t.Errorf("no warnings about the missing lock and watches: %v", out.State.Warnings)
 		}
 	})
 	few.MustRun(few.Upgrade("plain", rig.UpgradeTo(c, nil)))
-	take(permission{r.Namespace, "", "secrets", "", "get"}, func() {
+	remove(permission{r.Namespace, "", "secrets", "", "get"}, func() {
 		if _, err := few.Rollback(1); err == nil || !strings.Contains(err.Error(), "secrets") {
-			t.Errorf("a rollback without a look at its revision: %v", err)
+			t.Errorf("a rollback that cannot read its target revision: %v", err)
 		}
 	})
 }
 
-// awaitAccess waits until the API server's authorizer knows of a change of the roles.
+// awaitAccess waits until a change of the roles is in effect.
 func awaitAccess(r *rig.Rig, of permission, want bool) {
 	r.T.Helper()
 	asked := &authv1.ResourceAttributes{Namespace: of.namespace, Verb: of.verb, Group: of.group, Resource: of.resource, Name: of.name}

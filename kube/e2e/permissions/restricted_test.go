@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// namespaceRules returns permissions for the kinds of that chart.
+// namespaceRules returns permissions for the kinds of rig.ShopLikeChart.
 func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),
@@ -25,9 +25,8 @@ func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	}
 }
 
-// TestFewPermissionsAreEnough installs, upgrades and uninstalls as users with few permissions in the
-// release's namespace only.
-func TestFewPermissionsAreEnough(t *testing.T) {
+// TestFewRightsAreEnough installs and uninstalls as users with few permissions, in the release's namespace only.
+func TestFewRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
 	unwatched := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "watch" })
@@ -35,7 +34,7 @@ func TestFewPermissionsAreEnough(t *testing.T) {
 	unlisted[1].Verbs = []string{"get", "create", "patch", "delete"}
 	for name, tt := range map[string]struct {
 		rules  []rbacv1.PolicyRule
-		notice string // of what is made do without
+		notice string // the warning about the missing permission
 	}{
 		"namespace": {namespaceRules(all...), ""},
 		"watch":     {namespaceRules(unwatched...), "no permission to watch deployments.apps"},
@@ -46,7 +45,7 @@ func TestFewPermissionsAreEnough(t *testing.T) {
 			r := rig.New(t)
 			few := r.WithClient(r.ConnectAs("few", tt.rules...))
 			out := few.MustRun(few.Install("plain", rig.ShopLikeChart(t)))
-			if told := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, tt.notice) }); !told && tt.notice != "" {
+			if warned := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, tt.notice) }); !warned && tt.notice != "" {
 				t.Errorf("warnings %v, none says %q", out.State.Warnings, tt.notice)
 			}
 			few.MustRun(few.Uninstall())
@@ -57,8 +56,8 @@ func TestFewPermissionsAreEnough(t *testing.T) {
 	}
 }
 
-// TestAdminOfOneNamespace runs everything as a user with the ClusterRole admin in the
-// release's namespace and no other permissions.
+// TestAdminOfOneNamespace runs every operation as a user with the ClusterRole admin in the release's namespace and no other
+// permissions. There are no warnings.
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -70,9 +69,8 @@ func TestAdminOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestGetAndPatchSufficeForExistingObjects upgrades existing objects as a user who may create
-// nothing but the release record, as with Helm, and as one who may not create access reviews
-// either.
+// TestGetAndPatchSufficeForExistingObjects upgrades as a user who may only get and patch the objects and write the release
+// records, which is enough for Helm, and then with access reviews refused as well.
 func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -113,15 +111,15 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range op.Warnings() {
-		if strings.Contains(w.Message, "none-such") && !strings.Contains(w.Message, "Service/none-such") { // which the user may see
-			t.Errorf("claimed without a look: %s", w.Message)
+		if strings.Contains(w.Message, "none-such") && !strings.Contains(w.Message, "Service/none-such") { // the user may read Services
+			t.Errorf("reported as missing without being read: %s", w.Message)
 		}
 	}
 }
 
-// TestDiagnosisWithoutPermissions diagnoses for a user who may read neither pods nor events nor
-// classes. The cause says what is unknown and why.
-func TestDiagnosisWithoutPermissions(t *testing.T) {
+// TestDiagnosisWithoutRights diagnoses for a user who may not read pods, events and StorageClasses. The cause says what is
+// unknown and why.
+func TestDiagnosisWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	few := r.WithClient(r.ConnectAs("few", namespaceRules("*")...))

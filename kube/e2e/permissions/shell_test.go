@@ -8,7 +8,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestShell runs a command in a shell on a real cluster, which needs permission.
+// TestShell opens a shell in a pod, which needs permission to create pods/exec.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -46,9 +46,9 @@ func TestShell(t *testing.T) {
 	if got := screen.String(); !strings.HasPrefix(got, "shell in pod "+shell.Pod+", container ") || !strings.HasSuffix(got, "$ hello\r\nhello\r\n$ exit\r\n") {
 		t.Errorf("the shell says %q", got)
 	}
-	typed("after\n") // the shell has ended: whoever reads next gets it
+	typed("after\n") // the shell has ended, so it must not read this
 	rest := make([]byte, 16)
 	if n, err := in.Read(rest); err != nil || string(rest[:n]) != "after\n" {
-		t.Errorf("left to others: %q, %v", rest[:n], err)
+		t.Errorf("after the shell stdin has %q, %v", rest[:n], err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lockstep/kube/throwaway/faultproxy"
 )
 
-// operations are all that begin with a look at the release's records.
+// operations are those that first read the release records.
 var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 	"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", nil) },
 	"upgrade": func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", nil) },
@@ -32,28 +32,27 @@ var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 	},
 }
 
-// TestRecordsThatMayNotBeRead: every operation of a user who may not read the release's
-// records is refused, whether the release exists or not. Unreadable records never count as
-// absent.
-func TestRecordsThatMayNotBeRead(t *testing.T) {
+// TestUnreadableRecords: every operation of a user who may not read the release records is refused, whether the release
+// exists or not. Unreadable records never count as absent.
+func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	rules := append(namespaceRules("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
-	rules[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
-	few := r.WithClient(r.ConnectAs("few", rules...))
-	for _, there := range []bool{false, true} {
-		if there {
+	rights := append(namespaceRules("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
+	rights[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
+	few := r.WithClient(r.ConnectAs("few", rights...))
+	for _, exists := range []bool{false, true} {
+		if exists {
 			r.Deploy("plain", nil)
 		}
 		before := len(r.Writes())
 		for name, prepare := range operations {
 			op, err := prepare(few)
 			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets [list] (to list the revisions of the release)") {
-				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+				t.Errorf("%s, release exists %v: prepared %v, error %v", name, exists, op != nil, err)
 			}
 		}
 		if w := r.Writes()[before:]; len(w) > 0 {
-			t.Errorf("release there %v: written %v", there, w)
+			t.Errorf("release exists %v: written %v", exists, w)
 		}
 	}
 	if got := r.Status(); got != rcommon.StatusDeployed {
@@ -61,14 +60,13 @@ func TestRecordsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestRecordsRefusedForAMoment prepares operations while one request for the records is
-// forbidden, as right after a RoleBinding was created. The next answer does not replace the
-// failed one.
-func TestRecordsRefusedForAMoment(t *testing.T) {
+// TestRecordsForbiddenOnce prepares operations while a single request for the records is forbidden, as right after a
+// RoleBinding was created. The operation is refused: a later response must not hide the error.
+func TestRecordsForbiddenOnce(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	for _, there := range []bool{false, true} {
-		if there {
+	for _, exists := range []bool{false, true} {
+		if exists {
 			r.Deploy("plain", nil)
 		}
 		for name, prepare := range operations {
@@ -82,7 +80,7 @@ func TestRecordsRefusedForAMoment(t *testing.T) {
 			}}, "")
 			op, err := prepare(r.WithClient(c))
 			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets is forbidden for a moment") {
-				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+				t.Errorf("%s, release exists %v: prepared %v, error %v", name, exists, op != nil, err)
 			}
 		}
 	}

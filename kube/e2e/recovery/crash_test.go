@@ -23,8 +23,7 @@ import (
 	"lockstep/kube/lease"
 )
 
-// childOperation is an operation for a child process, so that it can be killed. It is passed in the
-// environment.
+// childOperation is an operation that a child process runs, so that it can be killed. It is passed in the environment.
 type childOperation struct {
 	Server, Kubeconfig, Namespace string
 	Locks                         string
@@ -34,7 +33,7 @@ type childOperation struct {
 
 const childOperationVar = "LOCKSTEP_TEST_ERRAND"
 
-// runChildOperation runs an errand in the child process, which is this test's binary.
+// runChildOperation runs an operation in the child process, which is the test binary.
 func runChildOperation(text string) int {
 	var e childOperation
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -60,7 +59,7 @@ func runChildOperation(text string) int {
 	return 0
 }
 
-// prepare prepares the operation. The same errand always has the same values.
+// prepare prepares the operation.
 func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
 	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
 	var chart *charts.Chart
@@ -83,8 +82,8 @@ func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
 	return c.PrepareUninstall(ctx, kube.Uninstall{Common: common})
 }
 
-// kill runs an errand in a child process and kills the process after the API server's n-th
-// write, before the process gets the answer. It reports whether there was such a write.
+// kill runs an operation in a child process and kills the process after its n-th successful write, before it gets the
+// response. It reports whether there was such a write.
 func kill(r *rig.Rig, e childOperation, n int64) bool {
 	r.T.Helper()
 	var writes atomic.Int64
@@ -98,7 +97,7 @@ func kill(r *rig.Rig, e childOperation, n int64) bool {
 			return nil
 		}
 		if writes.Load() > 0 && req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/leases/") {
-			return nil // it is renewed: how often depends on the machine
+			return nil // the number of renewals depends on the machine
 		}
 		if writes.Add(1) < n {
 			return nil
@@ -106,7 +105,7 @@ func kill(r *rig.Rig, e childOperation, n int64) bool {
 		<-started
 		dead.Do(func() {
 			killing.Store(true)
-			_ = child.Process.Kill() // it waits for this answer, so it is there
+			_ = child.Process.Kill() // it still runs, waiting for this response
 		})
 		return http.ErrAbortHandler
 	}}, "")
@@ -129,16 +128,16 @@ func kill(r *rig.Rig, e childOperation, n int64) bool {
 		r.T.Fatal(err)
 	}
 	close(started)
-	said := make([]byte, 4096)
-	m, _ := out.Read(said)
+	stderr := make([]byte, 4096)
+	m, _ := out.Read(stderr)
 	err = child.Wait()
 	if err != nil && !killing.Load() {
-		r.T.Errorf("%s, which was not killed, ended with %v: %s", e.Operation, err, said[:m])
+		r.T.Errorf("%s was not killed and failed: %v: %s", e.Operation, err, stderr[:m])
 	}
 	return killing.Load()
 }
 
-// leaseGone reports whether the release has no Lease: the run was complete when it was killed.
+// leaseGone reports whether the release has no Lease, as after a complete run.
 func leaseGone(r *rig.Rig) bool {
 	r.T.Helper()
 	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Get(r.T.Context(), lease.Name("t"), metav1.GetOptions{})
@@ -148,9 +147,8 @@ func leaseGone(r *rig.Rig) bool {
 	return err != nil
 }
 
-// TestKilledAfterAWrite kills operations after one of their writes. Then the same command is
-// enough: one revision is deployed, the cluster has exactly its objects, and objects of others
-// are unchanged (R32a, R50, R52).
+// TestKilledAfterAWrite kills an operation after one of its writes, then runs the same command again: one revision is
+// deployed, the cluster has exactly its objects, and objects of other releases are unchanged (R32a, R50, R52).
 func TestKilledAfterAWrite(t *testing.T) {
 	hook := func(when string) string {
 		return rig.ConfigMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
@@ -162,12 +160,12 @@ func TestKilledAfterAWrite(t *testing.T) {
 	first, other := childOperation{Operation: "install", Chart: one}, childOperation{Operation: "upgrade", Chart: three}
 	tests := []struct {
 		name      string
-		before    []childOperation // that are carried out
-		cut       []childOperation // that are killed after their third write
+		before    []childOperation // run completely
+		cut       []childOperation // killed after their fourth write
 		operation childOperation
 		leaves    []string
-		last      string // of the history
-		taken     bool   // by another release
+		last      string // the final status of the release
+		taken     bool   // another release takes over an object
 	}{
 		{"install", nil, nil, first, atOne, "deployed", false},
 		{"upgrade --install", nil, nil, childOperation{Operation: "upgrade --install", Chart: one}, atOne, "deployed", false},
@@ -178,9 +176,9 @@ func TestKilledAfterAWrite(t *testing.T) {
 		{"rollback after an upgrade", []childOperation{first}, []childOperation{other}, childOperation{Operation: "rollback", Revision: 1}, atOne, "deployed", false},
 		{"uninstall", []childOperation{first}, []childOperation{other}, childOperation{Operation: "uninstall"}, []string{"taken"}, "", true},
 	}
-	const most = 12
+	const maxWrites = 12
 	for i, tt := range tests {
-		for n := int64(1); n <= most; n++ {
+		for n := int64(1); n <= maxWrites; n++ {
 			if !rig.Long && n != int64(2+i%3) {
 				continue
 			}
@@ -199,7 +197,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 				}
 				for _, e := range tt.cut {
 					if !kill(r, here(e), 4) {
-						t.Fatalf("the %s before was not killed", e.Operation)
+						t.Fatalf("the preceding %s was not killed", e.Operation)
 					}
 				}
 				again := here(tt.operation)
@@ -209,7 +207,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 				before, over := r.Revisions(), leaseGone(r)
 				if !over {
 					op, err := again.prepare(r.Client)
-					// What is deployed is never begun again: the name is in use (R51a).
+					// An install of a deployed release is refused, because the name is in use (R51a).
 					over = err != nil && again.Operation == "install" && strings.Contains(err.Error(), "nothing to do")
 					if err != nil && !over {
 						t.Fatalf("%v: %v", before, err)
@@ -219,10 +217,10 @@ func TestKilledAfterAWrite(t *testing.T) {
 					}
 				}
 				if !over && !leaseGone(r) {
-					t.Error("the Lease is left")
+					t.Error("the Lease was not deleted")
 				}
 				if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, tt.leaves) {
-					t.Errorf("%v: there is %v, want %v", before, got, tt.leaves)
+					t.Errorf("after %v: ConfigMaps %v, want %v", before, got, tt.leaves)
 				}
 				if got := string(r.Status()); got != tt.last {
 					t.Fatalf("the release is %q", got)
@@ -232,7 +230,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 				}
 				deployed := slices.DeleteFunc(r.Revisions(), func(s string) bool { return !strings.HasSuffix(s, " deployed") })
 				if len(deployed) != 1 {
-					t.Errorf("deployed are %v", deployed)
+					t.Errorf("deployed revisions %v, want one", deployed)
 				}
 			})
 		}

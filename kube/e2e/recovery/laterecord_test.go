@@ -17,23 +17,22 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRecordThatArrivesLate stops an upgrade while the request for its new revision is delayed
-// until after the record was searched in vain. The late request fails because its name is
-// taken, and no revision stays pending (R34).
-func TestRecordThatArrivesLate(t *testing.T) {
+// TestLateRecordWrite stops an upgrade while the request that creates its record is delayed. lockstep does not find the
+// record and writes it as failed, so the late request fails, and no revision stays pending (R34).
+func TestLateRecordWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", nil)
 	const record = "sh.helm.release.v1.t.v2"
 	var sent, looked sync.Once
-	var body atomic.Value // of the request that is kept back
+	var body atomic.Value // of the delayed request
 	var op *kube.Operation
 	late := func() {
 		var secret corev1.Secret
 		if err := json.Unmarshal(body.Load().([]byte), &secret); err != nil {
 			t.Error(err)
 		}
-		// Whether it is refused is what is looked at below.
+		// The history shows whether it was refused.
 		_, _ = r.Cluster.CoreV1().Secrets(r.Namespace).Create(t.Context(), &secret, metav1.CreateOptions{})
 	}
 	c := r.ConnectThrough(rig.Interceptor{
@@ -53,8 +52,8 @@ func TestRecordThatArrivesLate(t *testing.T) {
 			})
 			return held
 		},
-		ModifyResponse: func(answer *http.Response) error {
-			if strings.HasSuffix(answer.Request.URL.Path, record) && answer.StatusCode == http.StatusNotFound && body.Load() != nil {
+		ModifyResponse: func(response *http.Response) error {
+			if strings.HasSuffix(response.Request.URL.Path, record) && response.StatusCode == http.StatusNotFound && body.Load() != nil {
 				looked.Do(late)
 			}
 			return nil
@@ -65,7 +64,7 @@ func TestRecordThatArrivesLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := r.Run(op, nil); out.Err == nil || out.State.Release != "failed" {
-		t.Errorf("it ended with %v, and told that the release is %q", out.Err, out.State.Release)
+		t.Errorf("the upgrade returned %v and reports the release status %q, want an error and failed", out.Err, out.State.Release)
 	}
 	r.AssertHistory("1 deployed", "2 failed")
 }

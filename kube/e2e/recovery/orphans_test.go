@@ -13,9 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestOrphansOfAnInterruptedRun: objects of a failed upgrade, which a later upgrade of Helm's
-// does not know, are removed by the next lockstep operation if the release still owns them
-// (R32a).
+// TestOrphansOfAnInterruptedRun: the next lockstep operation deletes objects of a failed upgrade that upgrades by Helm kept,
+// if the release still owns them (R32a).
 func TestOrphansOfAnInterruptedRun(t *testing.T) {
 	good := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){

@@ -15,15 +15,15 @@ import (
 	"lockstep/kube/lease"
 )
 
-// TestRecover kills an upgrade: recover marks its revision failed and shows which objects
-// match which revision. It changes nothing else, and nothing at all the second time (R52).
+// TestRecover kills an upgrade. recover marks its revision failed and shows which objects match which revision. It changes
+// nothing else, and nothing at all the second time (R52).
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	before := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("three", "two"))}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before...), nil))
 	after := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two"))}, "\n---\n")})
-	if !kill(r, childOperation{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // the Lease, the record, a
+	if !kill(r, childOperation{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // after the writes of the Lease, the record and a
 		t.Fatal("the upgrade was not killed")
 	}
 	r.AssertHistory("1 deployed", "2 pending-upgrade")
@@ -33,7 +33,7 @@ func TestRecover(t *testing.T) {
 	}
 	r.AssertHistory("1 deployed", "2 failed")
 	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Interrupted != "upgrade" || found.GoodRevision != 1 {
-		t.Errorf("it found %+v", found)
+		t.Errorf("recover found %+v", found)
 	}
 	var is []string
 	for _, c := range found.Changes {
@@ -47,14 +47,14 @@ func TestRecover(t *testing.T) {
 		t.Errorf("objects are %v, want %v", is, want)
 	}
 	if !leaseGone(r) {
-		t.Error("the Lease is still there")
+		t.Error("the Lease was not deleted")
 	}
 	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || len(found.Marked) > 0 || found.Dead != nil {
 		t.Errorf("the second time: %v, %+v", err, found)
 	}
 	r.MustRun(r.Rollback(1))
 	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || found.Interrupted != "" || len(found.Changes) > 0 {
-		t.Errorf("of a release that is well: %v, %+v", err, found)
+		t.Errorf("recover of a deployed release: %v, %+v", err, found)
 	}
 }
 
@@ -86,8 +86,8 @@ func TestLeftPendingByHelm(t *testing.T) {
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 }
 
-// TestRecoverWhileAnotherRunWorks: recover refuses while another run is active (R52).
-func TestRecoverWhileAnotherRunWorks(t *testing.T) {
+// TestRecoverDuringARun: recover is refused while a run is active (R52).
+func TestRecoverDuringARun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))

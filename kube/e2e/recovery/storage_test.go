@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,8 +16,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestUnreadableReleaseName: a release name counts as free only if the cluster says so.
-// Without permission to list Secrets an install is refused (R51).
+// TestUnreadableReleaseName: without permission to list Secrets, an install is refused, because the name may be in use (R28).
 func TestUnreadableReleaseName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -25,21 +25,20 @@ func TestUnreadableReleaseName(t *testing.T) {
 	for range 2 {
 		r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.HistoryMax = 2 })))
 	}
-	r.AssertHistory("2 superseded", "3 deployed") // the first revision, which an installation would make, is pruned
+	r.AssertHistory("2 superseded", "3 deployed") // revision 1, which an install would create, was pruned
 	blind := r.WithClient(r.ConnectAs("blind", rig.Rule("", "configmaps", "*"), rig.Rule("", "secrets", "get", "create", "update", "delete", "watch")))
 	op, err := blind.Install("plain", rig.UseChart(chart, nil))
 	if err == nil {
 		out := r.Run(op, nil)
-		t.Errorf("it was installed: exit %d", out.State.Exit)
+		t.Errorf("the install was not refused: exit %d", out.State.Exit)
 	} else if !strings.Contains(err.Error(), "secrets [list]") {
 		t.Errorf("error %v", err)
 	}
 	r.AssertHistory("2 superseded", "3 deployed")
 }
 
-// TestRecordWriteFails makes each write to the release's record fail once, before it
-// is stored or only its answer. It is stored in the end, and there are never two deployed
-// revisions (R32a, R34, R53).
+// TestRecordWriteFails fails each write of a release record once: the write itself, or only its response. The record is
+// stored in the end, and there are never two deployed revisions (R32a, R34, R53).
 func TestRecordWriteFails(t *testing.T) {
 	t.Parallel()
 	for i, operation := range []string{"install", "upgrade", "rollback", "uninstall", "uninstall --keep-history"} {
@@ -52,7 +51,7 @@ func TestRecordWriteFails(t *testing.T) {
 				r := rig.New(t)
 				for n := int32(1); ; n++ {
 					if n > 12 {
-						t.Fatal("it does not end")
+						t.Fatal("more than 12 writes")
 					}
 					if !failWrite(r, operation, n, lost) {
 						if n < 2 {
@@ -82,9 +81,9 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 	}
 	m := rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.InternalError(w) }}
 	if lost {
-		m = rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
-			if hit(answer.Request) {
-				return fmt.Errorf("the answer is lost")
+		m = rig.Interceptor{ModifyResponse: func(response *http.Response) error {
+			if hit(response.Request) {
+				return errors.New("the response is lost")
 			}
 			return nil
 		}}
@@ -137,10 +136,10 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 		final = "deployed"
 	}
 	if deployed > 1 || out.State.Exit != 0 || last != final {
-		t.Errorf("%s: the record should say %q", what, final)
+		t.Errorf("%s: want exit 0 and the final status %q", what, final)
 	}
-	if said := out.State.Release; said != last && !(last == "" && said == event.NoRelease) && out.State.Exit != 2 {
-		t.Errorf("%s: it says %q of the release", what, said)
+	if reported := out.State.Release; reported != last && !(last == "" && reported == event.NoRelease) && out.State.Exit != 2 {
+		t.Errorf("%s: the run reports the release status %q", what, reported)
 	}
 	for range 2 {
 		if r.Status() != "" {

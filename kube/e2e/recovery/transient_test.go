@@ -1,7 +1,7 @@
 package recovery
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestEveryRequestFailsOnce makes each request of each operation fail the first time. The
-// operation ends as if none had, and nothing is created twice (R53).
+// TestEveryRequestFailsOnce fails each request of each operation the first time. The operation succeeds, and creates nothing
+// twice (R53).
 func TestEveryRequestFailsOnce(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(first func(*http.Request) bool) rig.Interceptor{
@@ -26,17 +26,17 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 		"500":   answerWith(func(w http.ResponseWriter) { rig.InternalError(w) }),
 		"503":   answerWith(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"reset": answerWith(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
-		"answer lost": func(first func(*http.Request) bool) rig.Interceptor {
-			return rig.Interceptor{ModifyResponse: func(answer *http.Response) error {
-				if first(answer.Request) {
-					return fmt.Errorf("the answer is lost")
+		"response lost": func(first func(*http.Request) bool) rig.Interceptor {
+			return rig.Interceptor{ModifyResponse: func(response *http.Response) error {
+				if first(response.Request) {
+					return errors.New("the response is lost")
 				}
 				return nil
 			}}
 		},
 	}
 	for name, kind := range kinds {
-		if !rig.Long && name != "503" && name != "answer lost" {
+		if !rig.Long && name != "503" && name != "response lost" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -71,14 +71,14 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 			}
 			r.MustRun(r.Install("plain", rig.UseChart(chart("one"), nil)))
 			if n := made(); n != 1 {
-				t.Errorf("%d objects are made of one generateName", n)
+				t.Errorf("%d objects were created from one generateName", n)
 			}
 			forget()
 			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart("two"), nil)))
 			forget()
 			r.MustRun(r.Rollback(1))
 			if n := made(); n != 1 {
-				t.Errorf("after the rollback %d objects are made of one generateName", n)
+				t.Errorf("after the rollback there are %d objects from one generateName", n)
 			}
 			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
 			forget()
@@ -90,7 +90,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 	}
 }
 
-// answerWith returns a middle that answers the first matching requests itself.
+// answerWith returns an interceptor that answers the first request of each kind itself.
 func answerWith(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Interceptor {
 	return func(first func(*http.Request) bool) rig.Interceptor {
 		return rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
@@ -103,10 +103,9 @@ func answerWith(how func(http.ResponseWriter)) func(first func(*http.Request) bo
 	}
 }
 
-// TestErrorThatStays answers the requests for one object with an error for longer than its
-// readiness timeout. The object's events have the reason, and the run fails with that answer
-// (R53).
-func TestErrorThatStays(t *testing.T) {
+// TestPersistentError answers the requests for one object with an error for longer than its readiness timeout. The object's
+// events show the error, and the run fails with it (R53).
+func TestPersistentError(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r = r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
@@ -117,6 +116,6 @@ func TestErrorThatStays(t *testing.T) {
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "retrying: 500") && strings.Contains(e.Message, "made to fail")
 	}) {
-		t.Error("no event of the object tells what is being waited for")
+		t.Error("no event of the object says why the request is retried")
 	}
 }

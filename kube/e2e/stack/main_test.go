@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 	rig.Main(m)
 }
 
-// release is a release of a test. Its chart is a directory or, if that is "", a ConfigMap and
-// more objects.
+// release is a release of a stack. Dir is its chart.
 type release struct {
 	Name, Dir, Context string
 	Needs              []string
@@ -37,7 +36,7 @@ type release struct {
 	Values             map[string]any
 }
 
-// helmfileOf returns a helmfile with the releases, all in one namespace.
+// helmfileOf returns a helmfile with releases in one namespace.
 func helmfileOf(namespace string, releases ...release) *kube.Helmfile {
 	f := &kube.Helmfile{Path: "test"}
 	for n, r := range releases {
@@ -66,7 +65,7 @@ func render(releases []release) func(context.Context, kube.HelmfileRelease) (kub
 	}
 }
 
-// stackRig prepares stacks in the namespace of a test.
+// stackRig is a rig that prepares stacks.
 type stackRig struct {
 	*rig.Rig
 	connect func(context string) (*kube.Client, error)
@@ -88,7 +87,8 @@ func (b stackRig) prepare(down bool, change func(*kube.StackOptions), releases .
 	return kube.PrepareStack(b.T.Context(), o, b.connect)
 }
 
-// run runs a prepared stack to its end. It calls on for every event.
+// run runs a prepared stack and checks that its exit code matches its error and the releases. It calls on, which may be
+// nil, for every event.
 func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.State, []event.Event) {
 	b.T.Helper()
 	if err != nil {
@@ -121,8 +121,8 @@ func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.St
 	return &state, all
 }
 
-// notAsPlanned returns the releases of a stack that are not as planned: deployed with the planned
-// revision, or gone. It ignores other contexts.
+// notAsPlanned returns the releases that are not deployed with the planned revision, or not removed as planned. It ignores
+// other contexts.
 func (b stackRig) notAsPlanned(s *kube.Stack) (ids []string) {
 	b.T.Helper()
 	records, err := b.Cluster.CoreV1().Secrets(b.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
@@ -166,7 +166,7 @@ func (b stackRig) mustUp(releases ...release) *event.State {
 	return state
 }
 
-// chart writes a chart of two groups: a ConfigMap, and after it a Deployment of an image.
+// chart writes a chart with a ConfigMap and a Deployment that waits for it.
 func chart(t *testing.T, name string) string {
 	return rig.MakeDir(t, rig.Files{
 		"Chart.yaml":            "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
@@ -197,8 +197,7 @@ func (b stackRig) history(names ...string) (out []string) {
 	return out
 }
 
-// firstWrites returns the releases in the order of the first write to their objects since a
-// time, from the audit log.
+// firstWrites returns the ConfigMaps, named after their releases, in the order of their first writes since a time.
 func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string) {
 	for _, e := range b.Audit() {
 		if e.Received.After(since) && e.Object.Namespace == b.Namespace && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
@@ -208,7 +207,7 @@ func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string)
 	return order
 }
 
-// childStack is a stack for a child process, so that it can be killed.
+// childStack is a stack that a child process runs, so that it can be killed. It is passed in the environment.
 type childStack struct {
 	Kubeconfig, Namespace, Locks string
 	Down                         bool
@@ -238,7 +237,7 @@ func runChildStack(text string) int {
 		return 2
 	}
 	reader := s.Feed().Reader()
-	go func() { _ = s.Run() }() // the last event has its end
+	go func() { _ = s.Run() }() // the last event has the result
 	out := json.NewEncoder(os.Stdout)
 	for {
 		events, ok := reader.Next(context.Background())

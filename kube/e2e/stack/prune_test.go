@@ -8,8 +8,8 @@ import (
 	"lockstep/kube"
 )
 
-// TestPrune removes releases from the file: those with the stack's label are uninstalled, the
-// newest first (S9), except releases that are only deselected or have other names.
+// TestPrune removes releases from the file: releases of the stack are uninstalled, the newest first (S9), except those that
+// are only deselected.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)

@@ -46,7 +46,7 @@ func TestOrder(t *testing.T) {
 	again := time.Now()
 	b.mustUp(stack...)
 	if got := b.WrittenSince(again); len(got) != 0 {
-		t.Errorf("nothing has changed, and this was written: %v", got)
+		t.Errorf("an up without changes wrote %v", got)
 	}
 	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 1 deployed", "c 1 deployed"}) {
 		t.Errorf("history %v", got)
@@ -74,8 +74,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestRollback makes each release fail in turn, at an upgrade and at the first install: the
-// changes of the run are rolled back, in reverse (S5).
+// TestRollback fails each release in turn, in an upgrade and in the first install. The changes of the run are rolled back
+// in reverse (S5).
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}
@@ -106,7 +106,7 @@ func TestRollback(t *testing.T) {
 				before := b.history(names...)
 				start := time.Now()
 				s, err := b.prepare(false, func(o *kube.StackOptions) {
-					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second // enough for the others on a busy machine
+					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second // long enough for the other releases on a busy machine
 				}, bad...)
 				state, _ := b.run(s, err, nil)
 				if state.Exit != 1 {
@@ -139,8 +139,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestKilled kills a run while each release is being deployed, and while it is removed. The
-// same command then completes (S7).
+// TestKilled kills a run while a release is being deployed or removed. The same command then completes (S7).
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"b", "a", "c"} {
@@ -178,7 +177,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill runs an errand in a child process and kills the process at an event.
+// kill runs a stack in a child process and kills the process at an event.
 func (b stackRig) kill(e childStack, at func(event.Event) bool) {
 	b.T.Helper()
 	text, err := json.Marshal(e)
@@ -203,14 +202,14 @@ func (b stackRig) kill(e childStack, at func(event.Event) bool) {
 			break
 		}
 	}
-	_ = child.Wait() // it was killed
+	_ = child.Wait() // fails, because the process was killed
 	if !killed {
-		b.T.Fatal("the run was over before it could be killed")
+		b.T.Fatal("the run ended before it could be killed")
 	}
 }
 
-// TestProvided plans releases that need the kinds and the namespace of an earlier one (S3),
-// and plans a chart again whose templates check for them.
+// TestProvided plans a release that needs the kinds of an earlier one (S3). Its templates, which check for the kinds, are
+// rendered again once they exist.
 func TestProvided(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
@@ -222,7 +221,7 @@ func TestProvided(t *testing.T) {
 		"templates/asks.yaml":   "{{ if .Capabilities.APIVersions.Has \"" + api + "/v1\" }}\n" + rig.ConfigMap("asked", nil) + "\n{{ end }}",
 	})
 	if _, err := b.prepare(false, nil, release{Name: "users", Dir: users}); err == nil || !strings.Contains(err.Error(), "install its CRD first") {
-		t.Errorf("without the release that brings the kind: %v", err)
+		t.Errorf("without the release that defines the kind: %v", err)
 	}
 	if _, err := b.prepare(false, nil, release{Name: "one", Dir: crds}, release{Name: "two", Dir: crds}); err == nil || !strings.Contains(err.Error(), "both have CustomResourceDefinition/") {
 		t.Errorf("two releases with the same object: %v", err)
@@ -250,9 +249,9 @@ func TestSteered(t *testing.T) {
 			s.Command(event.Command{Name: event.Step})
 		case e.Kind == event.KindGroup && e.Status == event.Ready && e.Group == "a:config":
 			if len(started) != 1 {
-				t.Errorf("one step has started %v", started)
+				t.Errorf("one step started %v", started)
 			}
-			// Neither release has started.
+			// Breakpoints in releases that have not started.
 			s.Command(event.Command{Name: event.Break, Group: "b:config"})
 			s.Command(event.Command{Name: event.Break, Group: "c:config"})
 			s.Command(event.Command{Name: event.Disable, Group: "c:config"})
@@ -275,12 +274,11 @@ func TestSteered(t *testing.T) {
 		t.Errorf("the disabled breakpoint is enabled %t, known %t", enabled, known)
 	}
 	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing") {
-		t.Errorf("a breakpoint on nothing: %v", err)
+		t.Errorf("a breakpoint on an unknown group: %v", err)
 	}
 }
 
-// TestAborted aborts the running release and starts no other one. With a rollback, all are
-// rolled back.
+// TestAborted: an abort ends the running release and starts no other one. A rollback also rolls back the others.
 func TestAborted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []event.CommandName{event.Abort, event.Rollback} {
@@ -314,7 +312,7 @@ func TestAborted(t *testing.T) {
 	}
 }
 
-// TestContexts deploys to two clusters: a need may be in the other one (S8).
+// TestContexts deploys to two clusters. Releases need releases in the other one (S8).
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	far, err := throwaway.Start(t.Context(), throwaway.Options{})

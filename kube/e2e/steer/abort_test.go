@@ -49,7 +49,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 				t.Errorf("the release is %q, want failed", got)
 			}
 			if got := r.WriteCount("deployments", "t-api"); got != 0 {
-				t.Errorf("a group that never started was written %d times", got)
+				t.Errorf("%d writes to an object of a group that never started", got)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestAbortDeletesTheHook(t *testing.T) {
 		t.Fatalf("aborted %q, exit %d: %v", aborted, out.State.Exit, out.Err)
 	}
 	if _, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), aborted, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the hook's Job %s is still there: %v", aborted, err)
+		t.Errorf("the hook's Job %s was not deleted: %v", aborted, err)
 	}
 	if got := r.Status(); got != rcommon.StatusFailed {
 		t.Errorf("the release is %q, want failed", got)

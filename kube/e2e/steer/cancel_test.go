@@ -13,17 +13,17 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// requestHolder is a middle that passes some requests and leaves all later ones without an answer.
+// requestHolder forwards some requests and never answers later ones.
 type requestHolder struct {
-	after int32  // how many come through
-	path  string // what is held has it in its path
+	after int32  // the number of requests to forward
+	path  string // part of the paths of the requests to count and hold
 	seen  atomic.Int32
 	once  sync.Once
-	held  chan struct{} // closed when a request is being held
+	held  chan struct{} // closed when the first request is held
 	end   chan struct{}
 }
 
-// holdRequests returns a holder of the requests with path in their path, and a connection through it.
+// holdRequests returns a holder for requests with path in their path, and a connection through it.
 func holdRequests(r *rig.Rig, path string, after int32) (*requestHolder, *kube.Client) {
 	h := &requestHolder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
 	c := r.ConnectThrough(rig.Interceptor{Intercept: h.intercept}, "")
@@ -43,12 +43,11 @@ func (h *requestHolder) intercept(_ http.ResponseWriter, req *http.Request) bool
 	return true
 }
 
-// patience is how long a call may take that should end at once: a test that
-// fails is not to hang.
+// patience limits calls that should end at once, so that a failing test does not hang.
 const patience = 20 * time.Second
 
-// TestCancelEndsPreparation: the API server stops answering at each request of each
-// preparation. Cancelling the context ends the call with an error (R53).
+// TestCancelEndsPreparation: the API server does not answer one request of a preparation. Cancelling the context ends the
+// preparation with an error (R53).
 func TestCancelEndsPreparation(t *testing.T) {
 	t.Parallel()
 	chart := func(t *testing.T) func(*kube.Install) {
@@ -105,10 +104,10 @@ func TestCancelEndsPreparation(t *testing.T) {
 				returned := make(chan error, 1)
 				go func() { returned <- call(ctx, r, c) }()
 				select {
-				case err := <-returned: // it has no n requests
+				case err := <-returned: // it sends no more than n requests
 					cancel()
 					if err != nil || n < 3 {
-						t.Errorf("with %d requests: %v", n, err)
+						t.Errorf("the call returned after %d requests: %v", n, err)
 					}
 					return
 				case <-h.held:
@@ -117,10 +116,10 @@ func TestCancelEndsPreparation(t *testing.T) {
 				select {
 				case err := <-returned:
 					if err == nil {
-						t.Errorf("request %d was not answered, and there is no error", n+1)
+						t.Errorf("no error although request %d was not answered", n+1)
 					}
 				case <-time.After(patience):
-					t.Fatalf("request %d holds it for longer than %s", n+1, patience)
+					t.Fatalf("request %d blocks the call for more than %s", n+1, patience)
 				}
 			}
 		})
@@ -133,7 +132,7 @@ func TestCancelEndsAView(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
-	h, c := holdRequests(r, "/secrets", 1<<30) // the record is looked at every now and then
+	h, c := holdRequests(r, "/secrets", 1<<30) // a view reads the release records from time to time
 	view, err := c.PrepareView(t.Context(), "t", r.Namespace, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +144,7 @@ func TestCancelEndsAView(t *testing.T) {
 	select {
 	case <-view.Seen():
 	case <-time.After(patience):
-		t.Fatal("nothing was seen")
+		t.Fatal("the view has not seen all objects")
 	}
 	atomic.StoreInt32(&h.after, 0)
 	<-h.held
@@ -156,6 +155,6 @@ func TestCancelEndsAView(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(patience):
-		t.Fatalf("a request holds it for longer than %s", patience)
+		t.Fatalf("a request blocks the view for more than %s", patience)
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// editable returns a chart whose image is a value: base, then web, then last. Another value
-// adds a ConfigMap.
+// editable returns a chart with groups base, web and last. Value image is the image of web; extra adds a ConfigMap.
 func editable(t *testing.T) *charts.Chart {
 	t.Helper()
 	return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("base")), `{{ if .Values.extra }}`+rig.ConfigMap("extra", rig.Group("base"))+`{{ end }}`,
@@ -29,12 +28,11 @@ func editable(t *testing.T) *charts.Chart {
 const (
 	wrongImage = "example/no-such-image:1"
 	rightImage = "example/app:2.0"
-	// soonOver is enough for the right image, and soon over for a wrong one.
+	// editTimeout is enough for the right image, and short for a wrong one.
 	editTimeout = 8 * time.Second
 )
 
-// sendWhenPaused returns an event handler that sends the next command each time the run is held or
-// paused.
+// sendWhenPaused returns an event handler that sends the next command each time the run is held or paused.
 func sendWhenPaused(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(event.Event) {
 	return func(e event.Event) {
 		if e.Kind != event.KindRun || e.Status != event.Held && e.Status != event.Paused {
@@ -44,13 +42,13 @@ func sendWhenPaused(r *rig.Rig, op *kube.Operation, edits ...func() event.Comman
 		if len(edits) > 0 {
 			next, edits = edits[0](), edits[1:]
 		} else {
-			r.T.Errorf("the run waits again: %s", e.Message)
+			r.T.Errorf("the run is paused or held again: %s", e.Message)
 		}
 		op.Command(next)
 	}
 }
 
-// editCommand prepares an edit that must succeed; check examines it.
+// editCommand returns a function that prepares an edit, calls check with it, and returns its command.
 func editCommand(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edit)) func() event.Command {
 	return func() event.Command {
 		e, err := op.Edit(r.T.Context(), values, nil)
@@ -75,7 +73,7 @@ func awaitRefusal(t *testing.T, op *kube.Operation, why string) {
 			return
 		}
 	}
-	t.Errorf("nothing was refused because: %s", why)
+	t.Errorf("no command was refused with %q", why)
 }
 
 // assertValues compares the output of helm get values.
@@ -96,10 +94,10 @@ func resourceVersion(r *rig.Rig, configMap string) string {
 	return c.ResourceVersion
 }
 
-// TestEditAHeldInstallation edits values twice, the first time wrongly. Each time another
-// revision replaces the held one, ready groups are skipped, and the record has the applied
-// values. Values that do not render change nothing (R46, R50).
-func TestEditAHeldInstallation(t *testing.T) {
+// TestEditAHeldInstall edits values twice, the first time with another wrong image. Each time a new revision replaces the
+// held one, ready groups count as ready at once, and the record has the applied values. Values that do not render change
+// nothing (R46, R50).
+func TestEditAHeldInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
@@ -122,7 +120,7 @@ func TestEditAHeldInstallation(t *testing.T) {
 			}
 			op.Command(event.Command{Name: event.Edit, Values: "unused: true"})
 			awaitRefusal(t, op, "changes no object")
-			op.Command(event.Command{Name: event.Edit, Edit: 99}) // nothing that was prepared
+			op.Command(event.Command{Name: event.Edit, Edit: 99}) // no prepared edit has this number
 			awaitRefusal(t, op, "nothing was edited")
 			r.AssertHistory("1 pending-install")
 			before = resourceVersion(r, "a")
@@ -132,7 +130,7 @@ func TestEditAHeldInstallation(t *testing.T) {
 				}
 				changes, err := e.Changes()
 				if err != nil || len(changes) != 1 || changes[0].Object.Name != "web" || !strings.Contains(changes[0].Diff, "+") || e.Info().Revision != 2 {
-					t.Errorf("it would do %+v in revision %d: %v", changes, e.Info().Revision, err)
+					t.Errorf("the edit would make the changes %+v in revision %d: %v", changes, e.Info().Revision, err)
 				}
 			})()
 		},
@@ -143,23 +141,23 @@ func TestEditAHeldInstallation(t *testing.T) {
 	r.AssertHistory("1 failed", "2 failed", "3 deployed")
 	assertValues(r, "map[image:"+rightImage+" password:tricky-1]")
 	if g := out.State.Find(helmclient.PhaseApply, "edge:base"); g.Status != event.Ready || g.Message != "unchanged" || resourceVersion(r, "a") != before {
-		t.Errorf("what was ready is %s (%s), at version %s after %s", g.Status, g.Message, resourceVersion(r, "a"), before)
+		t.Errorf("the ready group is %s (%s), its object at version %s after %s", g.Status, g.Message, resourceVersion(r, "a"), before)
 	}
 	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
 		t.Errorf("ConfigMaps: %v", r.ConfigMaps(r.Namespace))
 	}
 	for _, e := range out.Events {
 		if strings.Contains(e.Message, "tricky-1") {
-			t.Errorf("a secret value is told: %+v", e)
+			t.Errorf("an event shows a secret value: %+v", e)
 		}
 	}
 	values, err := op.Values(false)
 	if err != nil || values["image"] != rightImage {
-		t.Errorf("the values under way are %v, %v", values, err)
+		t.Errorf("the values of the run are %v, %v", values, err)
 	}
 }
 
-// TestEditAnUpgrade also removes objects that only the replaced revision had (R46, R32a).
+// TestEditAnUpgrade: an edit of an upgrade also deletes objects that only the replaced revision had (R46, R32a).
 func TestEditAnUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -173,7 +171,7 @@ func TestEditAnUpgrade(t *testing.T) {
 	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, func(e *kube.Edit) {
 		changes, err := e.Changes()
 		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != kube.ActionDelete {
-			t.Errorf("it would do %+v: %v", changes, err)
+			t.Errorf("the edit would make the changes %+v: %v", changes, err)
 		}
 	})))
 	if out.Err != nil || out.State.Exit != 0 {
@@ -237,7 +235,7 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	}
 	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, nil), func() event.Command {
 		if writes := r.Audit(); len(writes) > 0 && r.Status() != "" {
-			t.Errorf("before anything may start there is %v", writes)
+			t.Errorf("the paused run wrote %v", writes)
 		}
 		return event.Command{Name: event.Resume}
 	}))
@@ -247,6 +245,6 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	r.AssertHistory("1 deployed")
 	assertValues(r, "map[image:"+rightImage+"]")
 	if op, err = r.Uninstall(); err != nil || op.CheckEditable() == nil {
-		t.Errorf("an uninstallation can be edited: %v", err)
+		t.Errorf("an uninstall can be edited: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// patchDeployment patches a Deployment as another user.
+// patchDeployment patches a Deployment with another field manager.
 func patchDeployment(r *rig.Rig, name, patch string) {
 	r.T.Helper()
 	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
@@ -37,8 +37,8 @@ func failingJob(name string, annotations map[string]string) string {
 	return strings.Replace(rig.Job(name, annotations, "100ms", "  backoffLimit: 0"), "{sandbox/", `{sandbox/exit-code: "1", sandbox/`, 1)
 }
 
-// TestAcceptAfterAManualFix accepts an object that somebody has fixed in the cluster while
-// the run is held, without a write by lockstep (R44).
+// TestAcceptAfterAManualFix accepts an object that somebody has fixed while the run is held. lockstep does not write it
+// again (R44).
 func TestAcceptAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -67,17 +67,17 @@ func TestAcceptAfterAManualFix(t *testing.T) {
 	}
 	writes := r.WritesSince(fixed)
 	if slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, "/broken") }) {
-		t.Errorf("what was accepted was written again: %v", writes)
+		t.Errorf("the accepted object was written again: %v", writes)
 	}
 	if !slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, "configmaps/after") }) {
-		t.Errorf("what waited for the accepted group was not written: %v", writes)
+		t.Errorf("the group that waits for the accepted one was not applied: %v", writes)
 	}
 	r.AssertDeployed("t")
 }
 
-// TestSkipFailedFinishesTheRest: a failed group is left failed, groups that wait for it are
-// skipped, and the others finish (R44, R26).
-func TestSkipFailedFinishesTheRest(t *testing.T) {
+// TestStopHere: after a failure the run stops: running groups finish, and groups that have not started are skipped (R44,
+// R26).
+func TestStopHere(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),
@@ -101,19 +101,19 @@ func TestSkipFailedFinishesTheRest(t *testing.T) {
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
-		t.Errorf("written were %v", got)
+		t.Errorf("wrote %v", got)
 	}
 	if got := r.Status(); got != rcommon.StatusFailed {
 		t.Errorf("the release is %q, want failed", got)
 	}
 }
 
-// TestTwoFailuresAreBothRetried: after a retry, groups start that waited for the first of two
-// failed groups, although the second one failed while the run was held (R44).
+// TestTwoFailuresAreBothRetried: a second group fails while the run is held. After a retry of both, the groups that wait
+// for them start (R44).
 func TestTwoFailuresAreBothRetried(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	// Neither can become ready: a fails at once, b as soon as it has two pods.
+	// Group a fails at once, b as soon as it has two pods.
 	failing := func(name, unavailable string) string {
 		annotations := rig.Group(name)
 		annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.readyReplicas} == 1"]`, `["{.unavailableReplicas} == `+unavailable+`"]`
@@ -134,7 +134,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 		}
 		switch len(failed) {
 		case 1:
-			r.Eventually("b is there", func() bool {
+			r.Eventually("b exists", func() bool {
 				_, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "b", metav1.GetOptions{})
 				return err == nil
 			})
@@ -163,7 +163,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"c", "d"}) {
-		t.Errorf("written were %v, want [c d]", got)
+		t.Errorf("wrote %v, want [c d]", got)
 	}
 	r.AssertDeployed("t")
 }
@@ -190,7 +190,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 		case e.Kind == event.KindCommand && e.Command == event.Resume:
 			answer = string(e.Status) + ": " + e.Message
 			if !held {
-				t.Error("the run is held no longer")
+				t.Error("resume ended the hold")
 			}
 			op.Command(event.Command{Name: event.Abort})
 		}
@@ -205,12 +205,11 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 		}
 	}
 	if got := r.ConfigMaps(r.Namespace); out.State.Exit != 3 || len(got) > 0 {
-		t.Errorf("exit %d, written were %v", out.State.Exit, got)
+		t.Errorf("exit %d, wrote %v", out.State.Exit, got)
 	}
 }
 
-// TestHeldRollback holds a rollback on failure that fails itself, and continues after a fix
-// (R33, R44).
+// TestHeldRollback: a rollback on failure fails too and is held. It continues after a fix (R33, R44).
 func TestHeldRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -279,7 +278,7 @@ func TestBreakpointOnARemoval(t *testing.T) {
 		}
 	})
 	if stops != 1 || !slices.Equal(before, []string{"comes", "leaves"}) {
-		t.Errorf("stopped %d times, with %v there, want once with both", stops, before)
+		t.Errorf("paused %d times, with ConfigMaps %v; want once, with both", stops, before)
 	}
 	if got := r.ConfigMaps(r.Namespace); out.Err != nil || out.State.Exit != 0 || !slices.Equal(got, []string{"comes"}) {
 		t.Errorf("exit %d, %v, remaining: %v", out.State.Exit, out.Err, got)

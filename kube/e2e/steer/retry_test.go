@@ -72,7 +72,7 @@ func TestRetryAfterHold(t *testing.T) {
 			op.Command(event.Command{Name: event.Abort})
 			return
 		}
-		// The pods may start now: the image's name is what the sandbox goes by.
+		// A paused Deployment counts as ready.
 		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "broken", metav1.GetOptions{})
 		if err != nil {
 			t.Error(err)

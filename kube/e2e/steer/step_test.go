@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestStepStopsBeforeTheFirstWrite starts paused and steps once: exactly one unit runs (R41).
-// The abort afterwards finds only the objects of that unit.
+// TestStepStopsBeforeTheFirstWrite starts paused and steps once: exactly one unit runs (R41). The rollback then removes only
+// the objects of that unit.
 func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -32,9 +32,9 @@ func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 		}
 	})
 	if started != 2 { // the unit, and its removal
-		t.Errorf("%d units started, want the one and its removal", started)
+		t.Errorf("%d units started, want 2: one group and its removal", started)
 	}
 	if out.State.Exit != 3 || r.Status() != "" || len(r.Remaining()) > 0 {
-		t.Errorf("exit %d, release %q, left %v", out.State.Exit, r.Status(), r.Remaining())
+		t.Errorf("exit %d, release %q, not removed: %v", out.State.Exit, r.Status(), r.Remaining())
 	}
 }

@@ -24,7 +24,7 @@ const (
 	claimSpec        = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
 )
 
-// mountClaim starts a pod that mounts a claim, and deletes it at the end of the test.
+// mountClaim starts a pod named user that mounts a claim.
 func mountClaim(r *rig.Rig, claim string) {
 	r.T.Helper()
 	nodes, err := r.Cluster.CoreV1().Nodes().List(r.T.Context(), metav1.ListOptions{})
@@ -48,10 +48,9 @@ func isBeingDeleted(r *rig.Rig, name string) bool {
 	return err == nil && c.DeletionTimestamp != nil
 }
 
-// TestRemovalThatCannotEnd removes a claim that a pod mounts and an object with a finalizer
-// from the chart. An upgrade and a rollback succeed, and report the objects that are still
-// being deleted, why, and the pods that use them (R30).
-func TestRemovalThatCannotEnd(t *testing.T) {
+// TestRemovalStillRunning removes a claim that a pod mounts and an object with a finalizer from the chart. An upgrade and a
+// rollback succeed, and warn about the objects that are still being deleted, with their finalizers and pods (R30).
+func TestRemovalStillRunning(t *testing.T) {
 	t.Parallel()
 	less := rig.ChartOf(t, rig.ConfigMap("stays", nil))
 	more := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", rig.Group("data", "under"), claimSpec),
@@ -102,9 +101,8 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 	}
 }
 
-// TestNothingToWarnOf removes a claim that nobody uses. Its finalizer disappears, so there is
-// no warning.
-func TestNothingToWarnOf(t *testing.T) {
+// TestRemovalOfUnusedClaim removes a claim that no pod uses. Its finalizer disappears, so there is no warning.
+func TestRemovalOfUnusedClaim(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec), rig.ConfigMap("goes", nil)), nil))
@@ -114,9 +112,9 @@ func TestNothingToWarnOf(t *testing.T) {
 	}
 }
 
-// TestUninstallNamesWhoUsesIt: an uninstall waits for deletions, and reports the finalizer of
-// an object that is not gone, and its users (R31).
-func TestUninstallNamesWhoUsesIt(t *testing.T) {
+// TestUninstallNamesUsers: an uninstall waits for deletions. If an object is not deleted in time, the error names its
+// finalizer and the pods that use it (R31).
+func TestUninstallNamesUsers(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec)), nil))
@@ -160,7 +158,7 @@ func TestSameNameAgain(t *testing.T) {
 			var once sync.Once
 			out := r.Run(op, func(e event.Event) {
 				if e.Object != nil && e.Object.Name == "x" && strings.Contains(e.Message, "still being deleted") {
-					once.Do(func() { // only once the run has seen it
+					once.Do(func() { // not before the run has noticed
 						if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "x", types.MergePatchType, []byte(removeFinalizers), metav1.PatchOptions{}); err != nil {
 							t.Error(err)
 						}
@@ -177,7 +175,7 @@ func TestSameNameAgain(t *testing.T) {
 	}
 }
 
-// TestSameNameNeverFree fails if the old object is never gone, with the reason.
+// TestSameNameNeverFree: the run fails if the old object is never deleted, and names its finalizer.
 func TestSameNameNeverFree(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -48,9 +48,8 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 	}
 }
 
-// TestFinalizerThatNeverEnds: the error names the object and the finalizer, and the release is
-// failed, not uninstalled (R34).
-func TestFinalizerThatNeverEnds(t *testing.T) {
+// TestFinalizerThatStays: the error names the object and the finalizer, and the release is failed, not uninstalled (R34).
+func TestFinalizerThatStays(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("free", rig.Group("a")), rig.ConfigMap("kept", rig.Group("b", "a"))), nil))
@@ -60,7 +59,7 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	})
 	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 6 * time.Second}})
 	r.MustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "never started: edge:a")
-	// R25: the time for one object, where it is given, ends the wait before the operation's.
+	// --readiness-timeout limits the deletion of one object (R25).
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, ReadinessTimeout: time.Second}})
 	r.MustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "never started: edge:a")
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"free", "kept"}) {
@@ -74,9 +73,8 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestUninstallOfWhatIsGone uninstalls a release whose objects are gone already: all groups
-// and hooks run (R31).
-func TestUninstallOfWhatIsGone(t *testing.T) {
+// TestUninstallOfDeletedObjects uninstalls a release whose objects were already deleted: all groups and hooks run (R31).
+func TestUninstallOfDeletedObjects(t *testing.T) {
 	t.Parallel()
 	for _, gone := range [][]string{{"a"}, {"b"}, {"a", "b"}} {
 		t.Run(strings.Join(gone, ""), func(t *testing.T) {
@@ -92,7 +90,7 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 			for _, p := range out.State.Phases {
 				for _, g := range p.Groups {
 					if !g.Status.Over() {
-						t.Errorf("%s of %s is %s in the end", g.ID, p.Name, g.Status)
+						t.Errorf("%s of %s is still %s at the end", g.ID, p.Name, g.Status)
 					}
 					for _, o := range g.Objects {
 						if p.Kind == event.PhaseRemove && (o.Change == event.Absent) != slices.Contains(gone, o.Object.Name) {
@@ -108,8 +106,7 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestUninstallOfHistory deletes the history of a release that was uninstalled before, and
-// runs nothing.
+// TestUninstallOfHistory deletes the history of a release that was uninstalled with --keep-history. No group runs.
 func TestUninstallOfHistory(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -33,7 +33,7 @@ func TestCleanupOnFail(t *testing.T) {
 				t.Errorf("remaining: %v, want %v", got, want)
 			}
 			if got := r.ConfigMapData("old")["v"]; got != "new" {
-				t.Errorf("old has v: %s, want what the failed upgrade brought", got)
+				t.Errorf("old has v: %s, want new, the value of the failed upgrade", got)
 			}
 		})
 	}
@@ -54,16 +54,16 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// TestCleanupInTurn deletes the new objects of a failed upgrade in reverse order of the new
-// plan, each group after all groups that depend on it are gone (R31).
+// TestCleanupInTurn deletes the new objects of a failed upgrade in the reverse order of the new plan: each group after the
+// groups that wait for it are gone (R31).
 func TestCleanupInTurn(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one"))), nil))
-	// second stays until the test lets it go.
-	second := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
+	// second has a finalizer until the test removes it.
+	secondDoc := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
-	next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), second, broken, rig.ConfigMap("never", rig.Group("five", "four")))
+	next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), secondDoc, broken, rig.ConfigMap("never", rig.Group("five", "four")))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
 	if err != nil {
 		t.Fatal(err)
@@ -78,19 +78,19 @@ func TestCleanupInTurn(t *testing.T) {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
-		t.Errorf("remaining: %v, want what was there before", got)
+		t.Errorf("remaining: %v, want only ConfigMap/old", got)
 	}
 	tl := r.Timeline("lockstep").Since(start)
 	gone, _ := tl.FirstDelete(t, []string{"Deployment/broken"})
-	asked, _ := tl.FirstDelete(t, []string{"ConfigMap/second"})
+	second, _ := tl.FirstDelete(t, []string{"ConfigMap/second"})
 	first, _ := tl.FirstDelete(t, []string{"ConfigMap/first"})
-	var let time.Time
+	var released time.Time
 	for _, e := range tl.Of(t, "ConfigMap/second") {
 		if e.UserAgent == "test" {
-			let = e.Received
+			released = e.Received
 		}
 	}
-	if !slices.IsSortedFunc([]time.Time{gone, asked, let, first}, time.Time.Compare) || let.IsZero() {
-		t.Errorf("broken was deleted at %s, second at %s, which was let go at %s, first at %s", rig.Clock(gone), rig.Clock(asked), rig.Clock(let), rig.Clock(first))
+	if !slices.IsSortedFunc([]time.Time{gone, second, released, first}, time.Time.Compare) || released.IsZero() {
+		t.Errorf("broken was deleted at %s, second at %s, its finalizer removed at %s, first deleted at %s", rig.Clock(gone), rig.Clock(second), rig.Clock(released), rig.Clock(first))
 	}
 }

@@ -29,7 +29,7 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 	}
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
 	if n := replicas(); n != 3 {
-		t.Errorf("%d replicas after an upgrade that says nothing of them, want the autoscaler's 3", n)
+		t.Errorf("%d replicas after an upgrade without replicas, want the autoscaler's 3", n)
 	}
 	fixed := rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 	op, err := r.Upgrade("plain", fixed)

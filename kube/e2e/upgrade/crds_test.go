@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// crdChart has a CRD with the given versions in crds/, of which the last is stored, and if
-// resource is set a custom resource.
+// crdChart returns a chart with a CRD in crds/ that has the given versions and stores the last one, and if resource is set,
+// a custom resource.
 func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Upgrade {
 	t.Helper()
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
@@ -61,7 +61,7 @@ func TestUpgradeCRDs(t *testing.T) {
 	two := crdChart(t, api, true, "v1", "v2")
 	r.MustRun(r.Upgrade("plain", to(crdChart(t, api, true, "v1"), false)))
 	if got := versions(r, api); !slices.Equal(got, []string{"v1"}) {
-		t.Fatalf("without UpgradeCRDs there is %v", got)
+		t.Fatalf("without UpgradeCRDs the versions are %v", got)
 	}
 	_, diffs := r.Changes(r.Upgrade("plain", to(two, true)))
 	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != kube.ActionChange || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
@@ -71,10 +71,10 @@ func TestUpgradeCRDs(t *testing.T) {
 	start := time.Now()
 	out := r.MustRun(r.Upgrade("plain", to(two, true)))
 	if p := out.State.Phases[0]; p.Kind != event.PhaseCRDs || p.Groups[0].Status != event.Ready {
-		t.Errorf("first ran %s (%s)", p.Name, p.Groups[0].Status)
+		t.Errorf("the first phase is %s (%s)", p.Name, p.Groups[0].Status)
 	}
 	if got := versions(r, api); !slices.Equal(got, []string{"v1", "v2"}) {
-		t.Errorf("there is %v", got)
+		t.Errorf("the versions are %v, want [v1 v2]", got)
 	}
 	w := r.WritesSince(start)
 	if len(w) < 2 || w[0] != "patch customresourcedefinitions/gears."+api || !strings.Contains(w[1], "secrets/sh.helm.release") {
@@ -84,9 +84,9 @@ func TestUpgradeCRDs(t *testing.T) {
 	start = time.Now()
 	_, err := r.Upgrade("plain", to(crdChart(t, api, false, "v2"), true))
 	if err == nil || !strings.Contains(err.Error(), "lose version v1") || !strings.Contains(err.Error(), "storedVersions") {
-		t.Errorf("a stored version goes: %v", err)
+		t.Errorf("removing a stored version is not refused: %v", err)
 	}
 	if w := r.WritesSince(start); len(w) > 0 {
-		t.Errorf("it wrote %v", w)
+		t.Errorf("the refused upgrade wrote %v", w)
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestForceReplace replaces objects (PUT) instead of patching them, in order: changes of
-// others are lost, and a group is written only after its dependencies are ready again (R22,
-// R30).
+// TestForceReplace replaces objects (PUT) instead of patching them: changes by others are lost, and a group is written only
+// after its dependencies are ready again (R22, R30).
 func TestForceReplace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -24,14 +23,14 @@ func TestForceReplace(t *testing.T) {
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, chart("v2", "700ms")...), replace)))
 	assertReplaced(r, start, "upgrade")
 	if got := r.ConfigMapData("conf"); got["version"] != "v2" || got["added"] != "" {
-		t.Errorf("the upgrade left %v", got)
+		t.Errorf("after the upgrade conf has %v", got)
 	}
 	start = time.Now()
 	op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace}, Revision: 1, ServerSide: "false", ForceReplace: true})
 	r.MustRun(op, err)
 	assertReplaced(r, start, "rollback")
 	if got := r.ConfigMapData("after"); got["version"] != "v1" {
-		t.Errorf("the rollback left %v", got)
+		t.Errorf("after the rollback after has %v", got)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestSubchartsThroughUpgradeAndRollback: each revision has the plan of the install, a
-// rollback from the release alone, with two aliases of a subchart, three levels of subcharts,
-// and a dependency on a disabled one (R4, R12, R28).
+// TestSubchartsThroughUpgradeAndRollback: the upgrade and the rollback, which has only the release record, have the same
+// plan as the install. The charts have two aliases of a subchart, three levels of subcharts, and a dependency on a disabled
+// one (R4, R12, R28).
 func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 	for _, chart := range []string{"alias-twice", "three-levels", "disabled-dep"} {
 		t.Run(chart, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// chained returns a chart whose subchart app waits for its subchart db, which later only the
-// record shows (R28). db is ready after a delay.
+// chained returns a chart whose subchart app waits for its subchart db. Later operations know this order only from the
+// release record (R28). db is ready after a delay.
 func chained(version, image string) rig.Files {
 	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
 	return rig.Files{
@@ -82,8 +82,8 @@ func TestHistoryMax(t *testing.T) {
 	r.AssertHistory("4 superseded", "5 deployed")
 	assertChained(r, "rollback", start)
 
-	// The revision that is deployed stays for the rollback of a failure, however
-	// few there may be. As in Helm, the rollback itself takes none away.
+	// Even with --history-max 1 the deployed revision is kept for the rollback on failure. As in Helm, that rollback
+	// prunes no revisions.
 	op, err = r.Upgrade("plain", func(u *kube.Upgrade) {
 		chart("v6")(u)
 		u.Chart = rig.MakeChart(t, chained("v6", "example/no-such-image:6"))

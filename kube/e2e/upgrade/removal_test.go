@@ -69,9 +69,8 @@ func TestOnePlanOfARemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalsAfterAFailedUpgrade: objects of a failed upgrade that the target takes
-// over, perhaps with another family of annotations, do not prevent rebuilding the old order
-// (R20, R30).
+// TestRemovalsAfterAFailedUpgrade: the old order can be restored although the failed and the new revision order the same
+// objects by another method (R20, R30).
 func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -94,6 +93,6 @@ func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	}
 	ended := out.EndedGroups()
 	if want := []string{"edge:three", "edge:two"}; !slices.Equal(ended[len(ended)-2:], want) {
-		t.Errorf("it ended with %v, want %v", ended, want)
+		t.Errorf("the last groups were %v, want %v", ended, want)
 	}
 }

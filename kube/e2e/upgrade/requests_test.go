@@ -33,9 +33,8 @@ func verbs(r *rig.Rig, since time.Time) map[string]int {
 	return n
 }
 
-// TestRequestsAnObject: an upgrade and a rollback read existing objects with lists and send
-// each object once.
-func TestRequestsAnObject(t *testing.T) {
+// TestOneRequestPerObject: an upgrade and a rollback read existing objects with list calls and send each object once.
+func TestOneRequestPerObject(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const many = 12
@@ -64,9 +63,8 @@ func TestRequestsAnObject(t *testing.T) {
 	}
 }
 
-// TestUnchangedObjects: an upgrade sends every object and reports the effect from the API
-// server's answers: an apply without effect is unchanged, and changes of others are reverted
-// as by Helm.
+// TestUnchangedObjects: an upgrade sends every object and takes the changes from the API server's responses. An apply without
+// effect counts as unchanged, and changes by others are reverted as by Helm.
 func TestUnchangedObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -75,8 +73,7 @@ func TestUnchangedObjects(t *testing.T) {
 	for i := range many {
 		docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: v1"))
 	}
-	// An empty list is stored as none, and each time it is sent the API server makes another
-	// generation of the object.
+	// The API server drops the empty list, and increments the generation each time it is sent.
 	policy := rig.Object("networking.k8s.io/v1/NetworkPolicy/loose", rig.Group("b", "a"), "spec: {podSelector: {}, ingress: [{ports: []}]}")
 	chart := rig.ChartOf(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
 	r.Deploy("plain", rig.UseChart(chart, nil))
@@ -99,7 +96,7 @@ func TestUnchangedObjects(t *testing.T) {
 					t.Errorf("%s: %s counts as %s, want %s", what, o.Object, o.Change, want)
 				}
 				if line := fmt.Sprintf("%s %s %s", id, o.Object, done[o.Change]); !slices.Contains(planned, line) {
-					t.Errorf("%s: the plan does not say %q: %q", what, line, planned)
+					t.Errorf("%s: the plan lacks %q: %q", what, line, planned)
 				}
 			}
 		}
@@ -111,26 +108,25 @@ func TestUnchangedObjects(t *testing.T) {
 	again("somebody has removed a value", 0, map[string]event.Change{"c1": event.Configured}, false)
 	for _, name := range []string{"c0", "c1"} {
 		if got := r.ConfigMapData(name); got["version"] != "v1" {
-			t.Errorf("%s is left as %v", name, got)
+			t.Errorf("%s has %v", name, got)
 		}
 	}
 	r.PatchConfigMap("c2", `{"data":{"more":"theirs"}}`)
 	again("somebody has added a value", 0, nil, false)
 	if got := r.ConfigMapData("c2"); got["more"] != "theirs" {
-		t.Errorf("c2 is left as %v", got)
+		t.Errorf("c2 has %v", got)
 	}
 	r.PatchConfigMap("c4", `{"data":{"version":"changed"}}`)
 	r.PatchConfigMap("c4", `{"data":{"version":"v1"}}`)
-	again("somebody has made a value his own", 0, map[string]event.Change{"c4": event.Configured}, false)
+	again("somebody else owns a value", 0, map[string]event.Change{"c4": event.Configured}, false)
 	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "c3", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	again("somebody has deleted an object", 1, map[string]event.Change{"c3": event.Created}, false)
 }
 
-// TestPlanAsksOfEach: a plan reads existing objects with lists, and sends one dry-run request
-// per object.
-func TestPlanAsksOfEach(t *testing.T) {
+// TestRequestsOfAPlan: a plan reads existing objects with list calls and sends one dry run per object.
+func TestRequestsOfAPlan(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	var docs []string
@@ -145,7 +141,7 @@ func TestPlanAsksOfEach(t *testing.T) {
 		t.Errorf("the plan says %q", lines)
 	}
 	if n := verbs(r, start); n["get"] > 0 || n["patch"] != 8 || n["list"] > 3 {
-		t.Errorf("it takes %v", n)
+		t.Errorf("requests by verb: %v", n)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestResumedInstallation repeats a failed install after its missing dependency was created:
+// TestResumedInstall repeats a failed install after its missing dependency was created:
 // applied objects are unchanged, the failed Job is retried, and the chart, which refuses
 // upgrades, sees an install (R50).
-func TestResumedInstallation(t *testing.T) {
+func TestResumedInstall(t *testing.T) {
 	layer := func(name, after string) map[string]string {
 		m := map[string]string{"helm.sh/layer": name}
 		if after != "" {
@@ -55,10 +55,10 @@ func TestResumedInstallation(t *testing.T) {
 				return e.Kind == event.KindGroup && e.Group == "edge:one" && e.Status == event.Ready && e.Message == "unchanged"
 			}
 			if !slices.ContainsFunc(out.Events, passed) || op.Info().Name != "install" {
-				t.Errorf("the %s did not pass what was there: %v", op.Info().Name, out.Events)
+				t.Errorf("in the %s the applied group does not count as unchanged: %v", op.Info().Name, out.Events)
 			}
 			if _, err := r.Install("plain", rig.UseChart(chart, nil)); err == nil || !strings.Contains(err.Error(), "in use") {
-				t.Errorf("another installation says %v", err)
+				t.Errorf("another install: %v, want the name to be in use", err)
 			}
 		})
 	}

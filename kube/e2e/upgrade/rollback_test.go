@@ -53,7 +53,7 @@ func TestRollbackToUnsequenced(t *testing.T) {
 			}
 			op, err = r.Uninstall()
 			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 1 {
-				t.Errorf("what was not sequenced is removed in %d groups", len(out.State.Phases[0].Groups))
+				t.Errorf("an unsequenced revision is removed in %d groups, want 1", len(out.State.Phases[0].Groups))
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if op.Info().PreviousRevision != 1 {
-				t.Errorf("it would go back to %d", op.Info().PreviousRevision)
+				t.Errorf("it would roll back to revision %d, want 1", op.Info().PreviousRevision)
 			}
 			out := r.Run(op, nil)
 			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
@@ -106,7 +106,7 @@ func TestRollbackSendsTheSame(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			var c *charts.Chart
-			if chart == "edge" { // the stored spelling in the chart itself
+			if chart == "edge" { // the chart uses the keys of stored manifests
 				c = rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", map[string]string{"helm.sh/resource-group": "b", "helm.sh/depends-on-resource-groups": `["a"]`}))
 			} else {
 				c = rig.LoadChart(t, chart)

@@ -31,13 +31,13 @@ func TestGroupsChange(t *testing.T) {
 		return out
 	}
 	before, start := uids(), time.Now()
-	// one is first now, two is last; c moves from two to first; three and d go.
+	// b and c move to the new group first, a to last, and d is removed with group three.
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", rig.Group("first"), "v: new"), rig.ConfigMap("c", rig.Group("first"), "v: new"), rig.ConfigMap("a", rig.Group("last", "first"), "v: new")), nil))
 	out := r.MustRun(op, err)
 	after := uids()
 	for _, name := range []string{"a", "b", "c"} {
 		if before[name] != after[name] {
-			t.Errorf("%s was deleted and made again", name)
+			t.Errorf("%s was deleted and created again", name)
 		}
 	}
 	tl := r.Timeline("lockstep").Since(start)
@@ -99,7 +99,7 @@ func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	}
 }
 
-// TestUpgradeInstalls installs if there is no release.
+// TestUpgradeInstalls: upgrade --install installs a missing release; without --install it is refused.
 func TestUpgradeInstalls(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

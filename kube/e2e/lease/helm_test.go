@@ -1,0 +1,133 @@
+package lease
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
+)
+
+// TestBesideHelm runs lockstep and Helm on one release at the same time. One runs; the other one changes nothing and
+// reports why (R51).
+func TestBesideHelm(t *testing.T) {
+	t.Parallel()
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
+	t.Run("helm comes second", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := r.Install("plain", slowChart(t, "1h"))
+		out := runUntilApplied(r, op, err, "slow", func() {
+			if said, err := r.RunHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
+				t.Errorf("helm succeeded: %s", said)
+			}
+			op.Command(event.Command{Name: event.Abort})
+		})
+		if out.State.Exit != 3 {
+			t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+		}
+		r.AssertHistory("1 failed")
+		if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
+			t.Errorf("helm created %v", got)
+		}
+	})
+	t.Run("helm comes first", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.MustHelm("install", "t", dir, "--set", "delay=1s")
+		ops := map[string]*kube.Operation{}
+		for name, prepare := range map[string]func() (*kube.Operation, error){
+			"upgrade": func() (*kube.Operation, error) {
+				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
+			},
+			"uninstall": r.Uninstall,
+		} {
+			var err error
+			if ops[name], err = prepare(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		over := make(chan error, 1)
+		go func() {
+			_, err := r.RunHelm("upgrade", "t", dir, "--set", "delay=2s", "--wait")
+			over <- err
+		}()
+		for len(r.History()) < 2 && len(over) == 0 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		for name, op := range ops {
+			out := r.Run(op, nil)
+			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "revision 2, ") || !strings.Contains(out.State.Message, "created meanwhile") && !strings.Contains(out.State.Message, "changed since planning") {
+				t.Errorf("%s: exit %d: %s", name, out.State.Exit, out.State.Message)
+			}
+		}
+		if err := <-over; err != nil {
+			t.Errorf("helm: %v", err)
+		}
+		r.AssertHistory("1 superseded", "2 deployed")
+	})
+}
+
+// TestHelmWritesFirst has Helm create a revision after a run has checked the release, before the run's first write. The
+// run writes nothing and exits with code 2 (R51, R51a).
+func TestHelmWritesFirst(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("helms", nil)})
+	r.MustHelm("install", "t", dir)
+	var locked atomic.Bool
+	var once sync.Once
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Intercept: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		if strings.HasSuffix(q.URL.Path, "/leases") && q.Method == http.MethodPost {
+			locked.Store(true)
+		}
+		if !locked.Load() || q.Method != http.MethodGet || !strings.Contains(q.URL.Path, "/secrets") {
+			next.ServeHTTP(w, q)
+			return
+		}
+		response := httptest.NewRecorder()
+		next.ServeHTTP(response, q)
+		once.Do(func() { r.MustHelm("upgrade", "t", dir) })
+		maps.Copy(w.Header(), response.Header())
+		w.WriteHeader(response.Code)
+		_, _ = w.Write(response.Body.Bytes()) // a failed write fails the client's request
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := front.WriteKubeconfig(kubeconfig, r.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	settings := cli.New()
+	settings.KubeConfig = kubeconfig
+	settings.SetNamespace(r.Namespace)
+	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 (deployed)") {
+		t.Errorf("exit %d: %s", out.State.Exit, m)
+	}
+	r.AssertHistory("1 superseded", "2 deployed")
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"helms"}) {
+		t.Errorf("ConfigMaps %v", got)
+	}
+}
