@@ -1,6 +1,5 @@
-// Command release completes a release. It sets the time of the SBOMs to that
-// of the commit, so that repeated builds give the same bytes, and writes a list of the
-// modules in the binaries with the texts of their licences.
+// Command release completes a release: it sets the timestamps of the SBOMs, so that repeated builds give the same bytes,
+// and writes the modules in the binaries with their licence texts to a file.
 //
 //	release -source DIR -time RFC3339 -licenses FILE SBOM...
 package main
@@ -36,26 +35,26 @@ func main() {
 func run(source, time, licenses string, boms []string) error {
 	used := map[string]module{}
 	for _, name := range boms {
-		bom, err := date(name, time)
+		bom, err := setTimestamp(name, time)
 		if err != nil {
 			return err
 		}
 		for _, c := range *bom.Components {
-			used[c.Name] = module{name: c.Name, version: c.Version, licenses: found(c)}
+			used[c.Name] = module{name: c.Name, version: c.Version, licenses: detectedLicenses(c)}
 		}
 	}
 	if err := locate(source, used); err != nil {
 		return err
 	}
 	var text bytes.Buffer
-	if err := list(&text, slices.SortedFunc(maps.Values(used), func(a, b module) int { return strings.Compare(a.name, b.name) })); err != nil {
+	if err := writeLicenses(&text, slices.SortedFunc(maps.Values(used), func(a, b module) int { return strings.Compare(a.name, b.name) })); err != nil {
 		return err
 	}
 	return os.WriteFile(licenses, text.Bytes(), 0o644)
 }
 
-// date sets the timestamp of an SBOM and returns it.
-func date(name, time string) (*cyclonedx.BOM, error) {
+// setTimestamp sets the timestamp in an SBOM file and returns the SBOM.
+func setTimestamp(name, time string) (*cyclonedx.BOM, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -65,10 +64,10 @@ func date(name, time string) (*cyclonedx.BOM, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if bom.Metadata == nil || bom.Components == nil {
-		return nil, fmt.Errorf("read %s: it lists no components", name)
+		return nil, fmt.Errorf("read %s: the SBOM has no metadata or no components; create it again with make release", name)
 	}
 	bom.Metadata.Timestamp = time
-	// The tool adds checksums of its own binary, which differ between machines.
+	// The SBOM tool adds checksums of its binary, which differ between machines.
 	if tools := bom.Metadata.Tools; tools != nil && tools.Tools != nil {
 		for i := range *tools.Tools {
 			(*tools.Tools)[i].Hashes = nil
@@ -85,11 +84,11 @@ func date(name, time string) (*cyclonedx.BOM, error) {
 type module struct {
 	name, version string
 	licenses      []string // SPDX identifiers, as detected
-	dir           string
+	dir           string   // with its sources
 }
 
-// found returns the licences that were detected in a component.
-func found(c cyclonedx.Component) []string {
+// detectedLicenses returns the SPDX identifiers of a component's licences.
+func detectedLicenses(c cyclonedx.Component) []string {
 	if c.Evidence == nil || c.Evidence.Licenses == nil {
 		return nil
 	}
@@ -103,10 +102,10 @@ func found(c cyclonedx.Component) []string {
 	return slices.Compact(ids)
 }
 
-// standard is the name under which Go's standard library is listed.
+// standard is the name of Go's standard library in SBOMs.
 const standard = "std"
 
-// locate finds the sources of the modules.
+// locate sets the folders of the modules, and the licence of the standard library.
 func locate(source string, used map[string]module) error {
 	cmd := exec.Command("go", "list", "-m", "-json", "all")
 	cmd.Dir, cmd.Stderr = source, os.Stderr
@@ -128,7 +127,7 @@ func locate(source string, used map[string]module) error {
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return fmt.Errorf("find Go's own sources: %w", err)
+		return fmt.Errorf("find GOROOT: %w", err)
 	}
 	if std, ok := used[standard]; ok {
 		std.dir, std.licenses = strings.TrimSpace(string(root)), []string{"BSD-3-Clause"}
@@ -137,19 +136,19 @@ func locate(source string, used map[string]module) error {
 	return nil
 }
 
-// list writes an overview, then each licence text once. A module without a text is an
-// error, because it must not be distributed without one.
-func list(out io.Writer, modules []module) error {
+// writeLicenses writes an overview, then each licence text once. A module without a text is an error, because it must
+// not be distributed without one.
+func writeLicenses(out io.Writer, modules []module) error {
 	fmt.Fprint(out, "lockstep is under the Apache License 2.0. Its binaries contain these modules:\n\n")
 	under := map[string][]string{} // modules by licence text
 	var order, missing []string
 	for _, m := range modules {
 		ids := strings.Join(m.licenses, " ")
 		if ids == "" {
-			ids = "see its text"
+			ids = "see the text below"
 		}
 		fmt.Fprintf(out, "%s %s: %s\n", m.name, m.version, ids)
-		texts, err := texts(m.dir)
+		texts, err := licenseTexts(m.dir)
 		if err != nil {
 			return err
 		}
@@ -167,13 +166,13 @@ func list(out io.Writer, modules []module) error {
 		fmt.Fprintf(out, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 78), strings.Join(under[text], "\n"), text)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("no licence text was found for %s", strings.Join(missing, ", "))
+		return fmt.Errorf("no licence file found in the sources of %s", strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// texts returns a module's licences and notices.
-func texts(dir string) ([]string, error) {
+// licenseTexts returns the licences and notices in a module's folder.
+func licenseTexts(dir string) ([]string, error) {
 	if dir == "" {
 		return nil, nil
 	}

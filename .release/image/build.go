@@ -37,7 +37,7 @@ type options struct {
 	binaries          []string
 }
 
-// release is an image of several platforms, and their SBOMs.
+// release is an image for several platforms, with an SBOM for each.
 type release struct {
 	version string
 	index   v1.ImageIndex
@@ -68,7 +68,7 @@ func build(o options) (release, error) {
 			return r, err
 		}
 		r.index = mutate.AppendManifests(r.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
-		bom, err := attachment(binary+".cdx.json", image, o.time)
+		bom, err := sbomArtifact(binary+".cdx.json", image, o.time)
 		if err != nil {
 			return r, err
 		}
@@ -123,8 +123,8 @@ func buildImage(o options, binary string, platform v1.Platform, labels map[strin
 	return mutate.Annotations(image, labels).(v1.Image), nil
 }
 
-// attachment returns an SBOM as an artifact that refers to an image.
-func attachment(path string, image v1.Image, created time.Time) (v1.Image, error) {
+// sbomArtifact returns an SBOM file as an artifact that refers to an image.
+func sbomArtifact(path string, image v1.Image, created time.Time) (v1.Image, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func attachment(path string, image v1.Image, created time.Time) (v1.Image, error
 	if err != nil {
 		return nil, err
 	}
-	// The descriptor's other fields are of the index, not of a subject.
+	// A subject has only these fields of a descriptor.
 	subject = &v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest}
-	// Registries take the artifact's type from that of its configuration.
+	// Registries use the media type of the configuration as the artifact's type.
 	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), cycloneDX)
 	artifact, err = mutate.AppendLayers(artifact, static.NewLayer(data, cycloneDX))
 	if err != nil {
@@ -145,7 +145,7 @@ func attachment(path string, image v1.Image, created time.Time) (v1.Image, error
 	return mutate.Subject(artifact, *subject).(v1.Image), nil
 }
 
-// commonLayer is the same on all platforms.
+// commonLayer returns the layer that all platforms share.
 func commonLayer(o options) (v1.Layer, error) {
 	licenses, err := os.ReadFile(o.licenses)
 	if err != nil {
@@ -153,7 +153,7 @@ func commonLayer(o options) (v1.Layer, error) {
 	}
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return nil, fmt.Errorf("find Go's time zones: %w", err)
+		return nil, fmt.Errorf("find GOROOT: %w", err)
 	}
 	zones, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib", "time", "zoneinfo.zip"))
 	if err != nil {
@@ -169,8 +169,7 @@ func commonLayer(o options) (v1.Layer, error) {
 		file{zoneinfo, 0o644, zones})
 }
 
-// certificates are Mozilla's, as a module of the Go project has them. Roots that are trusted only with
-// conditions are left out: a PEM file cannot express those.
+// certificates returns Mozilla's root certificates as PEM. It omits roots with constraints, which PEM cannot express.
 func certificates() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -181,14 +180,14 @@ func certificates() []byte {
 	return all.Bytes()
 }
 
-// file is one in a layer; the name of a folder ends with a slash.
+// file is a file in a layer, or a folder if its name ends with a slash.
 type file struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// newLayer makes a layer that belongs to root.
+// newLayer returns a layer with the files and their parent folders, owned by root.
 func newLayer(modified time.Time, files ...file) (v1.Layer, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

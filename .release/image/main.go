@@ -1,11 +1,9 @@
-// Command image makes the container image of a release from its binaries, and pushes it or writes it to a
-// folder. The image contains the binary, CA certificates, time zones and licences, and nothing else. The same
-// files give the same digests.
+// Command image builds the container image of a release from its binaries, and pushes it or writes it to a folder. The
+// image contains only the binary, CA certificates, time zones and licences. The same files give the same digests.
 //
 //	image -time RFC3339 -licenses FILE [-version V] (-push NAME | -layout DIR) BINARY...
 //
-// Each BINARY is of another platform. Its SBOM, BINARY.cdx.json, is attached to its image as an
-// OCI referrer.
+// Each BINARY is for another platform. Its SBOM, BINARY.cdx.json, is attached to its image as an OCI referrer.
 package main
 
 import (
@@ -27,7 +25,7 @@ func main() {
 	var o options
 	committed := flag.String("time", "", "timestamp of the image, RFC 3339")
 	flag.StringVar(&o.licenses, "licenses", "", "file with the licences of the binaries")
-	flag.StringVar(&o.version, "version", "", "version of the image; by default that of the binaries")
+	flag.StringVar(&o.version, "version", "", "version of the image (default: the binaries' version)")
 	push := flag.String("push", "", "name to push the image to")
 	dir := flag.String("layout", "", "folder to write the image to, as an OCI layout")
 	flag.Parse()
@@ -41,10 +39,10 @@ func main() {
 func run(o options, committed, push, dir string) error {
 	var err error
 	if o.time, err = time.Parse(time.RFC3339, committed); err != nil {
-		return err
+		return fmt.Errorf("-time: %w", err)
 	}
 	if (push == "") == (dir == "") {
-		return errors.New("either -push or -layout is needed")
+		return errors.New("exactly one of -push and -layout is required")
 	}
 	built, err := build(o)
 	if err != nil {
@@ -62,7 +60,7 @@ func run(o options, committed, push, dir string) error {
 	return built.print(to)
 }
 
-// pushAll pushes the platforms' images, the index under its name, and the SBOMs.
+// pushAll pushes the images, their index as to, and the SBOMs.
 func pushAll(r release, to string) error {
 	ref, err := name.ParseReference(to)
 	if err != nil {
@@ -84,7 +82,7 @@ func pushAll(r release, to string) error {
 	return nil
 }
 
-// writeLayout writes them to an empty folder.
+// writeLayout replaces dir with an OCI layout of the release.
 func writeLayout(r release, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -104,7 +102,7 @@ func writeLayout(r release, dir string) error {
 	return nil
 }
 
-// print lists the digests, and the compressed size of each platform's layers.
+// print prints the digests, and the compressed size of each platform's layers.
 func (r release) print(to string) error {
 	digest, err := r.index.Digest()
 	if err != nil {
@@ -116,7 +114,7 @@ func (r release) print(to string) error {
 	}
 	fmt.Printf("%s@%s\n", to, digest)
 	for _, m := range manifest.Manifests {
-		size, err := compressed(r.index, m.Digest)
+		size, err := compressedSize(r.index, m.Digest)
 		if err != nil {
 			return err
 		}
@@ -125,7 +123,8 @@ func (r release) print(to string) error {
 	return nil
 }
 
-func compressed(index v1.ImageIndex, digest v1.Hash) (int64, error) {
+// compressedSize returns the size of an image's layers in bytes.
+func compressedSize(index v1.ImageIndex, digest v1.Hash) (int64, error) {
 	image, err := index.Image(digest)
 	if err != nil {
 		return 0, err

@@ -26,15 +26,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// TestImage pushes an image for two platforms, and pulls it: it has the digests that were built, each platform
-// has its SBOM, and the program in it runs. The same files give the same digests again.
+// TestImage pushes an image for two platforms and pulls it: the digests are those that were built, each platform has its
+// SBOM, and the program in it runs. A second build of the same files has the same digests.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compresses the program")
 	}
 	o := options{time: time.Unix(1_700_000_000, 0), version: "v1.2.3", licenses: filepath.Join(t.TempDir(), "LICENSES.txt")}
 	write(t, o.licenses, "licences")
-	o.binaries = []string{lockstep(t), other(t)}
+	o.binaries = []string{lockstep(t), otherPlatform(t)}
 	for i, binary := range o.binaries {
 		write(t, binary+".cdx.json", `{"bomFormat":"CycloneDX","version":`+string(rune('1'+i))+`}`)
 	}
@@ -71,7 +71,7 @@ func TestImage(t *testing.T) {
 	}
 	checkImage(t, pulled, manifest.Manifests[0].Digest)
 
-	// Again, from files elsewhere, into a layout.
+	// Build again from renamed files, and write a layout.
 	for i, binary := range o.binaries {
 		o.binaries[i] = filepath.Join(t.TempDir(), "renamed")
 		for _, end := range []string{"", ".cdx.json"} {
@@ -105,7 +105,7 @@ func TestImage(t *testing.T) {
 		want = append(want, digest(t, bom))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("built again: %v, want %v", got, want)
+		t.Errorf("digests of the second build: %v, want %v", got, want)
 	}
 }
 
@@ -127,7 +127,7 @@ func manifestOf(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
 	return m.Manifests
 }
 
-// checkBOM reads the SBOM that refers to an image.
+// checkBOM checks the SBOM that refers to an image.
 func checkBOM(t *testing.T, ref name.Reference, image v1.Hash, want string) {
 	t.Helper()
 	referrers, err := remote.Referrers(ref.Context().Digest(image.String()))
@@ -156,7 +156,7 @@ func checkBOM(t *testing.T, ref name.Reference, image v1.Hash, want string) {
 	}
 }
 
-// checkImage unpacks an image, looks for what a program needs, and runs it.
+// checkImage checks the configuration and files of an image, and runs its program.
 func checkImage(t *testing.T, index v1.ImageIndex, digest v1.Hash) {
 	t.Helper()
 	image, err := index.Image(digest)
@@ -214,12 +214,12 @@ func unpack(t *testing.T, image v1.Image, dir string) {
 	}
 }
 
-// lockstep returns a copy of the program under test, which make has built for this platform.
+// lockstep returns a copy of bin/lockstep, which make builds.
 func lockstep(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../../bin/lockstep")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("make builds bin/lockstep")
+		t.Skip("bin/lockstep does not exist; run make")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -231,8 +231,8 @@ func lockstep(t *testing.T) string {
 	return path
 }
 
-// other returns a small program for another platform: lockstep takes minutes to build.
-func other(t *testing.T) string {
+// otherPlatform returns a small program for another platform, because lockstep takes minutes to build.
+func otherPlatform(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module small\n")
