@@ -51,8 +51,8 @@ func colourChart(t *testing.T, colour string, more ...string) *charts.Chart {
 	return rig.ChartOf(t, docs...)
 }
 
-// TestRightsByNameAreEnoughForHelm shows that Helm needs no more permissions than TestRightsByName gives to lockstep.
-func TestRightsByNameAreEnoughForHelm(t *testing.T) {
+// TestPermissionsByNameAreEnoughForHelm shows that Helm needs no more permissions than TestPermissionsByName gives to lockstep.
+func TestPermissionsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.ConnectAs("few", rulesByName(false)...)

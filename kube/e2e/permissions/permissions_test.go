@@ -29,9 +29,9 @@ func grantEverywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.AwaitAccess(user, rules)
 }
 
-// TestMissingRights: an operation without the necessary permissions is refused. The error lists all that are missing, and
+// TestMissingPermissions: an operation without the necessary permissions is refused. The error lists all that are missing, and
 // nothing is written.
-func TestMissingRights(t *testing.T) {
+func TestMissingPermissions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		rules   []rbacv1.PolicyRule

@@ -186,10 +186,10 @@ func mayBeRefused(r *rig.Rig, e auditlog.Event) bool {
 	return false
 }
 
-// TestPrintedRights installs, upgrades, rolls back, tests and uninstalls charts as a ServiceAccount with the roles that
+// TestPrintedPermissions installs, upgrades, rolls back, tests and uninstalls charts as a ServiceAccount with the roles that
 // lockstep rbac prints, without the optional ones and with them. A request uses each permission, and with all roles no
 // request is refused.
-func TestPrintedRights(t *testing.T) {
+func TestPrintedPermissions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		chart          string
@@ -314,9 +314,9 @@ func withoutPermission(t *testing.T, roles []*unstructured.Unstructured, verb, r
 	return out
 }
 
-// TestPrintedRightsAreNeeded removes one permission at a time: the run fails, if possible before it writes anything, or it
+// TestPrintedPermissionsAreNeeded removes one permission at a time: the run fails, if possible before it writes anything, or it
 // warns about the missing permission.
-func TestPrintedRightsAreNeeded(t *testing.T) {
+func TestPrintedPermissionsAreNeeded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const rbac = "rbac.authorization.k8s.io/v1/"

@@ -25,8 +25,8 @@ func namespaceRules(verbs ...string) []rbacv1.PolicyRule {
 	}
 }
 
-// TestFewRightsAreEnough installs and uninstalls as users with few permissions, in the release's namespace only.
-func TestFewRightsAreEnough(t *testing.T) {
+// TestFewPermissionsAreEnough installs and uninstalls as users with few permissions, in the release's namespace only.
+func TestFewPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
 	unwatched := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "watch" })
@@ -117,9 +117,9 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestDiagnosisWithoutRights diagnoses for a user who may not read pods, events and StorageClasses. The cause says what is
+// TestDiagnosisWithoutPermissions diagnoses for a user who may not read pods, events and StorageClasses. The cause says what is
 // unknown and why.
-func TestDiagnosisWithoutRights(t *testing.T) {
+func TestDiagnosisWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	few := r.WithClient(r.ConnectAs("few", namespaceRules("*")...))

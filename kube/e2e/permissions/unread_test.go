@@ -37,9 +37,9 @@ var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	rights := append(namespaceRules("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
-	rights[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
-	few := r.WithClient(r.ConnectAs("few", rights...))
+	rules := append(namespaceRules("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
+	rules[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
+	few := r.WithClient(r.ConnectAs("few", rules...))
 	for _, exists := range []bool{false, true} {
 		if exists {
 			r.Deploy("plain", nil)

@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestRightsOfAStack deploys and removes a stack as a ServiceAccount with the roles that lockstep rbac prints. Only requests
+// TestPermissionsOfAStack deploys and removes a stack as a ServiceAccount with the roles that lockstep rbac prints. Only requests
 // without a namespace may be refused: lockstep first tries to watch all namespaces.
-func TestRightsOfAStack(t *testing.T) {
+func TestPermissionsOfAStack(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	releases := []release{{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "a", Dir: chart(t, "a")}}
