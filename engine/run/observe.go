@@ -25,11 +25,16 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	s.inFlight--
 	g, o := r.group, r.object
 	o.inFlight = false
+	blocked := err == nil && out.WaitGone != nil
 	if r.attempt != g.attempt.number {
+		if err == nil && !blocked {
+			o.applied = true
+			o.version = out.Version
+			o.name = out.Name
+		}
 		s.assess(g, o) // a re-check waited for this answer
 		return         // sendQueued can send the request of the newer attempt now
 	}
-	blocked := err == nil && out.WaitGone != nil
 	if blocked && g.status == event.Running && !g.attempt.rechecking {
 		s.block(g, o, out.Message)
 		return
@@ -192,10 +197,17 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 
 // isCurrent reports whether the last observation of the object counts: see object.version (R22).
 func (o *object) isCurrent() bool {
-	if o.request == requestSucceeded {
-		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
+	switch {
+	case o.last.Status == "":
+		return false
+	case o.request == requestSucceeded:
+		return o.last.Version == 0 || o.last.Version >= o.version
+	case o.inFlight:
+		return false
+	case o.applied:
+		return o.last.Version == 0 || o.last.Version >= o.version
 	}
-	return o.last.Status != "" && o.fresh && !o.inFlight
+	return o.fresh
 }
 
 // evaluate derives the status of an applied object from its last observation. If that is Failed,

@@ -152,6 +152,7 @@ func (s *stage) startAttempt(g *group) {
 
 // reset prepares the object for a new attempt.
 func (o *object) reset(now time.Time) {
+	o.applied = o.applied || o.request == requestSucceeded
 	o.request = requestUnanswered
 	o.since = now
 	o.settled = false
@@ -164,10 +165,13 @@ func (o *object) reset(now time.Time) {
 	o.ignoreEarlier()
 }
 
-// ignoreEarlier excludes the observations so far from the next attempt or re-check.
+// ignoreEarlier excludes observations from before the object was applied, and failures, from the
+// next attempt or re-check.
 func (o *object) ignoreEarlier() {
-	o.version = max(o.version, o.last.Version)
-	o.fresh = false
+	if !o.applied {
+		o.version = max(o.version, o.last.Version)
+		o.fresh = false
+	}
 	if o.last.Status == event.Failed {
 		o.last = Observation{}
 	}

@@ -365,21 +365,3 @@ func TestAStageKeepsItsResultAfterTheRun(t *testing.T) {
 		}
 	})
 }
-
-// TestARecheckWaitsForRequestsInFlight: until the API server has answered, an observation may be
-// older than the apply (R44, R22).
-func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
-	fake := newFake(map[string]behaviour{"x": {failed: "broken"}, "y": {request: 5 * sec, ready: sec}})
-	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *bench) {
-		b.at(sec)
-		b.command(event.Accept, "")
-		for o, report := range fake.reports {
-			report(Observation{Object: o, Status: event.Ready, Version: map[string]uint64{"x": 900, "y": 50}[o.Name]})
-		}
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: broken)", "0.0s run held (c:a: Pod/x: broken)",
-		"1.0s run running", "1.0s c:a running", "1.0s accept accepted", "6.0s c:a ready")
-}
