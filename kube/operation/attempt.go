@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -31,27 +30,10 @@ type runner struct {
 	stopWatching func() // ends runWatcher
 }
 
-// spec has the parameters of an attempt.
-type spec struct {
-	onFailure bool // this is the rollback after a failure, not the operation itself
-	// prepared is the plan. The plan of a rollback has no phases: they are planned while it runs.
-	prepared        *preflight.Prepared
-	uninstalling    bool
-	deletionTimeout time.Duration // for one object, 0 for no limit
-}
-
-// prefix returns the prefix of the names of phases.
-func (s spec) prefix() string {
-	if s.onFailure {
-		return event.RollbackPrefix
-	}
-	return ""
-}
-
 // attempt is one run of a Helm action: the operation or its rollback. The engine can cancel its requests.
 type attempt struct {
 	*runner
-	spec           spec
+	task           task
 	helm           *connect.Helm
 	session        cluster.Session
 	client         *helmclient.Client
@@ -62,40 +44,40 @@ type attempt struct {
 }
 
 // newAttempt returns an attempt with Helm's client and storage wrapped.
-func (r *runner) newAttempt(spec spec) (*attempt, error) {
+func (r *runner) newAttempt(t task) (*attempt, error) {
 	ps, err := r.newSession()
 	if err != nil {
 		return nil, err
 	}
 	session := cluster.Session{
 		Client:       ps.Client,
-		Builder:      ps.Builder(spec.prepared.Target.Root()),
+		Builder:      ps.Builder(t.prepared.Target.Root()),
 		RunWatcher:   r.runWatcher,
 		JobsComplete: r.op.prepared.Common.WaitForJobs,
 		Resumes:      r.op.prepared.Resumes,
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
-	client := helmclient.New(r.clientConfig(spec, ps, session))
-	driver := r.newDriver(spec, ps.Helm, client)
+	client := helmclient.New(r.clientConfig(t, ps, session))
+	driver := r.newDriver(t, ps.Helm, client)
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
 	ps.Helm.Config.Releases = helmstorage.Init(driver)
-	return &attempt{runner: r, spec: spec, helm: ps.Helm, session: session, client: client, driver: driver}, nil
+	return &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver}, nil
 }
 
-func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.Session) helmclient.Config {
-	p, common := spec.prepared, r.op.prepared.Common
+func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Session) helmclient.Config {
+	p, common := t.prepared, r.op.prepared.Common
 	return helmclient.Config{
 		Context: ps.Context,
 		Inner:   ps.Helm.Client,
 		Session: session,
 		Engine:  r.engine,
 		Options: helmclient.Options{
-			Prefix:     spec.prefix(),
+			Prefix:     t.prefix(),
 			Wait:       common.WaitStrategy(),
 			SkipLeaves: common.SkipLeaves,
 			Readiness:  common.ReadinessTimeout,
-			Removal:    spec.deletionTimeout,
+			Removal:    t.deletionTimeout,
 			Force:      p.Target.Force,
 		},
 		Tree:         p.Target.Tree,
@@ -106,36 +88,36 @@ func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.
 		DeferredAPIs: p.DeferredAPIs,
 		Announced:    r.op.prepared.Phases,
 		Hooks:        p.Hooks,
-		Uninstalling: spec.uninstalling,
+		Uninstalling: t.uninstalling,
 	}
 }
 
-func (r *runner) newDriver(spec spec, helm *connect.Helm, client *helmclient.Client) *release.Driver {
+func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client) *release.Driver {
 	job := ""
-	if !spec.onFailure { // a rollback on failure does not complete the operation
+	if !t.onFailure { // a rollback on failure does not complete the operation
 		job = r.op.prepared.Common.Job
 	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
-			return spec.prepared.Target.Record, client.ExpectHooks(rel)
+			return t.prepared.Target.Record, client.ExpectHooks(rel)
 		},
 		HoldsLease: r.op.holdsLease,
 		Job:        job,
 		Mask:       r.op.Mask().Text,
-		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), spec.onFailure) },
+		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.onFailure) },
 	})
 }
 
 // runOperation runs the operation, without its rollback, and returns the status in the release record. The attempt is
 // nil if it never started.
-func (r *runner) runOperation(t task) (a *attempt, status string, err error) {
-	if a, err = r.newAttempt(t.spec); err != nil {
+func (r *runner) runOperation() (a *attempt, status string, err error) {
+	if a, err = r.newAttempt(r.op.main); err != nil {
 		return nil, "", err
 	}
 	r.op.mu.Lock()
 	r.op.attempt = a
 	r.op.mu.Unlock()
-	rel, status, err := a.runAction(t, r.op.prepared.Info.Name)
+	rel, status, err := a.runAction(r.op.prepared.Info.Name)
 	if err == nil {
 		publishNotes(r.engine, rel)
 	}
@@ -143,8 +125,8 @@ func (r *runner) runOperation(t task) (a *attempt, status string, err error) {
 }
 
 // runAction runs Helm's action, makes sure that the release record is final, and returns the status in it.
-func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status string, err error) {
-	if rel, err = t.do(a); err == nil {
+func (a *attempt) runAction(operation string) (rel *rel1.Release, status string, err error) {
+	if rel, err = a.task.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
 	}
@@ -154,7 +136,7 @@ func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status
 // warnOfTerminating warns about removed objects that are still being deleted at the end of an upgrade or rollback (R30).
 // An uninstall waits for them.
 func (a *attempt) warnOfTerminating() {
-	if a.spec.uninstalling {
+	if a.task.uninstalling {
 		return
 	}
 	ctx, cancel := a.finalContext()
@@ -211,7 +193,7 @@ func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluste
 	}
 	session := a.session
 	session.Client = ps.Client
-	session.Builder = ps.Builder(a.spec.prepared.Target.Root())
+	session.Builder = ps.Builder(a.task.prepared.Target.Root())
 	return helmstorage.Init(a.driver.WithInner(ps.Releases().Driver)), session, nil
 }
 

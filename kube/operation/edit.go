@@ -121,7 +121,7 @@ func (op *Operation) editWithOverrides(ctx context.Context, overridesYAML string
 	return edit, nil
 }
 
-// progress returns what the run already has, for planning its next revision.
+// progress returns the Lease and the revision that the run already has, for planning its next revision.
 func (op *Operation) progress() *preflight.RunProgress {
 	progress := &preflight.RunProgress{HoldsLease: op.holdsLease()}
 	op.mu.Lock()
@@ -224,6 +224,7 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause error) {
 	op := r.op
 	var replaced finalState
+	created := a != nil && a.driver.Written().Created > 0
 	if a != nil && op.wrote(a) {
 		var sweepErr error
 		replaced, sweepErr = a.finalize(run.ErrReplaced)
@@ -234,7 +235,7 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 	op.mu.Lock()
 	op.revisions = append(op.revisions, edit.operation) // before its event is published
 	op.mu.Unlock()
-	message := replacedMessage(op.prepared.Info, replaced.status)
+	message := replacedMessage(op.prepared.Info.Revision, created, replaced)
 	if op.engine.StartEditedRevision(edit.Info(), message, edit.operation.phasesWithDurations()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
@@ -262,7 +263,10 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &Operation{client: op.client, prepared: edited.prepared, tasks: edited.tasks, shared: op.shared}
+	next := &Operation{
+		client: op.client, prepared: edited.prepared, main: edited.main, rollback: edited.rollback, editOptions: edited.editOptions,
+		shared: op.shared,
+	}
 	next.Mask() // adds its secret values to the shared mask
 	op.mu.Lock()
 	op.running = next
@@ -280,13 +284,15 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	return next, nil
 }
 
-// replacedMessage returns the message for replacing the revision of an operation. status is the status in its record, or
-// "" if it has none.
-func replacedMessage(replaced event.Operation, status string) string {
-	if status == "" || status == event.NoRelease {
-		return fmt.Sprintf("nothing was applied yet; revision %d starts over with the edit", replaced.Revision)
+// replacedMessage returns the message for replacing a revision. created is false if it has no release record yet.
+func replacedMessage(revision int, created bool, final finalState) string {
+	switch {
+	case !created:
+		return fmt.Sprintf("revision %d was not created yet; it starts over with the edit", revision)
+	case final.err != nil:
+		return fmt.Sprintf("revision %d was edited, but it could not be marked failed", revision)
 	}
-	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", replaced.Revision, status)
+	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", revision, final.status)
 }
 
 // editOf returns the edit of a command, nil if it is not an edit.

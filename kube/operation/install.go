@@ -87,11 +87,10 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	return newOperation(c, prepared, tasks{
-		main:        task{spec{prepared: prepared}, in.run},
-		rollback:    rollbackByUninstall(prepared),
-		editOptions: editOptions,
-	}), nil
+	op := newOperation(c, task{prepared: prepared, do: in.run})
+	op.rollback = rollbackByUninstall(prepared)
+	op.editOptions = editOptions
+	return op, nil
 }
 
 // renderInto renders the chart and adds the result, its inferred order and its conflicts to p. state is nil if the
@@ -226,11 +225,10 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	})
 }
 
-// rollbackByUninstall returns the rollback of a first install: an uninstall (R33).
+// rollbackByUninstall returns the rollback of an install: an uninstall (R33).
 func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 	info := p.Info
 	info.Name = "uninstall"
-	info.Timeout = p.Common.Timeout
 	u := Uninstall{Common: p.Common}
 	return &rollbackPlan{info, u.prepareRollback}
 }

@@ -19,17 +19,16 @@ import (
 // lockState is the state of the operation's Lease (R51, R51a). The operation acquires it before its first write to the
 // release, keeps it during the rollback and releases it at the end.
 type lockState struct {
-	ctx  context.Context         // ends when the lock is lost
-	lose context.CancelCauseFunc // cancels ctx
+	ctx    context.Context         // ends when the lock is lost
+	cancel context.CancelCauseFunc // of ctx
 
-	mu    sync.Mutex         // guards the fields below
-	lease *lease.Lease       // nil if there is none, or not yet
-	end   context.CancelFunc // ends the requests for the Lease
+	mu    sync.Mutex // guards the fields below
+	lease *heldLease // nil if there is none, or not yet
 	// lostErr is why the lock is lost. Once it is set, no more writes are sent.
 	lostErr error
 }
 
-func (s *lockState) state() (l *lease.Lease, lostErr error) {
+func (s *lockState) state() (l *heldLease, lostErr error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease, s.lostErr
@@ -38,7 +37,7 @@ func (s *lockState) state() (l *lease.Lease, lostErr error) {
 // acquireLock acquires the Lease, then verifies that the latest revision is still the expected one. A rollback on failure
 // already has the operation's Lease.
 func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
-	if !a.spec.onFailure {
+	if !a.task.onFailure {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
@@ -49,7 +48,7 @@ func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 // acquireLockAndWriteMarks is like acquireLock, but then also writes the marks of killed runs.
 func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
 	last, err := a.acquireLock(expected)
-	if err != nil || a.spec.onFailure || len(a.op.prepared.Marks) == 0 {
+	if err != nil || a.task.onFailure || len(a.op.prepared.Marks) == 0 {
 		return last, err
 	}
 	name := a.op.prepared.Common.Release
@@ -67,37 +66,66 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	if p.Lease.Status == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
 		return nil
 	}
-	ctx, end := context.WithCancel(context.Background()) // not the engine's: the Lease is released after a stop
-	client, err := op.client.Bind(ctx, &connect.Writes{})
-	if err != nil {
-		end()
-		return err
-	}
 	opts := p.Common.Lease
 	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	params := lease.Params{
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
 		OnForbidden: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
 	}
-	l, found, err := lease.Acquire(run.RetryContext(eng.RequestContext()), client.Leases(p.Common.Namespace), params, p.Lease, opts)
-	if l == nil {
-		end()
-		if err == nil {
-			eng.Publish(event.WarningEvent(found.Warning()))
-		}
+	l, found, err := acquireLease(run.RetryContext(eng.RequestContext()), op.client, params, p.Lease, opts)
+	if err != nil {
 		return err
 	}
+	if l == nil {
+		eng.Publish(event.WarningEvent(found.Warning()))
+		return nil
+	}
 	op.lock.mu.Lock()
-	op.lock.lease, op.lock.end = l, end
+	op.lock.lease = l
 	op.lock.mu.Unlock()
 	go func() {
 		select {
 		case <-l.Lost():
-			op.stop(l.Err())
-		case <-ctx.Done():
+			op.loseLock(l.Err())
+		case <-l.ctx.Done():
 		}
 	}()
 	return nil
+}
+
+// heldLease is a Lease with the context of its requests. They outlive those of the run, because the Lease is released
+// even after a stop.
+type heldLease struct {
+	*lease.Lease
+	ctx context.Context
+	end context.CancelFunc // ends ctx
+}
+
+// acquireLease acquires the Lease of a release. If Leases are unavailable, it returns nil and the State that says why.
+func acquireLease(ctx context.Context, c *connect.Client, params lease.Params, found lease.State, opts lease.Options) (*heldLease, lease.State, error) {
+	requests, end := context.WithCancel(context.Background())
+	client, err := c.Bind(requests, &connect.Writes{})
+	if err != nil {
+		end()
+		return nil, found, err
+	}
+	l, found, err := lease.Acquire(ctx, client.Leases(params.Namespace), params, found, opts)
+	if l == nil {
+		end()
+		return nil, found, err
+	}
+	return &heldLease{l, requests, end}, found, nil
+}
+
+// unlockTime limits the attempts to delete the Lease. It is long enough for a restart of the API server.
+const unlockTime = 10 * time.Second
+
+// unlock deletes the Lease and ends its requests.
+func (l *heldLease) unlock() error {
+	defer l.end()
+	ctx, cancel := context.WithTimeout(l.ctx, unlockTime)
+	defer cancel()
+	return l.Release(ctx)
 }
 
 // checkRecords returns an error if somebody else has changed the release records, or if they cannot be read.
@@ -118,15 +146,15 @@ func (op *Operation) guard(ctx context.Context) error {
 	return l.Guard(ctx)
 }
 
-// stop ends the run because its lock is lost.
-func (op *Operation) stop(why error) {
+// loseLock records that the lock is lost, and stops the run.
+func (op *Operation) loseLock(why error) {
 	op.lock.mu.Lock()
 	first := op.lock.lostErr == nil
 	if first {
 		op.lock.lostErr = why
 	}
 	op.lock.mu.Unlock()
-	op.lock.lose(why)
+	op.lock.cancel(why)
 	op.mu.Lock()
 	eng := op.engine
 	op.mu.Unlock()
@@ -151,18 +179,12 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-// unlockTime limits the attempts to delete the Lease. It is long enough for a restart of the API server.
-const unlockTime = 10 * time.Second
-
 func (op *Operation) unlock() {
 	l, _ := op.lock.state()
 	if l == nil {
 		return
 	}
-	defer op.lock.end()
-	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
-	defer cancel()
-	if err := l.Release(ctx); err != nil {
+	if err := l.unlock(); err != nil {
 		op.client.Log().Warn(err.Error())
 	}
 }

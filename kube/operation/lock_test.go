@@ -13,12 +13,12 @@ import (
 // TestLostLockStopsARollbackAtOnce loses the lock during a rollback. One stop command ends the
 // run, without the confirmation that a user would be asked for (R51a, R43).
 func TestLostLockStopsARollbackAtOnce(t *testing.T) {
-	op := newOperation(&connect.Client{}, &preflight.Prepared{}, tasks{})
+	op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{}})
 	eng := op.start()
 	if err := eng.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 		t.Fatal(err)
 	}
-	op.stop(errors.New("the lock was lost"))
+	op.loseLock(errors.New("the lock was lost"))
 	if c := eng.EndingCommand(); c == nil || c.Name != event.Stop {
 		t.Errorf("the run is ended by %+v, want a stop", c)
 	}

@@ -1,5 +1,5 @@
 // Package operation plans Helm's actions and runs them with wrapped versions of Helm's Kubernetes client and storage.
-// Install, Upgrade, Rollback, Uninstall and ReleaseTest hold the options of each; the Prepare functions turn them into an
+// Install, Upgrade, Rollback, Uninstall and ReleaseTest hold their options; the Prepare functions turn these into an
 // Operation. Operation.Run makes an attempt: the action itself, between prelude.go (the namespace and crds/) and
 // failure.go (the final state). If it fails, the rollback is a second attempt (rollback_on_failure.go). Only packages
 // kube and kube/stack import it.
@@ -34,19 +34,16 @@ type Common = preflight.Common
 // Operation is a checked and planned operation on a release. Run executes it.
 type Operation struct {
 	client   *connect.Client
-	prepared *preflight.Prepared
-	tasks
-	maskOnce sync.Once
-	*shared
-}
-
-// tasks has what differs between the kinds of operations.
-type tasks struct {
-	main        task
-	rollback    *rollbackPlan // nil if there is nothing to roll back to
-	editOptions *Upgrade      // the options that edits (R46) change, nil if the operation has no chart to edit
+	prepared *preflight.Prepared // the plan of main
+	main     task
+	// rollback is nil if there is nothing to roll back to.
+	rollback *rollbackPlan
+	// editOptions are the options that edits (R46) change, nil if the operation has no chart to edit.
+	editOptions *Upgrade
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
+	maskOnce    sync.Once
+	*shared
 }
 
 // shared is the state that an operation and its edited revisions (R46) share.
@@ -76,11 +73,12 @@ type shared struct {
 	revisions []*Operation
 }
 
-func newOperation(c *connect.Client, p *preflight.Prepared, t tasks) *Operation {
-	op := &Operation{client: c, prepared: p, tasks: t, shared: &shared{}}
-	op.running, op.revisions = op, []*Operation{op}
-	op.ledger = release.NewLedger(p.Common.Namespace, p.Common.Release, op.stop)
-	op.lock.ctx, op.lock.lose = context.WithCancelCause(context.Background())
+func newOperation(c *connect.Client, main task) *Operation {
+	op := &Operation{client: c, prepared: main.prepared, main: main, shared: &shared{}}
+	op.running = op
+	op.revisions = []*Operation{op}
+	op.ledger = release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release, op.loseLock)
+	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
 	op.writes.Guard(op.guard)
 	return op
 }
@@ -126,10 +124,23 @@ func (op *Operation) current() *Operation {
 	return op.running
 }
 
-// task is what one attempt runs: the action of the operation, or its rollback.
+// task is what an attempt runs: the action of the operation, or its rollback on failure.
 type task struct {
-	spec spec
-	do   func(*attempt) (*rel1.Release, error)
+	// prepared is the plan. The plan of a rollback on failure has no phases: they are planned while it runs.
+	prepared *preflight.Prepared
+	do       func(*attempt) (*rel1.Release, error)
+
+	onFailure       bool // this is the rollback on failure
+	uninstalling    bool
+	deletionTimeout time.Duration // for one object, 0 for no limit
+}
+
+// prefix returns the prefix of the names of phases.
+func (t task) prefix() string {
+	if t.onFailure {
+		return event.RollbackPrefix
+	}
+	return ""
 }
 
 // rollbackPlan is the rollback of an operation (R33). prepare is called when it starts.
@@ -243,7 +254,7 @@ func (op *Operation) run() error {
 
 // runToEnd runs the operation, and its rollback if it fails.
 func (op *Operation) runToEnd(r *runner) error {
-	a, status, err := r.runOperation(op.main)
+	a, status, err := r.runOperation()
 	if err == nil {
 		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status, Message: op.doneMessage})
 	}
@@ -287,17 +298,18 @@ func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) 
 	}
 }
 
+// start starts the engine and sends it the queued commands.
 func (op *Operation) start() *run.Engine {
 	op.mu.Lock()
-	defer op.mu.Unlock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure,
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabled,
 	})
-	for _, c := range op.pendingCommands {
-		op.engine.Command(c)
+	op.mu.Unlock()
+	for _, c := range op.pendingCommands { // no longer changes
+		op.Command(c)
 	}
 	return op.engine
 }

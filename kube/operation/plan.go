@@ -34,7 +34,7 @@ type planInput struct {
 	prelude        []event.Phase // phases to run first
 }
 
-// plan plans all phases: the prelude, pre hooks, the target's objects, removals and post hooks.
+// plan plans all phases: the prelude, pre hooks, the target's objects, removals (also of leftovers, R32a) and post hooks.
 func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
@@ -127,9 +127,9 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 	return b
 }
 
-// records returns the revisions whose records an operation may change. It updates the revision that it creates
-// (newRevision, 0 for none), those that it supersedes, and the marked ones. It may delete any revision, because an
-// uninstall or the rollback of an install does.
+// records returns the revisions whose records an operation may change. It may update the revision that it creates
+// (newRevision, 0 for none), the latest and the current one, all deployed ones, and the marked ones. It may delete any
+// revision, because an uninstall or the rollback of an install does.
 func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 	if newRevision > 0 {
 		c.Updated = append(c.Updated, newRevision)

@@ -104,9 +104,9 @@ func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList,
 }
 
 // admitFirst waits until the first group may start. The Lease and the release record are written before that group, but
-// --step must pause before any write (R41). After a prelude phase, and in a rollback, admitFirst does not wait.
+// --step must pause before any write (R41). After a prelude phase, and in a rollback on failure, admitFirst does not wait.
 func (a *attempt) admitFirst() error {
-	if a.preludeStarted || a.spec.onFailure {
+	if a.preludeStarted || a.task.onFailure {
 		return nil
 	}
 	for _, phase := range a.op.prepared.Phases {

@@ -35,8 +35,8 @@ type Recovery struct {
 	MatchesGood map[plan.Object]bool
 }
 
-// Recover marks the revisions that a killed run or Helm left unfinished, and compares the release with the cluster. The
-// error is a *lease.LockedError if a run is active.
+// Recover marks the revisions that a killed run or Helm left unfinished and, if the last operation did not succeed,
+// compares the release with the cluster. The error is a *lease.LockedError if a run is active.
 func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	common, err := common.Complete(c.Namespace())
 	if err != nil {
@@ -117,25 +117,16 @@ func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Status == lease.Unavailable {
 		return do()
 	}
-	ctx, end := context.WithCancel(context.Background()) // not the session's: the Lease is released even if that ends
-	defer end()
-	client, err := s.Client.Bind(ctx, &connect.Writes{})
-	if err != nil {
+	params := lease.Params{Namespace: s.Common.Namespace, Release: s.Common.Release, Operation: "recover"}
+	l, _, err := acquireLease(s.Context, s.Client, params, s.Lease, s.Common.Lease)
+	switch {
+	case err != nil:
 		return err
-	}
-	name, namespace := s.Common.Release, s.Common.Namespace
-	params := lease.Params{Namespace: namespace, Release: name, Operation: "recover"}
-	l, _, err := lease.Acquire(s.Context, client.Leases(namespace), params, s.Lease, s.Common.Lease)
-	if err != nil {
-		return err
+	case l == nil:
+		return do()
 	}
 	err = do()
-	if l == nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, unlockTime)
-	defer cancel()
-	return errors.Join(err, l.Release(ctx))
+	return errors.Join(err, l.unlock())
 }
 
 // compare fills in Changes and MatchesGood.

@@ -51,7 +51,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	if p, err = s.Check(p, &preflight.Incoming{}); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, tasks{main: task{spec{prepared: p}, t.run}}), nil
+	return newOperation(c, task{prepared: p, do: t.run}), nil
 }
 
 // withSelectedHooks returns a copy of a release with the selected hooks only.

@@ -155,10 +155,10 @@ func (o *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *c
 	return rel, nil
 }
 
-// rendered is the result of Helm's dry run.
+// rendered is the target revision with its objects: the result of Helm's dry run or, in a rollback, a stored revision.
 type rendered struct {
 	release      *rel1.Release
-	outputs      charts.Outputs
+	outputs      charts.Outputs // none in a rollback
 	builder      *manifest.Builder
 	list         helmkube.ResourceList
 	warnings     []plan.Warning

@@ -95,8 +95,8 @@ func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
-// killedBeforeUnlock reports whether the last run was the same kind of operation and was killed while it held the Lease.
-// It may have completed the operation before.
+// killedBeforeUnlock reports whether the last run was killed while it held the Lease, and was an operation of this kind. It
+// may have completed that operation.
 func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 	return s.Lease.Status == lease.Dead && s.Lease.Holder.Operation == operation
 }

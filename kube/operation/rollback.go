@@ -19,7 +19,7 @@ import (
 // Rollback holds the options of a rollback.
 type Rollback struct {
 	Common
-	// Revision to roll back to, 0 for defaultTarget.
+	// Revision is the revision to roll back to, 0 for the default (see defaultTarget).
 	Revision       int
 	ForceConflicts bool
 	ForceReplace   bool
@@ -55,7 +55,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, state.stored) }
-	return newOperation(c, p, tasks{main: task{spec{prepared: p}, run}}), nil
+	return newOperation(c, task{prepared: p, do: run}), nil
 }
 
 // plan plans a rollback.
@@ -160,7 +160,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Old:    old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
-	return task{spec{onFailure: true, prepared: prepared}, run}, nil
+	return task{prepared: prepared, do: run, onFailure: true}, nil
 }
 
 // run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since planning.

@@ -81,13 +81,13 @@ func (r *runner) runRollback() (*attempt, error) {
 		return nil, err
 	}
 	r.op.mu.Lock()
-	r.op.previewers.rollback = preview.NewPreviewer(r.op.client, t.spec.prepared)
+	r.op.previewers.rollback = preview.NewPreviewer(r.op.client, t.prepared)
 	r.op.mu.Unlock()
-	a, err := r.newAttempt(t.spec)
+	a, err := r.newAttempt(t)
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = a.runAction(t, r.op.rollback.info.Name)
+	_, _, err = a.runAction(r.op.rollback.info.Name)
 	return a, err
 }
 

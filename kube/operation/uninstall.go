@@ -60,11 +60,11 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
-	t := tasks{main: task{spec{prepared: p, uninstalling: true, deletionTimeout: deletionTimeout}, run}}
+	op := newOperation(c, task{prepared: p, do: run, uninstalling: true, deletionTimeout: deletionTimeout})
 	if state.Last.Info.Status == rcommon.StatusUninstalled {
-		t.doneMessage = "the release was already uninstalled; its history was deleted"
+		op.doneMessage = "the release was already uninstalled; its history was deleted"
 	}
-	return newOperation(c, p, t), nil
+	return op, nil
 }
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
@@ -132,7 +132,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 		Old: old, Leftovers: leftovers, Hooks: u.hookEvents(rel),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }
-	return task{spec{onFailure: true, prepared: prepared, uninstalling: true}, run}, nil
+	return task{prepared: prepared, do: run, onFailure: true, uninstalling: true}, nil
 }
 
 // run runs Helm's uninstall. plan.RemovalOrder decides the order of the removals (R31).

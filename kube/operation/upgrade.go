@@ -11,6 +11,7 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -69,11 +70,12 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
-	t := tasks{main: task{spec{prepared: p}, up.run}, editOptions: up}
+	op := newOperation(c, task{prepared: p, do: up.run})
+	op.editOptions = up
 	if goodRevision := state.Good(); goodRevision > 0 {
-		t.rollback = up.rollbackPlan(p, goodRevision)
+		op.rollback = up.rollbackPlan(p, goodRevision)
 	}
-	return newOperation(c, p, t), nil
+	return op, nil
 }
 
 // plan renders the chart and plans the upgrade (R30).
@@ -157,6 +159,9 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 // explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
 // for its objects.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
 	in := up.asInstall()
 	p, planErr := in.newPlanInput(s)
 	if planErr != nil {

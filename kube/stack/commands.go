@@ -61,10 +61,11 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 		text, members = group, []*member{m}
 	}
 	for _, m := range members {
-		if m.op == nil || m.unchanged {
+		op := s.operation(m)
+		if op == nil || m.unchanged {
 			continue
 		}
-		for _, id := range m.op.FindGroups(text) {
+		for _, id := range op.FindGroups(text) {
 			one := c
 			one.Scope, one.Group = m.id, id
 			commands = append(commands, one)
@@ -84,6 +85,14 @@ func (s *Stack) refuse(c event.Command, why string) {
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
 }
 
+// operation returns the operation of a release, nil if there is nothing to do. While the stack runs, a new plan or a
+// rollback replaces it.
+func (s *Stack) operation(m *member) *operation.Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.op
+}
+
 func (s *Stack) running() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +100,7 @@ func (s *Stack) running() []*member {
 }
 
 // broadcast sends a command to the stack's engine and, unless it names a group or a release, to
-// every running release.
+// every running release. It refuses to resume while a release holds a failure.
 func (s *Stack) broadcast(c event.Command) {
 	all := c.Group == "" && c.Scope == ""
 	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
@@ -118,7 +127,7 @@ func (s *Stack) broadcast(c event.Command) {
 func (s *Stack) sendToRunning(c event.Command, except *member) {
 	for _, m := range s.running() {
 		if m != except {
-			m.op.Command(c)
+			s.operation(m).Command(c)
 		}
 	}
 }
@@ -130,10 +139,13 @@ func (s *Stack) sendToRelease(c event.Command) {
 		s.refuse(c, fmt.Sprintf("the stack has no release %q", c.Scope))
 		return
 	}
-	inner := c
-	inner.Scope = ""
-	if slices.Contains(s.running(), m) {
-		m.op.Command(inner)
+	s.mu.Lock()
+	running, ran, op := slices.Contains(s.active, m), m.ran, m.op
+	s.mu.Unlock()
+	if running {
+		inner := c
+		inner.Scope = ""
+		op.Command(inner)
 		if c.Name == event.RunTo {
 			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
 		}
@@ -142,9 +154,9 @@ func (s *Stack) sendToRelease(c event.Command) {
 	switch {
 	case c.Name != event.Break && c.Name != event.Disable && c.Name != event.RunTo:
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
-	case m.ran:
+	case ran:
 		s.refuse(c, fmt.Sprintf("release %s has already run", m.id))
-	case m.op == nil || m.unchanged:
+	case op == nil || m.unchanged:
 		s.refuse(c, fmt.Sprintf("release %s has nothing to do", m.id))
 	default:
 		s.setBreakpoint(m, c)
@@ -154,6 +166,11 @@ func (s *Stack) sendToRelease(c event.Command) {
 // setBreakpoint sets, disables or clears a breakpoint on a group of a release that has not started.
 func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.mu.Lock()
+	if m.ran { // it has started meanwhile
+		s.mu.Unlock()
+		s.sendToRelease(c)
+		return
+	}
 	before, status := m.breakpoints[c.Group], event.Set
 	switch {
 	case c.Name == event.Disable && before == "":
@@ -171,14 +188,15 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	}
 	s.mu.Unlock()
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
-	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.groupPhase(c.Group), Group: c.Group, Status: status})
+	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
 		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
 	}
 }
 
-func (m *member) groupPhase(group string) string {
-	for g := range event.Groups(m.op.Phases()) {
+// groupPhase returns the phase of a group in a release, "" if there is no such group.
+func (s *Stack) groupPhase(m *member, group string) string {
+	for g := range event.Groups(s.operation(m).Phases()) {
 		if g.ID == group {
 			return g.Phase.Name
 		}
@@ -194,7 +212,7 @@ func (s *Stack) stepOne(c event.Command) {
 		next := m.state.Next()
 		s.mu.Unlock()
 		if next != nil && s.runStatus(m) == event.Paused {
-			m.op.Command(c)
+			s.operation(m).Command(c)
 			return
 		}
 	}
@@ -215,7 +233,7 @@ func (s *Stack) sendDecision(c event.Command) {
 				inner.ID = event.Internal
 			}
 			found = true
-			m.op.Command(inner)
+			s.operation(m).Command(inner)
 		}
 	}
 	if !found {

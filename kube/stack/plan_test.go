@@ -1,7 +1,10 @@
 package stack
 
 import (
+	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/kube/helmfile"
 )
@@ -10,5 +13,32 @@ func TestNoReleases(t *testing.T) {
 	file := &helmfile.File{Path: "f.yaml", Others: []helmfile.Release{{Name: "b"}}, Selectors: []string{"a=b"}}
 	if got, want := noReleases(file).Error(), "f.yaml: no release matches --selector a=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestInstalledReleases omits a release whose latest revision is uninstalled, although an earlier one is not.
+func TestInstalledReleases(t *testing.T) {
+	record := func(name, version, status string) (r metav1.PartialObjectMetadata) {
+		r.Namespace = "ns"
+		r.Labels = map[string]string{"name": name, "version": version, "status": status}
+		return r
+	}
+	var got []string
+	for _, r := range installedReleases([]metav1.PartialObjectMetadata{
+		record("kept", "9", "superseded"), record("installed", "1", "superseded"), record("again", "1", "uninstalled"),
+		record("kept", "10", "uninstalled"), record("installed", "2", "deployed"), record("again", "2", "deployed"),
+	}) {
+		got = append(got, r.Namespace+"/"+r.Name)
+	}
+	if want := []string{"ns/installed", "ns/again"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestOutcomeAfterStoppedRollback counts the releases that a stopped rollback has rolled back apart from deployed ones.
+func TestOutcomeAfterStoppedRollback(t *testing.T) {
+	s := &Stack{members: []*member{{ran: true, rolledBack: true}, {ran: true}}}
+	if got, want := s.outcome(), "releases: 1 deployed, 1 rolled back"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

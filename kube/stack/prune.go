@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +42,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 		return nil
 	}
 	if s.opts.Name == "" {
-		return errors.New("to prune, name the stack")
+		return errors.New("--prune needs --stack NAME; use the same name as in earlier runs")
 	}
 	byContext := map[string]*member{} // any member of each context
 	for _, m := range s.members {
@@ -110,11 +111,24 @@ func labeledReleases(ctx context.Context, c *connect.Client, name string) (found
 		updated, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), updated)
 	})
-	for _, r := range records.Items {
-		known := func(f helmfile.Release) bool { return f.Namespace == r.Namespace && f.Name == r.Labels["name"] }
-		if r.Labels["status"] != "uninstalled" && !slices.ContainsFunc(found, known) {
-			found = append(found, helmfile.Release{Name: r.Labels["name"], Namespace: r.Namespace})
+	return installedReleases(records.Items), nil
+}
+
+// installedReleases returns the releases of release records, in the order of their first records. It omits releases that
+// were uninstalled but kept their history.
+func installedReleases(records []metav1.PartialObjectMetadata) (found []helmfile.Release) {
+	latest, status := map[releaseKey]int{}, map[releaseKey]string{}
+	for _, r := range records {
+		key := releaseKey{"", r.Namespace, r.Labels["name"]}
+		version, _ := strconv.Atoi(r.Labels["version"])
+		if _, known := status[key]; !known {
+			found = append(found, helmfile.Release{Name: key.name, Namespace: key.namespace})
+		}
+		if version >= latest[key] {
+			latest[key], status[key] = version, r.Labels["status"]
 		}
 	}
-	return found, nil
+	return slices.DeleteFunc(found, func(f helmfile.Release) bool {
+		return status[releaseKey{"", f.Namespace, f.Name}] == "uninstalled"
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/operation"
 )
 
-// toRollBack returns the releases that this run deployed and has not rolled back yet. Failed releases have rolled
-// themselves back, and uninstalled ones stay uninstalled.
+// toRollBack returns the releases that this run deployed and has not rolled back yet. With --rollback-on-failure, failed
+// releases roll themselves back. Uninstalled ones stay uninstalled.
 func (s *Stack) toRollBack() (out []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,11 +40,13 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
 	count := 0
+	s.mu.Lock()
 	for _, m := range changed {
 		if m.rolledBack {
 			count++
 		}
 	}
+	s.mu.Unlock()
 	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", count, len(changed))
 	if err == nil {
 		end.Outcome = fmt.Sprintf("rolled back all changed releases (%d)", len(changed))

@@ -69,7 +69,7 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 	s.byID[g.ID].report = report
 }
 
-// Apply deploys a release, or rolls it back, and returns when its operation has ended.
+// Apply deploys a release, or rolls it back, and returns when its operation has ended. It skips an unchanged release.
 //
 // Rule S2: a release that needs another one starts when that one is deployed, all its groups are
 // ready, and its post hooks are done.
@@ -261,7 +261,7 @@ func (s *Stack) fail(cause error) error {
 			end.Status, end.Exit = event.Aborted, event.ExitAborted
 			cause = operation.Aborted(ending, cause)
 		}
-		if ending == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
+		if ending == nil && !s.anyRan() {
 			end.Exit = event.ExitNothing
 		}
 		if operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
@@ -286,14 +286,23 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
+// anyRan reports whether the operation of any release has started.
+func (s *Stack) anyRan() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
+}
+
 // outcome counts the releases by their result: "releases: 2 deployed, 1 failed".
 func (s *Stack) outcome() string {
-	results := []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"}
+	results := []string{"deployed", "rolled back", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := map[string]int{}
 	for _, m := range s.members {
 		switch {
+		case m.rolledBack:
+			counts["rolled back"]++
 		case m.ran && m.result == nil && m.remove:
 			counts["uninstalled"]++
 		case m.ran && m.result == nil:

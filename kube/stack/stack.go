@@ -1,6 +1,6 @@
 // Package stack runs the releases of a helmfile as one operation. It plans an operation for each
-// release and runs them with a run.Engine whose groups are releases and whose requests are whole
-// operations. The central types are Options and Stack. Only package kube imports it.
+// release and runs them with a run.Engine. The groups of that engine are releases, and each of its requests
+// is a whole operation. The central types are Options and Stack. Only package kube imports it.
 package stack
 
 import (
@@ -78,10 +78,10 @@ type member struct {
 	breakOn []string              // --break-on for its groups
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
-	skipped     bool // because it was unchanged
-	rolledBack  bool
-	result      error
-	ran         bool
+	skipped     bool  // because it was unchanged
+	ran         bool  // its operation has started
+	result      error // of its operation
+	rolledBack  bool  // by the rollback of the stack
 }
 
 func newMember(r helmfile.Release, remove bool) *member {
@@ -125,8 +125,8 @@ func (s *Stack) Info() event.Operation { return s.info }
 // Text masks the secret values of all releases in a text.
 func (s *Stack) Text(text string) string {
 	for _, m := range s.members {
-		if m.op != nil {
-			text = m.op.Mask().Text(text)
+		if op := s.operation(m); op != nil {
+			text = op.Mask().Text(text)
 		}
 	}
 	return text
@@ -135,7 +135,7 @@ func (s *Stack) Text(text string) string {
 // Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {
 	for _, m := range s.members {
-		r := Release{ID: m.id, Operation: m.op, Remove: m.remove, Unchanged: m.unchanged}
+		r := Release{ID: m.id, Operation: s.operation(m), Remove: m.remove, Unchanged: m.unchanged}
 		for _, n := range m.needs {
 			r.Needs = append(r.Needs, n.id)
 		}
