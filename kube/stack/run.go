@@ -130,7 +130,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	s.operationStarted(m, op)
 	relayed := make(chan struct{})
 	reader := op.Feed().Reader()
-	go func() { // ends with the operation's feed
+	go func() {
 		defer close(relayed)
 		for {
 			events, ok := reader.Next(context.Background())
@@ -142,8 +142,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 			}
 		}
 	}()
-	err = op.Run()
-	op.Feed().Close()
+	err = op.Run() // closes its feed
 	<-relayed
 	s.operationEnded(m, err)
 	if err == nil {
