@@ -1,7 +1,7 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
 // clusters must not control the terminal, change the direction of writing, or be invisible.
-// Only Safe decides which characters are safe; the screen cleans the text of its cells, and the
-// writers of package report clean all other output. Count writes numbers. Any package may import it.
+// Only Safe decides which characters are safe; the screen cleans the text of its cells, and packages
+// report and reportfile clean all other output. Count writes numbers. Any package may import it.
 package text
 
 import (

@@ -248,14 +248,14 @@ func TestClusterContainers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		annotations, spec string
 		words             []string
-		evidence          string
+		evidence          string // part of the evidence or of the cause
 	}{
 		"two":      {crash("api"), rest, []string{"container api exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
 		"init":     {crash("migrate"), `initContainers: [{name: migrate, image: "x:1"}], ` + rest, []string{"init container migrate exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
 		"side":     {crash("mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], ` + rest, []string{"sidecar mesh exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
 		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api was killed for exceeding its memory limit of 64Mi (OOMKilled)"}, ""},
-		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its liveness probe failed", ": HTTP probe failed with statuscode: 500"}, "Liveness probe failed"},
-		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its startup probe failed", "connection refused"}, "Startup probe failed"},
+		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its liveness probe failed", ": HTTP probe failed with statuscode: 500"}, "liveness probe failed"},
+		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its startup probe failed", "connection refused"}, "startup probe failed"},
 		"run":      {`sandbox/fail: run, sandbox/container: api`, rest, []string{`container api cannot start: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`}, ""},
 		"evicted":  {`sandbox/fail: evicted`, rest, []string{"the pod was evicted: The node was low on resource: ephemeral-storage."}, ""},
 		"ready":    {`sandbox/fail: never-ready, sandbox/container: proxy`, rest, []string{"container proxy is running but not ready: Readiness probe failed: HTTP probe failed with statuscode: 503"}, "Readiness probe failed"},
@@ -272,7 +272,7 @@ func TestClusterContainers(t *testing.T) {
 			q.t = t
 			r := q.until(o, tt.words...)
 			t.Log(r.Cause)
-			if r.Symptom || tt.evidence != "" && !strings.Contains(strings.Join(r.Evidence, "\n"), tt.evidence) || len(r.Evidence) > event.MaxEvidence {
+			if r.Symptom || !strings.Contains(strings.Join(append(r.Evidence, r.Cause), "\n"), tt.evidence) || len(r.Evidence) > event.MaxEvidence {
 				t.Errorf("%t %q", r.Symptom, r.Evidence)
 			}
 		})

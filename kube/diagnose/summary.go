@@ -56,50 +56,63 @@ func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	return cause
 }
 
-// evidence returns the lines that support the cause, without duplicates: from related objects, the log, warnings and
-// conditions.
+// evidence returns the lines that support the cause: from related objects, the log, warnings and conditions. It leaves out
+// lines that repeat the cause or another line, and warnings that are only an error code. If nothing else is left, it
+// returns the first of those.
 func (b *reportBuilder) evidence() []string {
-	var lines []string
-	add := func(l string) {
-		if l != "" && len(lines) < event.MaxEvidence && !slices.Contains(lines, l) {
+	var lines, codes []string
+	for _, l := range b.found.evidence {
+		lines = append(lines, status.CleanText(l))
+	}
+	lines = append(lines, decisiveLine(b.Logs))
+	for _, e := range slices.Backward(b.Events) {
+		switch l := e.Reason + ": " + e.Message; {
+		case !e.Warning:
+		case bareErrorCode.MatchString(e.Message):
+			codes = append(codes, l)
+		default:
 			lines = append(lines, l)
 		}
 	}
-	for _, l := range b.found.evidence {
-		add(status.CleanText(l))
-	}
-	add(decisiveLine(b.Logs))
-	for _, bare := range []bool{false, true} { // bare error codes come last
-		for _, e := range slices.Backward(b.Events) {
-			if e.Warning && bareErrorCode.MatchString(e.Message) == bare {
-				add(e.Reason + ": " + e.Message)
-			}
+	lines = append(lines, b.statusWithoutEvent()...)
+	distinct := distinctLines(b.Cause, lines)
+	distinct = append(distinct, b.newestLogLines(distinct)...)
+	for _, c := range conditions(b.live) {
+		if !event.Repeats(c, b.Cause) && !slices.ContainsFunc(distinct, func(known string) bool { return event.Repeats(c, known) }) {
+			distinct = append(distinct, c)
 		}
 	}
-	for _, l := range b.statusWithoutEvent() {
-		add(l)
+	if len(distinct) == 0 {
+		others := slices.DeleteFunc(slices.Concat(lines, codes, []string{b.verdict().Message}), func(l string) bool { return l == "" })
+		return others[:min(len(others), 1)]
 	}
-	for _, l := range b.newestLogLines(lines) {
-		add(l)
+	return distinct[:min(len(distinct), event.MaxEvidence)]
+}
+
+// distinctLines returns the lines that repeat neither the cause nor another line. Of lines that say the same, it keeps
+// the first.
+func distinctLines(cause string, lines []string) (distinct []string) {
+	for i, l := range lines {
+		repeated := event.Repeats(l, cause)
+		for j, other := range lines {
+			repeated = repeated || j != i && event.Repeats(l, other) && (j < i || !event.Repeats(other, l))
+		}
+		if !repeated {
+			distinct = append(distinct, l)
+		}
 	}
-	for _, c := range conditions(b.live) {
-		add(c)
-	}
-	if len(lines) == 0 {
-		add(b.verdict().Message)
-	}
-	return lines
+	return distinct
 }
 
 // maxTail limits the log lines in the evidence, besides the decisive one.
 const maxTail = 5
 
-// newestLogLines returns the newest log lines that are not in known, oldest first, and at most as many as fit into the
-// evidence with those.
+// newestLogLines returns the newest log lines that are neither in the cause nor in known, oldest first, and at most as
+// many as fit into the evidence with those.
 func (b *reportBuilder) newestLogLines(known []string) (tail []string) {
 	room := min(maxTail, event.MaxEvidence-len(known))
 	for _, l := range slices.Backward(b.Logs) {
-		if len(tail) < room && l != "" && !slices.Contains(known, l) && !slices.Contains(tail, l) {
+		if len(tail) < room && !event.Repeats(l, b.Cause) && !slices.Contains(known, l) && !slices.Contains(tail, l) {
 			tail = append(tail, l)
 		}
 	}

@@ -193,7 +193,7 @@ func (s *causesRun) wholeSentence(c cause) *regexp.Regexp {
 	return s.pattern("^(?:" + c.sentence + ")$")
 }
 
-// checkEvents checks the events, and returns the line of evidence.
+// checkEvents checks the events, and returns the line of evidence, or the part of the cause that says the same.
 func (s *causesRun) checkEvents(t *testing.T, c cause) (line string) {
 	t.Helper()
 	sentence, evidence, diagnosed, failed := s.wholeSentence(c), s.pattern(c.evidence), false, false
@@ -212,6 +212,8 @@ func (s *causesRun) checkEvents(t *testing.T, c cause) (line string) {
 		}
 		if i := slices.IndexFunc(e.Evidence, evidence.MatchString); i >= 0 {
 			line = e.Evidence[i]
+		} else if line == "" {
+			line = evidence.FindString(e.Cause)
 		}
 		diagnosed = diagnosed || e.Kind == event.KindDiagnosis
 		if ends && !strings.Contains(e.Message, strings.TrimPrefix(e.Cause, "refused: ")) {
@@ -225,7 +227,7 @@ func (s *causesRun) checkEvents(t *testing.T, c cause) (line string) {
 		t.Errorf("no diagnosis has the cause; reported causes: %q", others)
 	}
 	if line == "" {
-		t.Errorf("no line of evidence matches %s", evidence)
+		t.Errorf("neither the evidence nor the cause matches %s", evidence)
 	}
 	return line
 }

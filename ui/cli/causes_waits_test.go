@@ -117,7 +117,7 @@ var waits = []cause{
 	{"trying-thing", thing("trying", readiness(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
 		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
 	{"mute-thing", thing("mute", readiness(isReady, never)), "Thing/mute", `not ready: readiness-success .* is not met \(status is not set; no controller has written a status\)`, `no controller has written`},
-	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
+	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False|is already in use`},
 }
 
 // TestCausesOfWaits: if an object does not become ready for a reason other than its pods, the reason

@@ -8,7 +8,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/engine/text"
 )
 
 // Failure is a root failure (event.Root) in the JSON of reports and "runs show".
@@ -72,38 +71,17 @@ func newFailure(s *event.State, r event.Root) Failure {
 	return f
 }
 
-// UnknownLines returns the lines that repeat neither a known one nor each other. Lines that differ only in the names of
-// pods are equal.
+// UnknownLines returns the lines that repeat neither a known one nor each other, see event.Repeats.
 func UnknownLines(lines, known []string) []string {
 	var out []string
 	for _, l := range lines {
-		words := normalize(l)
-		isKnown := func(other string) bool { return contains(normalize(other), words) }
-		repeated := func(other string) bool { return isKnown(other) || strings.Contains(words, normalize(other)) }
+		isKnown := func(other string) bool { return event.Repeats(l, other) }
+		repeated := func(other string) bool { return event.Repeats(l, other) || event.Repeats(other, l) }
 		if !slices.ContainsFunc(known, isKnown) && !slices.ContainsFunc(out, repeated) {
 			out = append(out, l)
 		}
 	}
 	return out
-}
-
-// contains reports whether a text contains a line, or the rest of the line after a prefix such as
-// "FailedCreate: Error creating: " if that is at least half of it.
-func contains(text, line string) bool {
-	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
-		if strings.Contains(text, rest) {
-			return true
-		}
-	}
-	return false
-}
-
-// podName matches pod names in events ("in pod NAME") and in refusals.
-var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
-
-// normalize makes lines that differ only in the names of pods equal.
-func normalize(line string) string {
-	return strings.TrimSpace(podName.ReplaceAllString(text.Line(line), "pod"))
 }
 
 // diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
