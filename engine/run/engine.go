@@ -235,7 +235,7 @@ func (e *Engine) Start(s Stage) *StageRun {
 // Run runs a stage to its end. The error is a *StageError.
 func (e *Engine) Run(s Stage) error { return e.Start(s).Wait() }
 
-// WaitApplied waits until every request of the stage was answered. If the stage ends first, it
+// WaitApplied waits until every request of the stage has succeeded. If the stage ends first, it
 // returns the stage's error.
 func (r *StageRun) WaitApplied() error {
 	select {
@@ -244,7 +244,12 @@ func (r *StageRun) WaitApplied() error {
 	case <-r.done:
 	case <-r.engineDone:
 	}
-	return r.Wait()
+	select {
+	case <-r.applied: // before the stage ended
+		return nil
+	default:
+		return r.Wait()
+	}
 }
 
 // Wait waits for the end of the stage. The error is a *StageError.

@@ -45,7 +45,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
 	s.ended = 0 // groups that had ended are running again
-	s.fullyQueued = 0
+	s.fullyApplied = 0
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if command == event.Retry {

@@ -38,8 +38,8 @@ func (x *simulation) checkIndexes() {
 	if s.allEnded() != over {
 		x.r.fail("allEnded is %t, want %t", s.allEnded(), over)
 	}
-	for _, g := range s.groups[:s.fullyQueued] {
-		if g.attempt.number == 0 || g.attempt.queued < len(g.objects) {
+	for _, g := range s.groups[:s.fullyApplied] {
+		if !g.isApplied() {
 			x.r.fail("%v counts as applied", g.Unit)
 		}
 	}

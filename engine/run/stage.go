@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ type stage struct {
 	byID              map[string]*group
 	candidates        []*group   // not started, and either startable or admitted, in plan order
 	ended             int        // the groups before this one have ended
-	fullyQueued       int        // all requests of the groups before this one were queued
+	fullyApplied      int        // all requests of the groups before this one have succeeded
 	queue             []request  // waiting for a free slot, or for an earlier request for the same object
 	inFlight          int        // requests without an answer
 	diagnosing        int        // diagnoses of failures that are running
@@ -251,18 +252,24 @@ func (s *stage) allEnded() bool {
 	return s.ended == len(s.groups)
 }
 
-// reportApplied sends reportAllApplied once every request of the stage was answered.
+// reportApplied sends reportAllApplied once every request of the stage has succeeded.
 func (s *stage) reportApplied() {
 	if s.reported || s.inFlight > 0 || len(s.queue) > 0 {
 		return
 	}
-	for ; s.fullyQueued < len(s.groups); s.fullyQueued++ {
-		if g := s.groups[s.fullyQueued]; g.attempt.number == 0 || g.attempt.queued < len(g.objects) {
+	for ; s.fullyApplied < len(s.groups); s.fullyApplied++ {
+		if !s.groups[s.fullyApplied].isApplied() {
 			return
 		}
 	}
 	s.reported = true
 	s.m.do(reportAllApplied{s.run})
+}
+
+// isApplied reports whether every request of the current attempt has succeeded.
+func (g *group) isApplied() bool {
+	return g.attempt.number > 0 && g.attempt.queued == len(g.objects) &&
+		!slices.ContainsFunc(g.objects, func(o *object) bool { return o.request != requestSucceeded })
 }
 
 func (s *stage) close(cause error) {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -69,5 +71,34 @@ func TestFailingHook(t *testing.T) {
 				t.Errorf("the release is %q, want failed", got)
 			}
 		})
+	}
+}
+
+// TestRefusedHook: if the API server refuses the object of a hook, the delete policies for failed and
+// earlier hooks do not apply, as in Helm (R29). The object with the name of the hook is not the hook's.
+func TestRefusedHook(t *testing.T) {
+	t.Parallel()
+	hook := func(weight, policy string) map[string]string {
+		return map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-weight": weight, "helm.sh/hook-delete-policy": policy}
+	}
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{
+		rig.ConfigMap("a", nil), rig.ConfigMap("first", hook("1", "hook-succeeded")), rig.ConfigMap("locked", hook("2", "hook-failed"))}, "\n---\n")})
+	chart, err := charts.LoadPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const locked = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: locked}\ndata: {is: somebody else's}"
+
+	helms := rig.New(t)
+	helms.Create(locked)
+	if out, err := helms.RunHelm("install", "t", dir); err == nil {
+		t.Fatalf("helm succeeded: %s", out)
+	}
+	r := rig.NewNamed(t, helms.Namespace+"-l")
+	r.Create(locked)
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
+	r.MustFail(op, err, "pre-install:ConfigMap/locked")
+	if got, want := r.ConfigMaps(r.Namespace), helms.ConfigMaps(helms.Namespace); !slices.Equal(got, want) || !slices.Contains(got, "locked") {
+		t.Errorf("left %v, Helm %v", got, want)
 	}
 }
