@@ -7,17 +7,17 @@
 //
 // How a frame is made:
 //
-//	events ─▶ picture (state, marks, numbers) ─▶ graph (columns and edges, static)
-//	                          └▶ screen (where the user is) ─▶ regions, modes ─▶ canvas
+//	events ─▶ event.State ─▶ graph (columns, edges) ─▶ picture (marks, counts)
+//	       ─▶ screen (selection, view) ─▶ regions, modes ─▶ canvas
 //
-// Only visible parts are drawn. Each of these layers imports only the ones above it. This
-// package joins them and holds the table of keys.
+// Only visible parts are drawn. This package joins the packages below it, and holds the table of
+// keys. Each of them imports only those listed before it:
 //
 //	canvas, keys, graph, picture, screen   shared
 //	header, cards, inspector, page, line; columns   regions, which draw
 //	breakpoints, dialogs, edit, jump, palette, replay   modes, stacked on top
 //
-// A new mode needs a folder with a keys.Mode and a line in the table of keys.
+// A new mode needs a package with a keys.Mode, a field in modes and a line in the table of keys.
 package board
 
 import (

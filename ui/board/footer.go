@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// hints returns the footer's keys: those in boardKeys that work now.
+// hints returns the keys in the footer: those that work now, without those that resolve a failure.
 func (m *model) hints() []keys.Hint {
 	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }
@@ -69,8 +69,6 @@ func (m *model) footerKey(b keys.Binding) string {
 		return l.Left
 	case "right":
 		return l.Right
-	case "/":
-		return "/"
 	}
 	first, _, _ := strings.Cut(b.Name(), ", ")
 	return first

@@ -7,7 +7,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// The widths of the first two columns: keys and names of commands.
+// The widths of the first two columns: the keys and what they do, in short.
 const keyWidth, nameWidth = 12, 20
 
 // helpLines returns the key table and the legend.
@@ -25,8 +25,8 @@ func (m *model) helpLines(width int) []canvas.Line {
 		name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: k.About}}
 		if room := width - keyWidth - nameWidth; k.More != "" && room >= nameWidth {
 			name[1].Text = canvas.Pad(k.About, nameWidth)
-			for _, part := range canvas.Wrap(k.More, room) {
-				out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: part}))
+			for _, more := range canvas.Wrap(k.More, room) {
+				out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: more}))
 				name = canvas.Line{{Text: strings.Repeat(" ", keyWidth+nameWidth)}}
 			}
 			continue

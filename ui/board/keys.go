@@ -34,14 +34,14 @@ const (
 // last one.
 func (m *model) boardKeys() []keys.Binding {
 	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
-	group := keys.Unless(m.HasGroup, "select a group first")
-	inspects := keys.Unless(m.HasGroup, "nothing to inspect yet")
+	noGroup := keys.Unless(m.HasGroup, "select a group first")
+	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
 	noKubectl := keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show")
-	objects := func() string {
+	noObject := func() string {
 		if m.openRelease != nil {
 			return "press enter to open the release first"
 		}
-		return inspects()
+		return noSubject()
 	}
 	var back func() string
 	if m.back != nil {
@@ -59,7 +59,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "pause or resume", More: "running work continues"},
 		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.command(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group, then pauses"},
-		{Keys: "N", Hint: keys.When("step this", m.canStep), Disabled: group, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
+		{Keys: "N", Hint: keys.When("step this", m.canStep), Disabled: noGroup, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group, then pauses"},
 		{Keys: "c", Do: m.command(event.Resume), Steers: true, Part: partStep, About: "resume"},
 		{Keys: "e", Hint: keys.When("edit values", m.edit.CanEdit), Disabled: m.edit.WhyNot, Do: m.edit.EditValues, Steers: true, OnFailure: true, Part: partFix,
@@ -68,29 +68,29 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "edit all values", More: "including the chart's defaults"},
 		{Keys: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
 			About: "render again", More: "reads the chart again; shows changes"},
-		{Keys: "Z", Hint: keys.When("restart", m.canRestart), Disabled: m.whyNotRestart, Do: m.requestRestart, Steers: true, Part: partEnd,
+		{Keys: "Z", Hint: keys.When("restart", m.offersRestart), Disabled: m.whyNotRestart, Do: m.prepareRestart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
 		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Pinned: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
-		{Keys: "t", Hint: keys.When("run to here", m.canRunTo), Disabled: group, Do: m.groupCommand(event.RunTo), Steers: true, Part: partStep,
+		{Keys: "t", Hint: keys.When("run to here", m.canRunTo), Disabled: noGroup, Do: m.groupCommand(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
-		{Keys: "b", Hint: m.breakHint, Disabled: group, Do: m.groupCommand(event.Break), Steers: true, Part: partStep,
+		{Keys: "b", Hint: m.breakHint, Disabled: noGroup, Do: m.groupCommand(event.Break), Steers: true, Part: partStep,
 			About: "breakpoint", More: "sets or removes one on this group"},
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, remove"},
 
-		{Keys: "d", Hint: m.diffHint, Disabled: objects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
+		{Keys: "d", Hint: m.diffHint, Disabled: noObject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
-		{Keys: "y", Hint: m.sentHint, Disabled: objects, Do: m.insp.OpenManifest, Near: true, Part: partLook,
+		{Keys: "y", Hint: m.sentHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
 			About: "manifest", More: "as applied by this run"},
-		{Keys: "Y", Hint: m.liveHint, Disabled: objects, Do: m.insp.OpenLive, Near: true, Part: partLook,
+		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
-		{Keys: "v", Disabled: objects, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Disabled: objects, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
-		{Keys: "x", Disabled: func() string { return cmp.Or(objects(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
+		{Keys: "v", Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Disabled: noObject, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
+		{Keys: "x", Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
-		{Keys: "s", Disabled: func() string { return cmp.Or(objects(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
+		{Keys: "s", Disabled: func() string { return cmp.Or(noObject(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
 			About: "kubectl command", More: "shows and copies it for this object"},
 		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
@@ -98,7 +98,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
 		{Keys: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
-		{Keys: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Pinned: true, Part: partLook,
+		{Keys: "enter", Hint: m.inspectHint, Disabled: noSubject, Do: m.inspect, Pinned: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
 		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
@@ -113,7 +113,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "right", Do: keys.By(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
 		{Keys: "tab", Do: keys.By(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
 		{Keys: "shift+tab", Label: "shift-tab", Do: keys.By(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by its name or two-letter code"},
+		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: noGroup, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by its name or two-letter code"},
 		{Keys: "home", Do: keys.Run(m.board.MoveFirst), Part: partMove, About: "first group"},
 		{Keys: "end", Do: keys.Run(m.board.MoveLast), Part: partMove, About: "last group"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
@@ -245,7 +245,6 @@ func (m *model) showsObject() bool {
 	return m.insp.Shown && m.insp.Connected() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-// inspectHint returns the footer's word for enter.
 func (m *model) inspectHint() string {
 	switch {
 	case m.Group() == nil || m.insp.Shown:

@@ -5,8 +5,9 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// layOut lays out the screen. The board gets the rows it needs, then come the state lines of a
-// failure and the reasons on cards. The pane gets the rest.
+// layOut lays out the screen. First the board gets the rows it needs. Rows that are left go to the state
+// lines of a failure, then to the reasons on cards, then to the pane. Waiting groups lose their
+// contents if the state lines do not fit, and cards lose details if a diff does not fit.
 func (m *model) layOut() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {
@@ -32,12 +33,12 @@ func (m *model) layOut() {
 		m.arrange(lines, b.Terse, 0)
 		free = b.Area.H - b.Rows
 	}
-	lacking := min(m.missingRows(), free)
+	missing := min(m.missingRows(), free)
 	if !b.ShowsAll {
-		b.WrapReasons(b.Area.Y + b.Area.H - lacking)
+		b.WrapReasons(b.Area.Y + b.Area.H - missing)
 	}
-	rows := min(b.SteadyRows(), b.Area.H-max(lacking, b.PaneLacks))
-	rows = min(max(b.Rows, rows), b.Area.H-lacking)
+	rows := min(b.SteadyRows(), b.Area.H-max(missing, b.MissingPaneRows))
+	rows = min(max(b.Rows, rows), b.Area.H-missing)
 	m.insp.Area.H += b.Area.H - rows
 	m.insp.Area.Y -= b.Area.H - rows
 	b.Area.H = rows
@@ -68,5 +69,5 @@ func (m *model) arrange(lines []string, terse bool, more int) {
 	rows := m.paneRows(top-stateRows, bottom) + more
 	m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(m.insp.Area.Y-top, 0)}
-	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, PaneLacks: m.missingFailureRows()})
+	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, MissingPaneRows: m.missingFailureRows()})
 }

@@ -94,10 +94,11 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 	return lines
 }
 
-// missingRows returns how many more lines the pane needs to explain why the selection is not ready.
+// missingRows returns how many more lines the pane needs for the report, or for the status and the diff
+// of the selection.
 func (m *model) missingRows() int {
 	if m.showsReport() {
-		return m.lacking(m.reportLines(m.insp.Area.W - 3))
+		return m.overflow(m.reportLines(m.insp.Area.W - 3))
 	}
 	return max(m.missingWhyRows(0), m.missingDiffRows())
 }
@@ -108,10 +109,11 @@ func (m *model) missingDiffRows() int {
 		return 0
 	}
 	w := m.insp.Area.W - 3
-	return m.lacking(slices.Concat(m.insp.Selected().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
+	return m.overflow(slices.Concat(m.insp.Selected().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
 }
 
-// missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a failure.
+// missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a selected
+// failure.
 func (m *model) missingFailureRows() int {
 	if n := m.Group(); n == nil || n.Status != event.Failed {
 		return 0
@@ -123,7 +125,8 @@ func (m *model) missingWhyRows(room int) int {
 	if m.Group() == nil || m.insp.Shown {
 		return 0
 	}
-	return m.lacking(m.insp.Selected().Why(room, m.insp.Area.W-3))
+	return m.overflow(m.insp.Selected().Why(room, m.insp.Area.W-3))
 }
 
-func (m *model) lacking(lines []canvas.Line) int { return max(len(lines)-(m.insp.Area.H-1), 0) }
+// overflow returns how many of the lines do not fit into the pane.
+func (m *model) overflow(lines []canvas.Line) int { return max(len(lines)-(m.insp.Area.H-1), 0) }

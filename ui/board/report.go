@@ -123,8 +123,8 @@ func (m *model) nameColumn(groups []*event.GroupState, limit int) (names []strin
 	return names, wide
 }
 
-// groupName returns the board's name of a group. A removal is called so if another group has
-// the same name.
+// groupName returns the board's name of a group. It marks a removal if another phase has a group with
+// the same ID.
 func (m *model) groupName(g *event.GroupState) string {
 	n := m.Graph.ByKey[g.Unit()]
 	if n == nil {

@@ -166,8 +166,8 @@ func (s *stack) deliver() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// wrap returns a command whose messages go to the board of a release. Messages to Bubble Tea
-// itself are not wrapped.
+// wrap returns a command whose messages go to the board of a release. Messages for Bubble Tea, such as
+// tea.QuitMsg, are not wrapped. Their types are mostly unexported, so wrap tells them by their package.
 func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil

@@ -48,7 +48,7 @@ func (m *model) pauseHint() string {
 	return ""
 }
 
-// canStep reports whether the selected group can start now and is not the next one anyway.
+// canStep reports whether the selected group can start now and is not already the next one.
 func (m *model) canStep() bool {
 	n := m.Group()
 	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Unblocked(n))
@@ -77,8 +77,8 @@ func (m *model) breakHint() string {
 // before a restart; the next run opens a new one.
 type restartMsg struct{ err error }
 
-// canRestart reports whether the chart can be restarted now.
-func (m *model) canRestart() bool {
+// offersRestart reports whether the footer offers a restart. Its key works at any time.
+func (m *model) offersRestart() bool {
 	return m.restart != nil && (m.Over() || m.Held() || m.Paused())
 }
 
@@ -90,8 +90,8 @@ func (m *model) whyNotRestart() string {
 	return ""
 }
 
-// requestRestart prepares a restart.
-func (m *model) requestRestart() tea.Cmd {
+// prepareRestart loads the chart for a restart.
+func (m *model) prepareRestart() tea.Cmd {
 	ctx, restart := m.ctx, m.restart
 	return tea.Batch(m.Say(theme.Quiet, "loading the chart"), func() tea.Msg { return restartMsg{restart(ctx)} })
 }

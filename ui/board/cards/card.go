@@ -12,6 +12,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
+// DrawCards draws the cards and folds of all columns.
 func (l *Layout) DrawCards() {
 	if len(l.Columns) == 0 {
 		l.drawEmpty()
@@ -127,7 +128,7 @@ func (l *Layout) signs(n *graph.Node) canvas.Line {
 	return parts
 }
 
-// nameWidth returns the width of what drawName draws, plus two cells of padding.
+// nameWidth returns the width of a group's signs and name, plus two cells of padding.
 func (l *Layout) nameWidth(n *graph.Node) int {
 	w := canvas.Width(l.signs(n).Text()+n.Name) + 2
 	if cut := l.cutName(n); cut != "" {
@@ -263,10 +264,10 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 
 func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	mark := l.ObjectMark(n, o)
-	word, role := mark.Role, theme.Text
+	wordRole, role := mark.Role, theme.Text
 	switch mark.Role {
 	case theme.Good, theme.Idle, theme.Quiet:
-		word, role = theme.Quiet, theme.Quiet
+		wordRole, role = theme.Quiet, theme.Quiet
 	}
 	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
@@ -279,7 +280,7 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 		room = w - 2 - style.Width
 	}
 	if l.wordOnLine(n, o) && room > canvas.Width(mark.Word) {
-		l.Canvas.PutRight(x+w, y, word, mark.Word)
+		l.Canvas.PutRight(x+w, y, wordRole, mark.Word)
 	}
 	l.Canvas.Put(x, y, mark.Role, mark.Glyph)
 	l.Canvas.Put(x+2, y, role, name)
@@ -310,7 +311,7 @@ func (l *Layout) cutName(n *graph.Node) string {
 // drawReason draws why the object above is not ready: the status in its colour, the rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
-		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(&Card{Node: n}, r))
+		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(n, r))
 		return
 	}
 	mark := l.ObjectMark(n, r.o)
@@ -331,8 +332,8 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 }
 
 // reasonText returns a reason; a tight card omits "not ready", which the glyph above shows.
-func (l *Layout) reasonText(c *Card, r row) string {
-	if l.Tight && picture.IsUnfinished(c.Node.Status) {
+func (l *Layout) reasonText(n *graph.Node, r row) string {
+	if l.Tight && picture.IsUnfinished(n.Status) {
 		return strings.TrimPrefix(r.text, "not ready: ")
 	}
 	return r.text

@@ -29,6 +29,7 @@ func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, free int) int {
 // CellWidth returns the width of a cell with the group's full name and its progress.
 func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
 
+// DrawCells draws the cells and folds of the overview.
 func (l *Layout) DrawCells() {
 	if len(l.Cards) == 0 {
 		l.drawEmpty()

@@ -28,8 +28,8 @@ type Frame struct {
 	Area      canvas.Rect
 	Terse     bool // waiting groups do not show their contents
 	StateRows int  // rows that the state lines took from the board
-	// PaneLacks is how many more rows the pane needs to show a failure.
-	PaneLacks int
+	// MissingPaneRows is how many more rows the pane needs to show a failure.
+	MissingPaneRows int
 }
 
 // Reset starts an empty layout in a frame.

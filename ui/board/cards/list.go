@@ -1,8 +1,6 @@
 package cards
 
 import (
-	"strings"
-
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
@@ -40,7 +38,7 @@ func (l *Layout) PlaceList() {
 // a failure.
 func (l *Layout) foldList() {
 	room := l.Area.H
-	for _, want := range []int{min(l.PaneLacks, room/3), 0} {
+	for _, want := range []int{min(l.MissingPaneRows, room/3), 0} {
 		if over := l.Rows - (room - want); over <= 0 || l.foldUp(Column{W: l.W}, 0, 0, over, scarce) {
 			break
 		}
@@ -50,12 +48,18 @@ func (l *Layout) foldList() {
 	}
 }
 
+// listLimit returns the maximum number of lines below a group's line.
+func (l *Layout) listLimit(d density) int {
+	const others = 6 // about the rows of header, pane and footer
+	return d.rows(l.Area.H + l.StateRows + others)
+}
+
 // minListRows returns a lower bound of the list's rows, which is cheap to compute.
 func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
 	rows := len(nodes)
 	for _, n := range nodes {
 		if l.unfolded(n, d) {
-			rows += min(len(l.ShownObjects(n)), d.rows(l.Area.H+l.StateRows+6))
+			rows += min(len(l.ShownObjects(n)), l.listLimit(d))
 		}
 	}
 	return rows
@@ -67,7 +71,7 @@ func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
 		if l.unfolded(n, d) {
-			c.rows = l.contents(n, d.rows(l.Area.H+l.StateRows+6))
+			c.rows = l.contents(n, l.listLimit(d))
 			c.Rect.H += len(c.rows)
 		}
 		l.Cards = append(l.Cards, c)
@@ -94,6 +98,7 @@ func (l *Layout) unfolded(n *graph.Node, d density) bool {
 	return l.IsSelected(n) && !l.Follow && n.Status != event.Waiting
 }
 
+// DrawList draws what PlaceList has laid out.
 func (l *Layout) DrawList() {
 	defer l.Canvas.Within(l.Area)()
 	if len(l.Cards) == 0 {
@@ -159,14 +164,8 @@ func (l *Layout) drawListHead(c *Card, name int) {
 // listStatus returns the end of a group's line: its status, or the groups it waits for.
 func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
-		var names []string
-		for _, up := range n.Ins {
-			if !picture.Passed(up) {
-				names = append(names, up.Name)
-			}
-		}
-		if len(names) > 0 {
-			return canvas.Plain(theme.Quiet, "after "+strings.Join(names, ", "))
+		if blockers := picture.Blockers(n); len(blockers) > 0 {
+			return canvas.Plain(theme.Quiet, "after "+graph.NameList(blockers))
 		}
 	}
 	return canvas.Plain(quietIfGood(mark), mark.Word)

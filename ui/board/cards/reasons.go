@@ -28,7 +28,7 @@ func (l *Layout) WrapReasons(bottom int) {
 				}
 			}
 			room := bottom - (end.Y + end.H)
-			grown := c.wrap(room, l.ReasonWidth(c), l.reasonText)
+			grown := l.wrapCard(c, room)
 			for j := i + 1; j <= last; j++ {
 				l.Cards[j].Rect.Y += grown
 			}
@@ -53,23 +53,23 @@ func (l *Layout) ReasonWidth(c *Card) int {
 	return c.Rect.W - 6
 }
 
-// wrap wraps the reasons of a card, as far as room allows, and returns by how many rows the card grew.
-func (c *Card) wrap(room, width int, text func(*Card, row) string) int {
+// wrapCard wraps the reasons of a card into at most room more rows, and returns by how many rows it grew.
+func (l *Layout) wrapCard(c *Card, room int) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {
 		r := c.rows[i]
 		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.IsUnfinished(c.Node.Status) {
 			continue // in progress, without a problem
 		}
-		lines := canvas.Wrap(text(c, r), width)
+		lines := canvas.Wrap(l.reasonText(c.Node, r), l.ReasonWidth(c))
 		n := min(len(lines)-1, room-grown)
 		if n <= 0 {
 			continue
 		}
 		lines[n] = strings.Join(lines[n:], " ")
 		more := make([]row, 0, n)
-		for _, l := range lines[1 : n+1] {
-			more = append(more, row{kind: reasonRow, o: r.o, text: l, rest: true})
+		for _, text := range lines[1 : n+1] {
+			more = append(more, row{kind: reasonRow, o: r.o, text: text, rest: true})
 		}
 		c.rows[i].text = lines[0]
 		c.rows = slices.Insert(c.rows, i+1, more...)

@@ -179,10 +179,8 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 // afterRows list the unfinished groups that a group waits for.
 func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	var rows []row
-	for _, up := range n.Ins {
-		if !picture.Passed(up) {
-			rows = append(rows, row{kind: afterRow, text: up.Name})
-		}
+	for _, up := range picture.Blockers(n) {
+		rows = append(rows, row{kind: afterRow, text: up.Name})
 	}
 	if len(rows) == 0 { // nothing but the run itself delays it
 		text := "ready to start"

@@ -36,7 +36,7 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	from := len(l.Cards)
 	for d := listed; d < densities; d++ {
 		if d == listed && l.ListedRows(nodes) > room-top {
-			continue // it cannot fit: do not make the rows of many objects
+			continue // cannot fit; building the rows of many objects is slow
 		}
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)

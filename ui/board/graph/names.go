@@ -174,3 +174,12 @@ func CommonPrefix(names []string, separators string) string {
 	}
 	return prefix[:strings.LastIndexAny(prefix, separators)+1]
 }
+
+// NameList returns the names of groups, separated by commas.
+func NameList(nodes []*Node) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return strings.Join(names, ", ")
+}

@@ -49,12 +49,12 @@ func (h *Header) Draw(hints []keys.Hint) {
 func (h *Header) drawOperation() {
 	cv, op := h.Canvas, h.State.Operation
 	elapsed := ""
-	clock := &h.State
-	if h.Stack != nil && clock.Status == "" {
-		clock = &h.Stack.State
+	timed := &h.State
+	if h.Stack != nil && timed.Status == "" {
+		timed = &h.Stack.State // the release has not started
 	}
-	if !clock.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
-		elapsed = canvas.Clock(clock.Active(h.Now()))
+	if !timed.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
+		elapsed = canvas.Clock(timed.Active(h.Now()))
 		if op.Timeout > 0 {
 			elapsed += " of " + canvas.Clock(op.Timeout)
 		}
@@ -144,44 +144,40 @@ func (h *Header) stateRoom() int {
 
 // stateMark returns the state as glyph and word, and the text after it.
 func (h *Header) stateMark() (theme.Mark, string) {
-	s := &h.State
-	run, _ := h.RunStatus()
-	mark := h.Theme.Mark(string(run))
-	named := func(status event.Status, word string) theme.Mark {
-		mark := h.Theme.Mark(string(status))
-		mark.Word = word
-		return mark
-	}
 	switch {
 	case h.PlanOnly():
-		return named(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun()), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
-	case s.Status == "" && h.Stack != nil:
+		groups := text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun())
+		return h.waitingMark("plan"), fmt.Sprintf("%s, %s %s press q to quit", groups, text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+	case h.State.Status == "" && h.Stack != nil:
 		return h.notStarted()
-	case s.Status == "" && h.Over():
-		return h.Theme.Mark("aborted"), "the record is empty"
-	case s.Status == "":
-		return named(event.Waiting, "starting"), ""
+	case h.State.Status == "" && h.Over():
+		return h.Theme.Mark(string(event.Aborted)), "the record is empty"
+	case h.State.Status == "":
+		return h.waitingMark("starting"), ""
 	case h.Over():
 		return h.endMark()
+	}
+	return h.runMark()
+}
+
+// waitingMark returns the mark of a waiting operation with another word.
+func (h *Header) waitingMark(word string) theme.Mark {
+	mark := h.Theme.Mark(string(event.Waiting))
+	mark.Word = word
+	return mark
+}
+
+// runMark returns the state of an operation that has started and is not over.
+func (h *Header) runMark() (theme.Mark, string) {
+	s := &h.State
+	run, _ := h.RunStatus()
+	switch {
 	case run == event.Held:
 		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
-	case s.Run == event.Paused:
-		reason, following := s.Pause()
-		text, next := h.Graph.Shorten(reason), ""
-		if s.Status == event.RollingBack {
-			text = strings.TrimSpace("rolling back " + text)
-		}
-		if following != nil && h.Next == following {
-			next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
-			if group := s.NextInRelease(following); group != nil {
-				next += ", group " + group.ID
-			}
-		}
-		return mark, h.Join(text, next, h.inFlight(), h.awayText())
-	case s.Run == event.Replacing:
-		return mark, h.Join(s.RunMessage, h.inFlight())
-	case s.Run == event.Aborting:
-		return mark, h.Join(s.RunMessage, h.inFlight(), h.awayText())
+	case run == event.Paused:
+		return h.Theme.Mark(string(run)), h.Join(h.pauseText(), h.inFlight(), h.awayText())
+	case run == event.Replacing, run == event.Aborting:
+		return h.Theme.Mark(string(run)), h.Join(s.RunMessage, h.inFlight(), h.awayText())
 	case !s.Away.IsZero():
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
@@ -191,9 +187,9 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		}
 		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.otherCounts(h.W), why)
 	case s.Operation.IsWatch():
-		return h.liveMark(), ""
+		return h.watchMark(), ""
 	}
-	mark = h.Theme.Mark(string(event.Running))
+	mark := h.Theme.Mark(string(event.Running))
 	mark.Glyph = h.pulse(mark.Glyph)
 	if h.Tally.Degraded > 0 {
 		degraded := h.Theme.Mark(string(event.Degraded))
@@ -202,31 +198,39 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	return mark, h.Expected().Text
 }
 
+// pauseText says why the run is paused, and which group a step starts.
+func (h *Header) pauseText() string {
+	reason, following := h.State.Pause()
+	text, next := h.Graph.Shorten(reason), ""
+	if h.State.Status == event.RollingBack {
+		text = strings.TrimSpace("rolling back " + text)
+	}
+	if following != nil && h.Next == following {
+		next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
+		if group := h.State.NextInRelease(following); group != nil {
+			next += ", group " + group.ID
+		}
+	}
+	return h.Join(text, next)
+}
+
 // notStarted returns the state of a release before its operation starts: it waits for other
 // releases, or the stack is paused, or ended without it.
 func (h *Header) notStarted() (theme.Mark, string) {
-	mark := func(status event.Status) theme.Mark { return h.Theme.Mark(string(status)) }
-	own := h.Stack.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Stack.IsCurrent(n) })
 	run, why := h.RunStatus()
 	switch {
 	case h.Over():
-		return mark(event.Skipped), h.Join(h.quitHint(), h.Stack.State.Outcome)
+		return h.Theme.Mark(string(event.Skipped)), h.Join(h.quitHint(), h.Stack.State.Outcome)
 	case run == event.Paused || run == event.Held:
-		return mark(event.Paused), h.Join("not started", why)
-	case len(own) > 0 && own[0].Status == event.Waiting:
-		var names []string
-		for _, up := range own[0].Ins {
-			if !picture.Passed(up) {
-				names = append(names, up.Name)
-			}
-		}
-		if len(names) > 0 {
-			return mark(event.Waiting), "for " + strings.Join(names, ", ")
+		return h.Theme.Mark(string(event.Paused)), h.Join("not started", why)
+	}
+	own := h.Stack.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Stack.IsCurrent(n) })
+	if len(own) > 0 && own[0].Status == event.Waiting {
+		if blockers := picture.Blockers(own[0]); len(blockers) > 0 {
+			return h.Theme.Mark(string(event.Waiting)), "for " + graph.NameList(blockers)
 		}
 	}
-	starting := mark(event.Waiting)
-	starting.Word = "starting"
-	return starting, ""
+	return h.waitingMark("starting"), ""
 }
 
 // awayText says how long the API server has been unreachable, "" if it answers.
@@ -237,9 +241,9 @@ func (h *Header) awayText() string {
 	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.Away))
 }
 
-// liveMark returns the state of a watched release: the word is the status in its record, glyph and
+// watchMark returns the state of a watched release: the word is the status in its record, glyph and
 // colour are the state of its objects. A pending release is never shown as ready.
-func (h *Header) liveMark() theme.Mark {
+func (h *Header) watchMark() theme.Mark {
 	status, record := event.Running, h.State.Message
 	switch {
 	case h.Tally.Failed > 0, record == "failed":
@@ -286,7 +290,8 @@ func (h *Header) endMark() (theme.Mark, string) {
 	return mark, h.Join(quit, h.Graph.Shorten(why), h.changesSince())
 }
 
-// quitHint says how to quit, and what quitting deletes.
+// quitHint says how to quit, and whether that deletes the cluster. For a release of a stack it says how
+// to return to the stack.
 func (h *Header) quitHint() string {
 	switch {
 	case h.Throwaway:

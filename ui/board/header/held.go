@@ -46,16 +46,11 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	return name + ": " + r.Cause
 }
 
-// nowReady names a failed object that has become ready since.
+// nowReady names an object that made a group fail but has become ready since, "" if there is none.
 func (h *Header) nowReady() string {
 	for _, n := range h.Failing() {
-		for _, o := range n.Objects {
-			if !o.Done() {
-				return ""
-			}
-			if strings.HasPrefix(n.Message, o.Object.String()+":") {
-				return graph.ShortObject(o.Object)
-			}
+		if o := h.RootOf(n).Object; o != nil && o.Done() {
+			return graph.ShortObject(o.Object)
 		}
 	}
 	return ""
@@ -84,8 +79,8 @@ func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 	}
 }
 
-// Lines returns the state's text about failures in at most room lines; nil if it fits in one line, or
-// if there is room for only one.
+// Lines returns the state's text in at most room lines once the run is held or over; nil if it fits in
+// one line, or if there is room for only one.
 func (h *Header) Lines(room int) []string {
 	run, _ := h.RunStatus()
 	if run != event.Held && !h.Over() {
@@ -132,8 +127,8 @@ func (h *Header) releaseFailures() (lines []string) {
 	return lines
 }
 
-// failureLines returns a line for each failure: group, object, cause. Once the run is over, it
-// returns nil unless there are several.
+// failureLines returns a line for each failure: group, object, cause. Once the run is over, the outcome
+// comes first, and it returns nil unless several groups or objects failed.
 func (h *Header) failureLines() []string {
 	roots := h.State.Roots()
 	if run, _ := h.RunStatus(); run == event.Held {

@@ -109,7 +109,7 @@ func (h *Header) barRole() theme.Role {
 	case h.State.Run == event.Paused, h.State.Status == event.Aborted, h.RollingBack():
 		return theme.Stopped
 	case h.State.Operation.IsWatch() && !h.Over():
-		return h.liveMark().Role
+		return h.watchMark().Role
 	}
 	return theme.Good
 }

@@ -43,12 +43,20 @@ type basis struct {
 	since        time.Time // of the object
 	groupStarted time.Time // a retry restarts the group
 	rollingBack  bool
-	finished     int // number of finished groups; compared only if the answer is provisional
+	finished     int // number of finished groups; matters only while the answer is provisional
 }
 
 // provisional reports whether the answer may change when another group finishes.
 func (a answer) provisional() bool {
 	return a.unavailable != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
+}
+
+// isValid reports whether the answer holds in the current state.
+func (a answer) isValid(current basis) bool {
+	if !a.provisional() {
+		current.finished = a.basis.finished
+	}
+	return a.basis == current
 }
 
 // comparison is an object of the diff with the answer about it, if known.
@@ -82,10 +90,7 @@ func (c *changes) of(s Subject) (out []comparison) {
 	for _, o := range objects {
 		x := comparison{item: s.item(o), object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
-		if x.known && !x.provisional() {
-			x.basis.finished = finished
-		}
-		x.known = x.known && x.basis == x.current
+		x.known = x.known && x.isValid(x.current)
 		out = append(out, x)
 	}
 	return out
@@ -213,8 +218,8 @@ func (i *Inspector) reverts() string {
 	return fmt.Sprintf("%s and %d more", lost[0], len(lost)-1)
 }
 
-// RetryHint returns the footer's words for R. If a retry would revert changes in the cluster, they
-// say so, with as much detail as fits.
+// RetryHint returns the footer's words for R. They say if a retry would revert changes in the cluster,
+// with as much detail as fits.
 func (i *Inspector) RetryHint() string {
 	if !i.Held() {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// maxDiffLines limits the lines of one object in the diff of a group.
+// maxDiffLines limits the fields' lines of one object in the diff of a group.
 const maxDiffLines, unlimited = 40, 1 << 20
 
 // lines returns the diff of the selected object, or of all objects of the group.
@@ -119,7 +119,7 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 		change.Text = x.unavailable
 	default:
 		change.Role, change.Text = changeText(x.object, x.change)
-		if x.change.Message != "" && !(x.change.Action == Hook && Applied(x.object)) { // the message was about the future
+		if x.change.Message != "" && !(x.change.Action == Hook && applied(x.object)) { // the message was about the future
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}
 	}
@@ -147,7 +147,9 @@ var actionTexts = map[Action]struct {
 // hookText returns the text of an object of a hook: Jobs and Pods run, others are created.
 func hookText(o *event.ObjectState, c Change) (theme.Role, string) {
 	runs := o.Object.Kind == "Job" || o.Object.Kind == "Pod"
-	switch applied := Applied(o) && !c.Recorded; {
+	switch applied := applied(o) && !c.Recorded; {
+	case runs && applied && !o.Done() && o.Status != event.Failed:
+		return theme.Quiet, "has started"
 	case runs && applied:
 		return theme.Quiet, "has run"
 	case runs:

@@ -182,7 +182,7 @@ func (i *Inspector) SwitchTab(t Tab) tea.Cmd {
 	i.Tab = t
 	if t == TabManifest {
 		o := i.Subject()
-		i.Live = o != nil && Applied(o)
+		i.Live = o != nil && applied(o)
 	}
 	return i.query()
 }

@@ -8,7 +8,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// KubectlLine returns the kubectl command with the content of the open tab, or one that describes
+// KubectlLine returns the kubectl command that shows the content of the open tab, or one that describes
 // the selection.
 func (i *Inspector) KubectlLine() string {
 	o := i.Subject().Object

@@ -59,8 +59,8 @@ func (s Source) matches(only Source) bool {
 	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
-// cycle returns the next or previous name, cyclically. If now is not a name, it returns the first or
-// the last.
+// cycle returns the name before or after now, cyclically. If now is not in names, it returns the last or
+// the first.
 func cycle(names []string, now string, by int) string {
 	if len(names) == 0 {
 		return now
@@ -89,7 +89,7 @@ func (i *Inspector) filterLogs(only Source) {
 	i.Page.Top, i.Page.End = i.Page.Last, true
 }
 
-// SeveralPods and SeveralContainers report whether there is more than one.
+// SeveralPods and SeveralContainers report whether there is more than one in the open logs.
 func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.pods()) > 1 }
 
 func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
@@ -148,10 +148,11 @@ func (b *logBook) head(dot string) string {
 	return b.heading(only, dot)
 }
 
-// text returns the visible lines. If there are several sources, each has a heading before its first
-// line and a tag on every line.
-func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
+// logLines returns the visible lines of the logs. If there are several sources, each has a heading before
+// its first line and a tag on every line.
+func (i *Inspector) logLines(width int) []canvas.Line {
 	var out []canvas.Line
+	b, l := &i.logs, i.Theme.Lines
 	pods, containers := b.pods(), b.containers()
 	several, tag := 0, 0
 	for _, s := range b.sources {

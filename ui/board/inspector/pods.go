@@ -9,10 +9,10 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// reasonRoom is the minimum width of the last column; with less it moves below the line.
+// reasonRoom is the minimum width of the last column, the reason; with less it moves below the line.
 const reasonRoom = 24
 
-// podColumns returns the columns before the last one, except empty ones.
+// podColumns returns all columns but the reason, without empty ones.
 func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	age := func(p Pod) string {
 		if p.Created.IsZero() {

@@ -103,8 +103,8 @@ func found(l canvas.Line, query string) (cells [][2]int) {
 	return cells
 }
 
-// indexFold is strings.Index ignoring case, and -1 for an empty lower. It only finds letters whose
-// upper and lower case have the same length in bytes. It runs for every line of a log in every
+// indexFold is strings.Index ignoring case, and -1 for an empty lower. It ignores the case of ASCII
+// letters; for others it may not find a match in another case. It runs for every line of a log in every
 // frame, so it does not allocate.
 func indexFold(text, lower string) int {
 	if lower == "" {

@@ -58,7 +58,7 @@ func (i *Inspector) Shell() tea.Cmd {
 	}
 }
 
-// runShell suspends the screen until the shell ends.
+// runShell suspends the screen until the shell ends, or says why there is none.
 func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
 	why := Unavailable("")
 	switch {
@@ -75,5 +75,5 @@ func (i *Inspector) endShell(msg ShellEnded) tea.Cmd {
 	if msg.err != nil {
 		return i.Say(theme.Bad, msg.err.Error())
 	}
-	return i.Explain("shell closed: " + msg.where)
+	return i.Say(theme.Quiet, "shell closed: "+msg.where)
 }

@@ -68,7 +68,7 @@ func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	}
 	_, table := s.podTable(i.pods, width)
 	out = append(out, table...)
-	out = append(out, i.logs.text(i, width, s.Theme.Lines)...)
+	out = append(out, i.logLines(width)...)
 	switch {
 	case i.busy && len(i.text)+len(i.pods) == 0:
 		out = append(out, canvas.Plain(theme.Quiet, "loading "+s.Theme.Lines.Ellipsis))
@@ -84,14 +84,14 @@ func (i *Inspector) manifestState(s Subject) string {
 	switch {
 	case i.Live:
 		return "in the cluster"
-	case o != nil && Applied(o):
+	case o != nil && applied(o):
 		return "as applied"
 	}
 	return "as it will be applied"
 }
 
-// Applied reports whether the run has started to apply an object.
-func Applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
+// applied reports whether the run has at least started to apply an object.
+func applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
 
 // maxListed is how many objects of a group the inspector lists.
 const maxListed = 1000
@@ -150,8 +150,8 @@ func (s Subject) orderTab(n *graph.Node, width int) []canvas.Line {
 	), width)
 }
 
-// neighbours names what comes before a group without dependencies, and after one without
-// dependents: the hook before or after a hook, else the phase before or after the group's own.
+// neighbours describes when a group without dependencies starts, and what waits for a group without
+// dependents: it names the hooks before and after a hook, else the phases before and after the group's own.
 func (s Subject) neighbours(n *graph.Node) (before, after string) {
 	before, after = "nothing; it starts first", "nothing"
 	own := s.Graph.Cols[n.Col]

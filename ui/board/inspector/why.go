@@ -14,7 +14,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Subject is what the inspector shows: a group, or one of its objects if Object is not nil.
+// Subject is the group that the inspector shows, or one of its objects if Object is not nil.
 type Subject struct {
 	*picture.Picture
 	Node   *graph.Node
@@ -128,10 +128,7 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 	if n.Status == event.Waiting || n.Status == event.AtBreakpoint {
 		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
-		for _, u := range n.Ins {
-			if picture.Passed(u) {
-				continue
-			}
+		for _, u := range picture.Blockers(n) {
 			if len(gates) > 1 {
 				gates = append(gates, canvas.Piece{Role: theme.Quiet, Text: ", "})
 			}
@@ -172,9 +169,5 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	if len(all) == 0 {
 		return nil
 	}
-	names := make([]string, len(all))
-	for i, d := range all {
-		names[i] = d.Name
-	}
-	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), s.State.Operation.GroupNoun()) + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
+	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), s.State.Operation.GroupNoun()) + verb}, {Role: theme.Quiet, Text: graph.NameList(all)}}
 }

@@ -168,7 +168,8 @@ func (p *Picture) HasRunningTimes() bool {
 	return p.Tally.Groups > 0 || p.State.Run == event.Running || p.State.Run == event.Aborting
 }
 
-// Urgency ranks objects; 0 is the most urgent.
+// Urgency ranks objects, the most urgent first: 0 failed, 1 in progress or applied, 2 waiting,
+// 3 ready or gone.
 func Urgency(o *event.ObjectState) int {
 	switch o.Status {
 	case event.Failed:
@@ -184,9 +185,11 @@ func Urgency(o *event.ObjectState) int {
 // IsUnfinished reports whether a group ended before all its objects were ready.
 func IsUnfinished(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
-// Passed reports whether a group no longer blocks its dependents.
-func Passed(n *graph.Node) bool {
-	return n.Status == event.Ready || n.Status == event.Gone || n.Status == event.Applied
+// Blockers returns the groups that a group still waits for.
+func Blockers(n *graph.Node) []*graph.Node {
+	return slices.DeleteFunc(slices.Clone(n.Ins), func(up *graph.Node) bool {
+		return up.Status == event.Ready || up.Status == event.Gone || up.Status == event.Applied
+	})
 }
 
 // Reason says in one line why an object is not ready, starting with its status; "" if it is

@@ -13,8 +13,8 @@ import (
 )
 
 // Cluster looks up objects in the cluster. Its methods run in separate goroutines and must return
-// soon after ctx is done. They may return any text: the screen cleans it, and masks the values of
-// Secrets once more.
+// soon after ctx is done. They may return any text: the screen cleans it, and masks Secrets in
+// manifests once more.
 type Cluster interface {
 	ChangeSource
 	// Events returns the events of the object and of the objects it owns, oldest first, one per
@@ -48,7 +48,7 @@ type Item struct {
 // Unavailable is an error that says why there is no answer, although the lookup did not fail.
 type Unavailable string
 
-func (n Unavailable) Error() string { return string(n) }
+func (u Unavailable) Error() string { return string(u) }
 
 // explain returns the text of an Unavailable, or "failed: err" for other errors.
 func explain(failed string, err error) string {
