@@ -39,8 +39,8 @@ const (
 	lastFrame     = 4 * time.Second
 )
 
-// keyOf returns the key that sends a command.
-var keyOf = map[event.CommandName]string{event.Step: "n  step", event.Resume: "c  continue"}
+// keyOf holds the keys that send commands, with the board's words for them.
+var keyOf = map[event.CommandName]string{event.Step: "n  step", event.Resume: "c  resume"}
 
 // stepped returns the frames of a stepped upgrade: one for each status change of a group or of the
 // run. At the breakpoint it opens the diff.

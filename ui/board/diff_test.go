@@ -225,7 +225,7 @@ func TestKeysAreUnique(t *testing.T) {
 	}
 }
 
-// TestDiffOfHook: a hook will run, and afterwards has run.
+// TestDiffOfHook: a hook will run, has started, and has run.
 func TestDiffOfHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "a previous Job is deleted first"},
@@ -243,5 +243,9 @@ func TestDiffOfHook(t *testing.T) {
 		s.showsNot(t, "1 object: ")
 		press("esc", "home", "right", "d")
 		s.shows(t, "Job/shop-preflight  has run\n")
+		n := s.Group()
+		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: n.Phase, Group: n.ID, Object: &n.Objects[0].Object, Status: event.InProgress, Time: s.State.Now}}, more: true})
+		s.settle()
+		s.shows(t, "Job/shop-preflight  has started\n")
 	})
 }

@@ -17,6 +17,28 @@ func TestHeldShowsWhatIsReadyNow(t *testing.T) {
 	s.shows(t, "Deployment/shop-api is ready now   A re-check")
 }
 
+// TestReadyNowWhileOthersAreNot: a fixed object is named although an object before it is still in
+// progress (R44).
+func TestReadyNowWhileOthersAreNot(t *testing.T) {
+	cache, api := plan.Object{Kind: "Deployment", Name: "cache"}, plan.Object{Kind: "Deployment", Name: "api"}
+	g := &plan.Group{ID: "s:app", Chart: "s", Name: "app", Objects: []plan.Object{cache, api}}
+	object := func(o plan.Object, status event.Status) event.Event {
+		return event.Event{Kind: event.KindObject, Phase: "apply", Group: g.ID, Object: &o, Status: status}
+	}
+	s := newScreen(t, 100, 30, []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{g}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running},
+		object(cache, event.InProgress),
+		object(api, event.InProgress),
+		{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Object: &api, Status: event.Failed, Message: api.String() + ": not ready after 5m"},
+		{Kind: event.KindRun, Status: event.Held, Message: g.ID},
+	})
+	s.showsNot(t, "is ready now")
+	s.feed(object(api, event.Ready))
+	s.shows(t, "Deployment/api is ready now   A re-check")
+}
+
 // TestGiveUpAsks: the dialog asks before the run ends as failed, and closes when nothing is held any
 // more.
 func TestGiveUpAsks(t *testing.T) {
