@@ -11,6 +11,29 @@ import (
 	"lockstep/engine/plan"
 )
 
+// TestIfMissing: an optional, built-in or harmless reference has no consequence.
+func TestIfMissing(t *testing.T) {
+	for want, list := range map[string][]Ref{
+		"pods cannot start without it":        {{Use: Volume, To: plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}}},
+		"no pods can be created without it":   {{Use: Priority, To: plan.Object{Kind: "PriorityClass", Name: "high"}}},
+		"the autoscaler has nothing to scale": {{Use: Target, To: plan.Object{Kind: "Deployment", Namespace: "ns", Name: "web"}}},
+		"requests to it fail":                 {{Use: Backend, To: plan.Object{Kind: "Service", Namespace: "ns", Name: "default"}}},
+		"": {
+			{Use: Volume, To: plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}, Optional: true},
+			{Use: Volume, To: plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "kube-root-ca.crt"}},
+			{Use: Account, To: plan.Object{Kind: "ServiceAccount", Namespace: "ns", Name: "default"}},
+			{Use: Priority, To: plan.Object{Kind: "PriorityClass", Name: "system-node-critical"}},
+			{Use: Storage, To: plan.Object{Kind: "StorageClass", Name: "fast"}},
+		},
+	} {
+		for _, r := range list {
+			if got := r.IfMissing(); got != want {
+				t.Errorf("%s %s: %q, want %q", r.Use, r.To, got, want)
+			}
+		}
+	}
+}
+
 // TestFind reads each kind of reference from each kind of object, with its field.
 func TestFind(t *testing.T) {
 	const pod = `{serviceAccountName: sa, containers: [{name: a, env: [{name: X, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]}`

@@ -9,8 +9,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// Watches are watches that any number of runs share: one for each kind of their objects, one for pods and one for warnings.
-// Each run sees only its own objects.
+// Watches are watches that any number of runs share: in each namespace with a run one for each kind of its objects, one for
+// pods and one for warnings. Each run sees only its own objects.
 type Watches struct {
 	hub   *status.Hub
 	pods  *podWatches

@@ -270,10 +270,10 @@ func location(namespace string) string {
 	return "in namespace " + namespace
 }
 
-// abbreviate lists names after a space: all of them, or the first ones and the number of others.
+// abbreviate lists names after a space, without duplicates: all of them, or the first ones and the number of others.
 func abbreviate(names []string) string {
 	const limit = 3
-	names = slices.Sorted(slices.Values(names))
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	switch {
 	case len(names) == 0:
 		return ""

@@ -28,7 +28,7 @@ func TestSetString(t *testing.T) {
 			to("create", "namespaces", "", ""): nil, to("get", "secrets", "ns", ""): nil, to("get", "secrets", "other", ""): nil,
 		},
 		"in namespace ns: secrets a, b [get], services a, b, c and 2 others [patch]": {
-			to("get", "secrets", "ns", ""): {"b", "a"}, to("patch", "services", "ns", ""): {"e", "d", "c", "b", "a"},
+			to("get", "secrets", "ns", ""): {"b", "a", "b"}, to("patch", "services", "ns", ""): {"e", "d", "c", "b", "a"},
 		},
 	} {
 		if got := set.String(); got != want {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	release "helm.sh/helm/v4/pkg/release/v1"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +16,7 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Release describes the release for whose install, upgrade, rollback, test and uninstall permissions are derived.
+// Release describes a release. Its permissions are those to install, upgrade, roll back, test and uninstall it.
 type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
@@ -54,7 +54,7 @@ func (r Release) Permissions() Set {
 	return all
 }
 
-// operation returns an operation on all objects whose revisions are unknown.
+// operation returns an operation on all objects of the release. The revisions are unknown.
 func (r Release) operation(name string) Operation {
 	presence := map[plan.Object]Presence{}
 	phases := map[event.PhaseKind]*plan.Group{}
@@ -69,7 +69,7 @@ func (r Release) operation(name string) Operation {
 			presence[o.Object] = Present
 		}
 		if name == "uninstall" {
-			hook, _, _ := unstructured.NestedString(o.Fields, "metadata", "annotations", release.HookAnnotation)
+			hook, _, _ := unstructured.NestedString(o.Fields, "metadata", "annotations", rel1.HookAnnotation)
 			switch {
 			case kind == event.PhaseApply:
 				kind = event.PhaseRemove
@@ -150,21 +150,19 @@ func (r Release) Grants() (grants []Grant) {
 	return grants
 }
 
-// checkedRefs are the references that preflight looks up.
-var checkedRefs = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime, refs.Pull, refs.Class, refs.Backend, refs.TLS, refs.Target, refs.Role}
-
-// addLookups adds the permissions to read the objects outside the release to which an object refers.
+// addLookups adds the permissions to read the objects outside the release that preflight looks up because an object
+// refers to them.
 func (r Release) addLookups(to Set, o Object) {
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
-		if own || ref.Optional || !slices.Contains(checkedRefs, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
+		if own || ref.IfMissing() == "" {
 			continue
 		}
 		to.Add(Permission{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
 	}
 }
 
-// addReads adds the permissions to read the other objects that preflight checks and diagnoses need.
+// addReads adds the permissions to read the other objects that the preflight checks and the diagnosis read.
 func (r Release) addReads(to Set) {
 	read := func(use Use, namespace, group, resource string, verbs ...string) {
 		for _, verb := range verbs {

@@ -47,7 +47,7 @@ type target struct {
 }
 
 // makeRules returns the rules that grant permissions, by namespace: those that operations need, including the
-// lock, and the optional ones. No two rules grant the same request.
+// lock, and the optional ones. No two rules grant the same request, apart from those of grants.
 func makeRules(all Set, grants []Grant) (needed, optional map[string][]rule) {
 	named := func(p Permission) int { return min(len(all[p]), 1) }
 	order := slices.SortedFunc(maps.Keys(all), func(a, b Permission) int { // those for all objects first: they cover named objects

@@ -44,7 +44,7 @@ func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []sc
 
 // waitForAPI waits until an API is available. why is the reason why it is not.
 func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
-	for reported := ""; why != ""; why = s.unavailableReason(ctx, gv) {
+	for reported := ""; why != ""; {
 		if why != reported {
 			reported = why
 			s.Common.ReportStep(why + "; waiting")
@@ -56,6 +56,9 @@ func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why st
 				why, context.Cause(ctx))
 			return &Refusal{Conflicts: []plan.Warning{{Object: &o, Message: message}}}
 		case <-time.After(time.Second):
+			if next := s.unavailableReason(ctx, gv); ctx.Err() == nil { // after the timeout it is unknown
+				why = next
+			}
 		}
 	}
 	return nil
@@ -82,7 +85,7 @@ func (s *Session) unavailableReason(ctx context.Context, gv schema.GroupVersion)
 	return ""
 }
 
-// aggregated returns the APIs of the objects in a list, without those that cannot be aggregated.
+// aggregated returns the APIs of the objects in a list that may be aggregated APIs.
 func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
 	for _, i := range list {
 		if gv := i.Mapping.GroupVersionKind.GroupVersion(); connect.Aggregated(gv.Group) && !slices.Contains(all, gv) {

@@ -9,7 +9,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// checkCluster runs the checks that read the cluster concurrently and adds their findings to p.
+// checkCluster runs the checks that read the cluster, concurrently, and adds their findings to p.
 func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {

@@ -66,7 +66,11 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 		planned.byObject[o.Object] = o
 	}
 	if p.Target.NewNamespace {
-		add(&incomingObject{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
+		labels := map[string]any{"name": p.Common.Namespace} // as in NamespaceManifest
+		add(&incomingObject{
+			Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true,
+			fields: map[string]any{"metadata": map[string]any{"labels": labels}},
+		})
 	}
 	crds, err := p.Target.CRDs.docs()
 	if err != nil {
@@ -152,8 +156,8 @@ func (planned *plannedObjects) before(a, b position) bool {
 var passiveGroups = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
 
 // mayCreate reports whether an object in the plan may create one that is missing: a custom resource
-// that has or mentions its name (a Certificate, an ExternalSecret, a database); a command, script or
-// annotation that mentions it; or a role that permits creating its kind.
+// that has or mentions its name (a Certificate, an ExternalSecret, a database); a command, script,
+// environment variable or annotation that mentions it; or a role that permits creating its kind.
 func (planned *plannedObjects) mayCreate(missing plan.Object) bool {
 	return slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
 }

@@ -93,7 +93,7 @@ func mayAddKinds(o plan.Object) bool {
 	return isCustom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }
 
-// isCustom reports whether an object is of a kind that is not built into Kubernetes.
+// isCustom reports whether an object is a custom resource. Those of the Kubernetes project (*.k8s.io) do not count.
 func isCustom(o plan.Object) bool {
 	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 }

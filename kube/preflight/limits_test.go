@@ -76,6 +76,21 @@ func TestQuotasWithScopes(t *testing.T) {
 	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
+// TestReplicas counts the pods that a Job creates at once.
+func TestReplicas(t *testing.T) {
+	for spec, want := range map[string]int64{
+		"template: {}":                                 1,
+		"parallelism: 3, template: {}":                 3,
+		"parallelism: 3, completions: 2, template: {}": 2,
+		"completions: 5, template: {}":                 1,
+	} {
+		job := parsePlanned(t, "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {"+spec+"}}").objects[0]
+		if got := replicas(job); got != want {
+			t.Errorf("%s: %d pods, want %d", spec, got, want)
+		}
+	}
+}
+
 // TestLimitRanges checks the limits of containers, pods, and claims, including those of
 // StatefulSets.
 func TestLimitRanges(t *testing.T) {

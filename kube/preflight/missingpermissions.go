@@ -71,7 +71,8 @@ func missingPermissionsText(user string, missing permissions.Set) string {
 	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user, missing)
 }
 
-// rulesIn returns the rules that grant the user permissions in a namespace, nil if the request fails.
+// rulesIn returns the rules that grant the user permissions in a namespace, nil if the request fails. The
+// API server cannot list rules for cluster scope.
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {
 	if namespace == "" {
 		return nil

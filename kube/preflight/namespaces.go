@@ -46,9 +46,7 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		switch ns := namespaces[name]; {
 		case ns == nil:
-			if i := slices.IndexFunc(planned.objects, func(o *incomingObject) bool { return o.Namespace == name }); i >= 0 {
-				out.add(planned.checkMissingNamespace(planned.objects[i]))
-			}
+			out.add(planned.checkMissingNamespace(name))
 		case ns.DeletionTimestamp == nil:
 		case name == own:
 			out.refused = append(out.refused, terminatingWarning(ns))
@@ -68,19 +66,23 @@ func terminatingWarning(ns *corev1.Namespace) plan.Warning {
 	}
 }
 
-// checkMissingNamespace checks whether the plan creates the namespace of its first object there.
-func (planned *plannedObjects) checkMissingNamespace(o *incomingObject) (out findings) {
-	switch ns := planned.byObject[plan.Object{Kind: "Namespace", Name: o.Namespace}]; {
-	case ns != nil && planned.before(o.position, ns.position):
-		out.warnings = append(out.warnings, o.warning("%s is in namespace %s, which is created after it (%s)",
-			o, o.Namespace, ns.position.group.ID))
-	case ns != nil:
-	case planned.operatorBefore(o):
-		out.warnings = append(out.warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
-			"so an earlier group must create it", o, o.Namespace))
-	default:
-		out.refused = append(out.refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
-			"create the namespace, or add it to the chart", o, o.Namespace))
+// checkMissingNamespace checks whether the plan creates a namespace before the objects in it. It returns
+// at most one warning or refusal.
+func (planned *plannedObjects) checkMissingNamespace(name string) (out findings) {
+	ns := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]
+	for _, o := range planned.objects {
+		switch {
+		case o.Namespace != name || ns != nil && !planned.before(o.position, ns.position):
+		case ns != nil:
+			return findings{warnings: []plan.Warning{o.warning("%s is in namespace %s, which is created after it (%s)",
+				o, name, ns.position.group.ID)}}
+		case planned.operatorBefore(o):
+			out.warnings = []plan.Warning{o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
+				"so an earlier group must create it", o, name)}
+		default:
+			return findings{refused: []plan.Warning{o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
+				"create the namespace, or add it to the chart", o, name)}}
+		}
 	}
 	return out
 }

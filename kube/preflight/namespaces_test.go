@@ -23,3 +23,38 @@ func TestWhyTerminating(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingNamespace: the check finds the object that needs a missing namespace too early.
+func TestMissingNamespace(t *testing.T) {
+	const (
+		config     = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: extra, annotations: {helm.sh/resource-group: a}}}\n---\n"
+		later      = "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: extra, annotations: {helm.sh/resource-group: b, helm.sh/depends-on/resource-groups: '[\"a\"]'}}}\n---\n"
+		inA        = "{apiVersion: v1, kind: Namespace, metadata: {name: extra, annotations: {helm.sh/resource-group: a}}}\n---\n"
+		inB        = "{apiVersion: v1, kind: Namespace, metadata: {name: extra, annotations: {helm.sh/resource-group: b, helm.sh/depends-on/resource-groups: '[\"a\"]'}}}\n---\n"
+		operatorA  = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: operator, annotations: {helm.sh/resource-group: a}}, spec: {template: {spec: {containers: []}}}}\n---\n"
+		byOperator = "so an earlier group must create it"
+		nobody     = "create the namespace, or add it to the chart"
+		tooLate    = "ConfigMap/a is in namespace extra, which is created after it (c:b)"
+	)
+	for name, tt := range map[string]struct {
+		objects           string
+		warnings, refused []string
+	}{
+		"with the objects":                  {config + later + inA, nil, nil},
+		"after one of them":                 {later + config + inB, []string{tooLate}, nil},
+		"by nobody":                         {config + later, nil, []string{nobody}},
+		"by an operator before the object":  {operatorA + later, []string{byOperator}, nil},
+		"by an operator before one of them": {operatorA + later + config, nil, []string{nobody}},
+		"not needed":                        {operatorA, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planned := parsePlanned(t, tt.objects)
+			found := planned.checkMissingNamespace("extra")
+			if len(found.refused) > 0 {
+				found.warnings = nil
+			}
+			checkWarnings(t, found.warnings, tt.warnings...)
+			checkWarnings(t, found.refused, tt.refused...)
+		})
+	}
+}

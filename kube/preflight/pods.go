@@ -49,6 +49,9 @@ func replicas(o *incomingObject) int64 {
 	case "Deployment", "StatefulSet", "ReplicaSet", "ReplicationController":
 		return number("replicas")
 	case "Job":
+		if completions, ok := spec["completions"].(int64); ok {
+			return min(number("parallelism"), completions)
+		}
 		return number("parallelism")
 	}
 	return 0
@@ -73,7 +76,7 @@ func setDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	}
 }
 
-// merge returns the defaults with the values that are set.
+// merge returns the set values, and the defaults of the others.
 func merge(defaults, set corev1.ResourceList) corev1.ResourceList {
 	all := corev1.ResourceList{}
 	maps.Copy(all, defaults)

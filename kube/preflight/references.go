@@ -13,22 +13,6 @@ import (
 	"lockstep/engine/refs"
 )
 
-// consequences says what a missing object causes, by how it is used. Other uses are harmless.
-var consequences = map[refs.Use]string{
-	refs.Environment: "pods cannot start without it",
-	refs.Volume:      "pods cannot start without it",
-	refs.Claim:       "pods stay pending without it",
-	refs.Account:     "no pods can be created without it",
-	refs.Priority:    "no pods can be created without it",
-	refs.Runtime:     "no pods can be created without it",
-	refs.Pull:        "images that need it cannot be pulled",
-	refs.Class:       "no controller will serve the object",
-	refs.Backend:     "requests to it fail",
-	refs.TLS:         "the controller serves its default certificate until the Secret exists",
-	refs.Target:      "the autoscaler has nothing to scale",
-	refs.Role:        "the binding grants no permissions until the role exists",
-}
-
 // blocking are the uses that keep pods from starting.
 var blocking = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
 
@@ -57,7 +41,7 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 		idle := createsPods && pods.None
 		for _, ref := range refs.Find(o.Object, o.fields) {
 			r := reference{o, ref}
-			if ref.Optional || idle || consequences[ref.Use] == "" || builtIn(ref.To) {
+			if idle || ref.IfMissing() == "" {
 				continue
 			}
 			switch target := planned.byObject[ref.To]; {
@@ -77,12 +61,12 @@ func (planned *plannedObjects) referenceWarnings(missing, late []reference, abse
 	for _, found := range groupByTarget(missing, absent) {
 		r := found[0]
 		warnings = append(warnings, r.from.warning("%s %s (%s), which neither the chart nor %s has: %s",
-			subject(found), r.To, r.Path, placeOf(r.To, "the cluster"), consequences[r.Use]))
+			subject(found), r.To, r.Path, placeOf(r.To, "the cluster"), r.IfMissing()))
 	}
 	for _, found := range groupByTarget(late, absent) {
 		r := found[0]
 		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s",
-			subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, consequences[r.Use]))
+			subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, r.IfMissing()))
 	}
 	return warnings
 }
@@ -143,19 +127,6 @@ func (v *clusterView) absent(references []reference) map[plan.Object]bool {
 	return out
 }
 
-// builtIn reports whether every cluster has an object, or creates it in each namespace.
-func builtIn(o plan.Object) bool {
-	switch o.Kind {
-	case "ServiceAccount":
-		return o.Name == "default"
-	case "ConfigMap":
-		return o.Name == "kube-root-ca.crt" || o.Name == "openshift-service-ca.crt"
-	case "PriorityClass":
-		return strings.HasPrefix(o.Name, "system-")
-	}
-	return false
-}
-
 // requestsCertificate reports whether an annotation of an Ingress requests a certificate.
 func requestsCertificate(r reference) bool {
 	if r.Use != refs.TLS {
@@ -195,7 +166,7 @@ func (planned *plannedObjects) requiredKeys() (out []reference) {
 			continue
 		}
 		for _, ref := range refs.Find(o.Object, o.fields) {
-			if len(ref.Keys) > 0 && !ref.Optional && !planned.mayCreate(ref.To) {
+			if len(ref.Keys) > 0 && ref.IfMissing() != "" && !planned.mayCreate(ref.To) {
 				out = append(out, reference{o, ref})
 			}
 		}

@@ -29,7 +29,7 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 	return &hidden
 }
 
-// maxNamed limits the objects that Error names in one line.
+// maxNamed limits the objects that a message names.
 const maxNamed = 3
 
 // Error returns a line per conflict. More than maxNamed objects that share a conflict share a line.
@@ -69,7 +69,7 @@ func (p *Prepared) refusal() error {
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all
-// permissions that the known part of the plan lacks. Without any, Refuse returns readErr.
+// permissions that the user lacks for the known part of the plan. If there are none, Refuse returns readErr.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkPermissions(p, incoming); err != nil {

@@ -88,7 +88,7 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 	each(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
 		text := strings.Join(faults[i].texts, ", ")
-		newSchema := unavailable // whether the plan brings another schema
+		newSchema := unavailable // whether the plan changes the schema of the kind
 		if !native(o) {
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}

@@ -36,10 +36,12 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 	calls := map[types.NamespacedName]call{}
 	for _, w := range v.webhooks() {
 		for _, o := range planned.objects {
-			if _, found := calls[w.service]; found && calls[w.service].name != w.name || !v.intercepts(w, o, planned, namespaces) {
+			c, found := calls[w.service]
+			// A validating and a mutating webhook may have the same name and admit the same object.
+			if found && c.name != w.name || slices.Contains(c.objects, o) || !v.intercepts(w, o, planned, namespaces) {
 				continue
 			}
-			calls[w.service] = call{w, append(calls[w.service].objects, o)}
+			calls[w.service] = call{w, append(c.objects, o)}
 		}
 	}
 	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
@@ -129,14 +131,10 @@ func selectsNamespaceOf(w webhook, o *incomingObject, planned *plannedObjects, n
 	case o.Namespace == "" || selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
 		return true
 	}
-	ns, known := namespaces[o.Namespace]
-	if !known {
+	if _, known := namespaces[o.Namespace]; !known {
 		return false
 	}
-	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace}
-	if ns == nil {
-		all["name"] = o.Namespace // set by --create-namespace
-	}
+	all := labels.Set{corev1.LabelMetadataName: o.Namespace} // set by the API server
 	return selects(selector, labels.Merge(all, planned.labelsOf(o.Namespace, namespaces)))
 }
 

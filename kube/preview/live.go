@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// minForList is the number of objects in a collection from which one list costs less than a
-	// GET for each.
-	minForList = 4
+	// listThreshold is the number of objects in a collection from which one list costs less than a get
+	// for each.
+	listThreshold = 4
 	// maxPerObject limits the length of a list, as a multiple of the wanted objects. A longer list
 	// is not used.
 	maxPerObject = 8
@@ -43,7 +43,7 @@ type collection struct {
 // there is no list because it would be forbidden, too long or not worthwhile: the caller must then
 // read the object.
 func (l *liveLists) get(ctx context.Context, c collection, name string) *unstructured.Unstructured {
-	if l == nil || l.wanted[c] < minForList {
+	if l == nil || l.wanted[c] < listThreshold {
 		return nil
 	}
 	l.mu.Lock()

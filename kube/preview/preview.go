@@ -76,7 +76,7 @@ func (c Change) Masked(hide func(string) string) Change {
 
 // Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
 // the order of apply. It writes nothing: it sends server-side applies as dry runs, with Helm's field
-// manager. This is also so for client-side releases, so their diffs may lack fields that the chart
+// manager. It also does so for client-side releases, whose diffs may therefore lack fields that the chart
 // dropped.
 //
 // Missing objects get a dry run, too, but a refusal counts only if the object itself is invalid:
@@ -85,11 +85,11 @@ func (c Change) Masked(hide func(string) string) Change {
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
-	o, err := newSession(ctx, c, p)
+	s, err := newSession(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
-	o.useLists()
+	s.useLists()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
 	for g, obj := range event.Objects(p.Phases) {
@@ -101,7 +101,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	for n := range changes {
 		previews.Go(func() error {
 			c := &changes[n]
-			return c.refuse(o.preview(ctx, c, kinds[c.Phase], nil))
+			return c.refuse(s.preview(ctx, c, kinds[c.Phase], nil))
 		})
 	}
 	if err := previews.Wait(); err != nil {
@@ -125,64 +125,64 @@ func markRefused(refused []plan.Warning, changes []Change) {
 // preview sets the action, diff and message of a change in a phase. v is nil if all objects are
 // previewed. For a single object, preview also looks up a kind that was missing, and the message says
 // what the object needs first.
-func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, v *Previewer) error {
+func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, v *Previewer) error {
 	switch {
 	case kind == event.PhaseNamespace:
 		c.Action = ActionCreate
 		return nil
 	case kind == event.PhaseRemove:
-		return o.previewRemoval(ctx, c)
-	case o.isHook(c.Group, kind):
+		return s.previewRemoval(ctx, c)
+	case s.isHook(c.Group, kind):
 		if c.Action = ActionHook; v != nil {
-			c.Message = o.hookMessage(c.Object)
+			c.Message = s.hookMessage(c.Object)
 		}
 		return nil
 	}
-	i, updates, err := o.planned(c.Object, kind)
+	i, updates, err := s.planned(c.Object, kind)
 	if err != nil {
 		return err
 	}
 	c.Action = ActionCreate
-	switch f := o.builder.Fact(i); {
+	switch f := s.builder.Fact(i); {
 	case v == nil && (f.Late || f.Generated):
 		return nil
 	case f.Generated:
 		c.Message = "gets a new name each time"
 		return nil
 	case v != nil:
-		if later, err := v.resolve(o, i); later || err != nil {
+		if later, err := v.resolve(s, i); later || err != nil {
 			c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
 			return err
 		}
 	}
-	live, err := o.live(ctx, i)
+	live, err := s.live(ctx, i)
 	switch {
 	case apierrors.IsNotFound(err) && v == nil:
-		return o.previewCreation(ctx, c, i)
+		return s.previewCreation(ctx, c, i)
 	case apierrors.IsNotFound(err):
-		return o.previewCreationNow(ctx, c, i)
-	case diagnose.LacksPermission(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, noReads)
+		return s.previewCreationNow(ctx, c, i)
+	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
+		return s.compareManifests(c, i, noReads)
 	case err != nil:
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	case !updates:
 		c.Action, c.Message = ActionUnchanged, "exists; objects in crds/ are never changed"
 		return nil
 	}
-	return o.previewUpdate(ctx, c, i, live)
+	return s.previewUpdate(ctx, c, i, live)
 }
 
 // previewUpdate previews the apply of an existing object.
-func (o *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured) error {
+func (s *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured) error {
 	c.Action = ActionUnchanged
-	live, next, err := o.dryRunOn(ctx, i, live)
+	live, next, err := s.dryRunOn(ctx, i, live)
 	switch {
 	case err == nil:
-		return o.compare(c, i, live, next)
-	case diagnose.LacksPermission(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, noDryRuns)
-	case isNoDryRun(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, webhookNoDryRun)
+		return s.compare(c, i, live, next)
+	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
+		return s.compareManifests(c, i, noDryRuns)
+	case isNoDryRun(err) && s.deployed[c.Object] != nil:
+		return s.compareManifests(c, i, webhookNoDryRun)
 	case isNoDryRun(err):
 		c.Action, c.Message = ActionChange, "changes unknown: "+webhookNoDryRun
 		return nil
@@ -191,14 +191,14 @@ func (o *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info
 }
 
 // compare sets the change from the result of a dry run.
-func (o *session) compare(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
+func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
 	if err := c.Compare(live, next); err != nil || c.Action == ActionChange {
 		return err
 	}
 	switch { // an object may change although no field differs
-	case o.prepared.Resumes && cluster.HasFailed(live, o.builder.Fact(i).Rule):
+	case s.prepared.Resumes && cluster.HasFailed(live, s.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, "failed; will be replaced"
-	case o.appliesOnServer() && !isSameState(live, next):
+	case s.appliesOnServer() && !isSameState(live, next):
 		c.Action, c.Message = ActionChange, "only metadata of the API server changes: field ownership and generation"
 	}
 	return nil
@@ -248,22 +248,22 @@ func isNoDryRun(err error) bool {
 
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
-func (o *session) compareManifests(c *Change, i *resource.Info, why string) error {
+func (s *session) compareManifests(c *Change, i *resource.Info, why string) error {
 	u, err := asUnstructured(i)
 	if err != nil {
 		return err
 	}
 	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, because "+why
-	return c.Compare(o.deployed[c.Object], u)
+	return c.Compare(s.deployed[c.Object], u)
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (o *session) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
-	if o.definesKind(c.Object) {
+func (s *session) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
+	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
-	_, err := o.dryRun(ctx, i)
+	_, err := s.dryRun(ctx, i)
 	if isMalformed(err) {
 		return c.refuse(err)
 	}
@@ -286,8 +286,8 @@ func (c *Change) refuse(err error) error {
 }
 
 // previewRemoval checks whether the object exists and may be deleted.
-func (o *session) previewRemoval(ctx context.Context, c *Change) error {
-	i, err := o.info(c.Object)
+func (s *session) previewRemoval(ctx context.Context, c *Change) error {
+	i, err := s.info(c.Object)
 	if meta.IsNoMatchError(err) {
 		c.Action = ActionAbsent
 		return nil
@@ -295,7 +295,7 @@ func (o *session) previewRemoval(ctx context.Context, c *Change) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
-	live, err := o.live(ctx, i)
+	live, err := s.live(ctx, i)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.Action = ActionAbsent
@@ -304,10 +304,10 @@ func (o *session) previewRemoval(ctx context.Context, c *Change) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionDelete
-	if o.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
+	if s.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
 		return nil
 	}
-	if c.Message = (cluster.Removal{}).WhyKept(o.builder.Scope(), live); c.Message != "" {
+	if c.Message = (cluster.Removal{}).WhyKept(s.builder.Scope(), live); c.Message != "" {
 		c.Action = ActionKeep
 	}
 	return nil

@@ -44,15 +44,15 @@ func NewPreviewer(c *connect.Client, p *preflight.Prepared) *Previewer {
 
 // session opens the session on the first call. If that fails, the next call tries again.
 func (v *Previewer) session(ctx context.Context) (*session, error) {
-	if o := v.opened.Load(); o != nil {
-		return o, nil
+	if s := v.opened.Load(); s != nil {
+		return s, nil
 	}
 	result := v.opening.DoChan("", func() (any, error) {
-		o, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
+		s, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
 		if err == nil {
-			v.opened.Store(o)
+			v.opened.Store(s)
 		}
-		return o, err
+		return s, err
 	})
 	select {
 	case r := <-result:
@@ -66,11 +66,11 @@ func (v *Previewer) session(ctx context.Context) (*session, error) {
 // server is part of the Change; an error means that the cluster could not be read.
 func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
 	c := Change{Phase: u.Phase, Group: u.Group, Object: obj}
-	o, err := v.session(ctx)
+	s, err := v.session(ctx)
 	if err != nil {
 		return c, err
 	}
-	if err := c.refuse(o.preview(ctx, &c, kind, v)); err != nil {
+	if err := c.refuse(s.preview(ctx, &c, kind, v)); err != nil {
 		return c, err
 	}
 	changes := []Change{c}
@@ -80,14 +80,14 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still
 // missing.
-func (v *Previewer) resolve(o *session, i *resource.Info) (later bool, err error) {
+func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error) {
 	v.late.Lock()
 	defer v.late.Unlock()
-	f := o.builder.Fact(i)
+	f := s.builder.Fact(i)
 	if !f.Late {
 		return false, nil
 	}
-	switch err := o.builder.Resolve(i); {
+	switch err := s.builder.Resolve(i); {
 	case meta.IsNoMatchError(errors.Unwrap(err)), meta.IsNoMatchError(err):
 		return true, nil
 	case err != nil:
@@ -98,8 +98,8 @@ func (v *Previewer) resolve(o *session, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (o *session) previewCreationNow(ctx context.Context, c *Change, i *resource.Info) error {
-	_, err := o.dryRun(ctx, i)
+func (s *session) previewCreationNow(ctx context.Context, c *Change, i *resource.Info) error {
+	_, err := s.dryRun(ctx, i)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -114,7 +114,7 @@ func (o *session) previewCreationNow(ctx context.Context, c *Change, i *resource
 		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {
 			c.Message = "namespace " + d.Name + " does not exist yet"
 		}
-	case isMalformed(err) && !o.definesKind(c.Object):
+	case isMalformed(err) && !s.definesKind(c.Object):
 		return c.refuse(err)
 	default:
 		c.Message = "would be refused: " + diagnose.Explain(err).Error()
@@ -123,29 +123,30 @@ func (o *session) previewCreationNow(ctx context.Context, c *Change, i *resource
 }
 
 // hook returns the hook with an object, and the object as it will be sent; nil if there is none.
-func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
-	for _, h := range o.prepared.Target.Release.Hooks {
+func (s *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
+	for _, h := range s.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {
 			continue
 		}
-		list, _, err := o.builder.BuildTarget(h.Manifest)
+		list, _, err := s.builder.BuildTarget(h.Manifest)
 		if err != nil {
 			continue
 		}
-		for _, i := range list {
-			found := o.builder.Fact(i).Resource.Object
-			if found.Namespace = obj.Namespace; found == obj { // the scope of its kind may be unknown
-				o.builder.Forget(list)
-				return h, i
-			}
+		at := slices.IndexFunc(list, func(i *resource.Info) bool {
+			found := s.builder.Fact(i).Resource.Object
+			found.Namespace = obj.Namespace // the scope of its kind may be unknown
+			return found == obj
+		})
+		s.builder.Forget(list)
+		if at >= 0 {
+			return h, list[at]
 		}
-		o.builder.Forget(list)
 	}
 	return nil, nil
 }
 
-func (o *session) hookMessage(obj plan.Object) string {
-	h, _ := o.hook(obj)
+func (s *session) hookMessage(obj plan.Object) string {
+	h, _ := s.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default
 		return "a previous " + obj.Kind + " is deleted first"
 	}
@@ -160,11 +161,11 @@ func (e NothingSent) Error() string { return string(e) }
 // Sent returns an object as the operation sends it, as YAML with hidden secret values. The error may
 // be a NothingSent.
 func (v *Previewer) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
-	o, err := v.session(ctx)
+	s, err := v.session(ctx)
 	if err != nil {
 		return "", err
 	}
-	object, err := o.sent(u.Group, kind, obj)
+	object, err := s.sent(u.Group, kind, obj)
 	if err != nil {
 		return "", err
 	}
@@ -173,7 +174,7 @@ func (v *Previewer) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind
 	return string(text), err
 }
 
-func (o *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
+func (s *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
 	var i *resource.Info
 	var err error
 	switch {
@@ -181,15 +182,16 @@ func (o *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 		return nil, NothingSent("deleted")
 	case kind == event.PhaseNamespace:
 		var list []*resource.Info
-		if list, _, err = o.builder.Build(preflight.NamespaceManifest(obj.Name)); err == nil {
+		if list, _, err = s.builder.Build(preflight.NamespaceManifest(obj.Name)); err == nil {
 			i = list[0]
+			s.builder.Forget(list)
 		}
-	case o.isHook(group, kind):
-		if _, i = o.hook(obj); i == nil {
+	case s.isHook(group, kind):
+		if _, i = s.hook(obj); i == nil {
 			err = fmt.Errorf("%s is not a hook of the release", obj)
 		}
 	default:
-		i, _, err = o.planned(obj, kind)
+		i, _, err = s.planned(obj, kind)
 	}
 	if err != nil {
 		return nil, err

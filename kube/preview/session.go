@@ -40,46 +40,52 @@ type session struct {
 
 // newSession builds the planned and the deployed objects. The requests of the session end with ctx.
 func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
-	s, err := preflight.NewSession(connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
+	ctx = connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout)
+	checks, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
 		return nil, err
 	}
-	o := &session{
-		prepared: p, builder: s.Builder(p.Target.Root()), dynamic: s.Client.Dynamic,
-		crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]*unstructured.Unstructured{},
+	s := &session{
+		prepared: p,
+		builder:  checks.Builder(p.Target.Root()),
+		dynamic:  checks.Client.Dynamic,
+		crds:     map[plan.Object]*resource.Info{},
+		target:   map[plan.Object]*resource.Info{},
+		deployed: map[plan.Object]*unstructured.Unstructured{},
+		hooks:    map[string]bool{},
 	}
 	for _, h := range p.Target.Release.Hooks {
 		for _, e := range h.Events {
-			o.hooks[charts.HookGroup(p.Target.Release, h, e, nil).ID] = true
+			s.hooks[charts.HookGroup(p.Target.Release, h, e, nil).ID] = true
 		}
 	}
-	if o.mapper, err = s.Client.Getter.ToRESTMapper(); err != nil {
+	if s.mapper, err = checks.Client.Getter.ToRESTMapper(); err != nil {
 		return nil, err
 	}
-	list, err := p.Target.CRDs.Build(o.builder)
+	list, err := p.Target.CRDs.Build(s.builder)
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range list {
-		o.crds[o.builder.Fact(i).Resource.Object] = i
+		s.crds[s.builder.Fact(i).Resource.Object] = i
 	}
-	if list, _, err = o.builder.BuildTarget(p.Target.Release.Manifest); err != nil {
+	if list, _, err = s.builder.BuildTarget(p.Target.Release.Manifest); err != nil {
 		return nil, err
 	}
 	for _, i := range list {
-		o.builder.Scope().Mark(i)
-		o.target[o.builder.Fact(i).Resource.Object] = i
+		s.builder.Scope().Mark(i)
+		s.target[s.builder.Fact(i).Resource.Object] = i
 	}
-	if list, _, err = o.builder.BuildTarget(p.Old.Manifest()); err != nil {
+	if list, _, err = s.builder.BuildTarget(p.Old.Manifest()); err != nil {
 		return nil, err
 	}
 	for _, i := range list {
-		o.builder.Scope().Mark(i)
+		s.builder.Scope().Mark(i)
 		if u, err := asUnstructured(i); err == nil {
-			o.deployed[o.builder.Fact(i).Resource.Object] = u
+			s.deployed[s.builder.Fact(i).Resource.Object] = u
 		}
 	}
-	return o, nil
+	return s, nil
 }
 
 func asUnstructured(i *resource.Info) (*unstructured.Unstructured, error) {
@@ -92,16 +98,16 @@ func asUnstructured(i *resource.Info) (*unstructured.Unstructured, error) {
 
 // isHook reports whether a group of a phase is a hook. With lockstep/hook-scope, a hook can be among
 // the groups of its subchart.
-func (o *session) isHook(group string, kind event.PhaseKind) bool {
-	return kind == event.PhaseHooks || o.hooks[group]
+func (s *session) isHook(group string, kind event.PhaseKind) bool {
+	return kind == event.PhaseHooks || s.hooks[group]
 }
 
 // planned returns an object as the operation sends it in a phase. updates is false if the operation
 // leaves an existing object unchanged.
-func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
-	i, updates = o.target[obj], true
+func (s *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
+	i, updates = s.target[obj], true
 	if kind == event.PhaseCRDs {
-		i, updates = o.crds[obj], o.prepared.Target.CRDs.Upgrade
+		i, updates = s.crds[obj], s.prepared.Target.CRDs.Upgrade
 	}
 	if i == nil {
 		return nil, false, fmt.Errorf("preview %s: not in the manifest of the release", obj)
@@ -110,11 +116,11 @@ func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.In
 }
 
 // definesKind reports whether a CRD of the operation defines the kind of an object.
-func (o *session) definesKind(obj plan.Object) bool {
+func (s *session) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
-	for _, objects := range []map[plan.Object]*resource.Info{o.crds, o.target} {
+	for _, objects := range []map[plan.Object]*resource.Info{s.crds, s.target} {
 		for _, crd := range objects {
-			if o.builder.Fact(crd).Resource.Defines == kind {
+			if s.builder.Fact(crd).Resource.Defines == kind {
 				return true
 			}
 		}
@@ -123,33 +129,33 @@ func (o *session) definesKind(obj plan.Object) bool {
 }
 
 // live reads an object from the cluster, if possible from a list.
-func (o *session) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	if live := o.listed.get(ctx, collection{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
+func (s *session) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	if live := s.listed.get(ctx, collection{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
 	}
-	return o.read(ctx, i)
+	return s.read(ctx, i)
 }
 
-func (o *session) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+func (s *session) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
 // useLists makes live read objects with lists.
-func (o *session) useLists() {
-	o.listed = &liveLists{
-		client: o.dynamic, shared: o.prepared.Common.Provided != nil,
+func (s *session) useLists() {
+	s.listed = &liveLists{
+		client: s.dynamic, shared: s.prepared.Common.Provided != nil,
 		wanted: map[collection]int{}, lists: map[collection]func() map[string]*unstructured.Unstructured{},
 	}
-	for _, i := range o.target {
+	for _, i := range s.target {
 		if i.Mapping != nil {
-			o.listed.wanted[collection{i.Mapping.Resource, i.Namespace}]++
+			s.listed.wanted[collection{i.Mapping.Resource, i.Namespace}]++
 		}
 	}
 }
 
 // appliesOnServer reports whether the operation sends server-side applies.
-func (o *session) appliesOnServer() bool {
-	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+func (s *session) appliesOnServer() bool {
+	return s.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
 }
 
 // maxReads limits how often an object is read again because it changed during its preview.
@@ -157,18 +163,18 @@ const maxReads = 3
 
 // dryRunOn applies an object as a dry run. It returns the states before and after. The one before is
 // live unless the object has changed since it was read.
-func (o *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
-	next, err = o.dryRun(ctx, i)
+func (s *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
+	next, err = s.dryRun(ctx, i)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
-		if live, err = o.read(ctx, i); err == nil {
-			next, err = o.dryRun(ctx, i)
+		if live, err = s.read(ctx, i); err == nil {
+			next, err = s.dryRun(ctx, i)
 		}
 	}
 	return live, next, err
 }
 
 // dryRun applies an object as a dry run, and returns the result.
-func (o *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+func (s *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	u, err := asUnstructured(i)
 	if err != nil {
 		return nil, err
@@ -177,15 +183,15 @@ func (o *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.U
 	if err != nil {
 		return nil, err
 	}
-	force := o.prepared.Target.Force || !o.appliesOnServer()
-	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
+	force := s.prepared.Target.Force || !s.appliesOnServer()
+	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict,
 	})
 }
 
 // info returns an Info with which an object can be read by name.
-func (o *session) info(obj plan.Object) (*resource.Info, error) {
-	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
+func (s *session) info(obj plan.Object) (*resource.Info, error) {
+	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {
 		return nil, err
 	}
