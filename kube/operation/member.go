@@ -54,6 +54,14 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// CreatedAndKept reports whether Run has created a revision and has not started to roll it back.
+func (op *Operation) CreatedAndKept() bool {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	created := op.revisionCreated || op.attempt != nil && op.attempt.driver.Written().Created > 0
+	return created && !op.rollbackStarted
+}
+
 // sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.
 func sameRelease(rendered, stored *rel1.Release) bool {
 	sameHook := func(a, b *rel1.Hook) bool { return charts.RewriteKeys(a.Manifest) == b.Manifest && a.Path == b.Path }

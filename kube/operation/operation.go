@@ -63,10 +63,12 @@ type shared struct {
 	// of the rollback.
 	previewers previewers
 	// running is the operation whose revision is being deployed. attempt is its attempt, nil until it
-	// starts. revisionCreated is set if an edit has replaced a revision that was already created.
+	// starts. revisionCreated is set if an edit has replaced a revision that was already created,
+	// rollbackStarted when the rollback on failure starts.
 	running         *Operation
 	attempt         *attempt
 	revisionCreated bool
+	rollbackStarted bool
 	// edits are the prepared edits; their ids start at 1.
 	edits []*Edit
 	// revisions are the operations whose revisions have started.

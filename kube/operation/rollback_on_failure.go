@@ -31,6 +31,9 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	if r.engine.StartRollback(info, cause.Error()) != nil {
 		return false, nil
 	}
+	r.op.mu.Lock()
+	r.op.rollbackStarted = true
+	r.op.mu.Unlock()
 	a, err := r.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()

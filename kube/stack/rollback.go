@@ -11,13 +11,14 @@ import (
 	"lockstep/kube/operation"
 )
 
-// toRollBack returns the releases that this run deployed and has not rolled back yet. With --rollback-on-failure, failed
-// releases roll themselves back. Uninstalled ones stay uninstalled.
+// toRollBack returns the releases that this run deployed and has not rolled back yet. Before the rollback starts, it also
+// returns failed ones that did not roll themselves back. Uninstalled ones stay uninstalled.
 func (s *Stack) toRollBack() (out []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
-		if m.ran && m.result == nil && !m.remove && !m.rolledBack {
+		failed := m.result != nil && !s.rollingBack && m.op.CreatedAndKept()
+		if m.ran && !m.remove && !m.rolledBack && (m.result == nil || failed) {
 			out = append(out, m)
 		}
 	}

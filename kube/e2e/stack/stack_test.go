@@ -312,6 +312,30 @@ func TestAborted(t *testing.T) {
 	}
 }
 
+// TestRollbackAfterAFailure sends a rollback while one release is running and another one has already failed. Both are
+// rolled back (S5, S6).
+func TestRollbackAfterAFailure(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b")}}
+	b.mustUp(stack[0])
+	for i := range stack {
+		stack[i].Values = map[string]any{"image": "example/no-such-image:1", "data": "two"}
+	}
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.File.Releases[0].Timeout = 4 * time.Second }, stack...)
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Scope == "" && e.Status == event.Failed {
+			s.Command(event.Command{Name: event.Rollback})
+		}
+	})
+	if state.Exit != 3 || state.Outcome != "rolled back all changed releases (1)" {
+		t.Errorf("exit %d: %s (%s)", state.Exit, state.Reason(), state.Outcome)
+	}
+	if got, want := b.history("a", "b"), []string{"a 3 deployed", "b none"}; !slices.Equal(got, want) {
+		t.Errorf("history %v, want %v", got, want)
+	}
+}
+
 // TestContexts deploys to two clusters. Releases need releases in the other one (S8).
 func TestContexts(t *testing.T) {
 	t.Parallel()
