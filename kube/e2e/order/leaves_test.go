@@ -34,7 +34,7 @@ func TestEveryGroupIsWaitedFor(t *testing.T) {
 		for _, skip := range []bool{false, true} {
 			title := name
 			if skip {
-				title += " --wait-all=false"
+				title += " with unchecked leaves"
 			}
 			t.Run(title, func(t *testing.T) {
 				t.Parallel()
