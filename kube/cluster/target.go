@@ -59,6 +59,8 @@ var _ run.Cluster = (*Target)(nil)
 type Hook interface {
 	// Clear deletes the previous object of the hook before the next one is applied.
 	Clear(ctx context.Context, i *resource.Info) error
+	// SetRefused records that the API server refused the hook's object.
+	SetRefused()
 	// SetStatus records each change of the status of the hook's object.
 	SetStatus(event.Status)
 }
@@ -265,6 +267,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		return t.keepEdited(i, obj, err)
 	}
 	if err != nil {
+		if hook != nil && !connect.MayHaveArrived(err) {
+			hook.SetRefused()
+		}
 		return run.Outcome{}, t.refused(ctx, obj, err)
 	}
 	change := f.Changed(i)

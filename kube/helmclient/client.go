@@ -143,14 +143,12 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	c.cfg.warn(warnings)
 	res, err := c.applyTarget(original, target, opts)
-	if err != nil { // --cleanup-on-fail deletes the created objects
-		res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
-			f := c.builder().Fact(i)
-			return f != nil && f.Generated && i.Name != ""
-		})...)
-		c.mu.Lock()
-		c.built = target
-		c.mu.Unlock()
+	// Helm's client did not create these. --cleanup-on-fail deletes all created objects.
+	res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
+		f := c.builder().Fact(i)
+		return f != nil && f.Generated && i.Name != ""
+	})...)
+	if err != nil {
 		return res, err
 	}
 	missing := manifest.Without(original, target)
@@ -266,7 +264,6 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	if err := c.cfg.Engine.Run(stage); err != nil {
 		return err
 	}
-	c.hooks.finishMain()
 	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	release "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,11 +18,17 @@ import (
 // an event or after one has failed. For each hook it lists the pods, then requests their logs. Only
 // the list request shows which hook the logs belong to.
 
-// GetPodList calls Helm's client, and records which hook the pods belong to.
+// GetPodList calls Helm's client, and records which hook the pods belong to. It returns no pods for a
+// hook in the plan: it may not have run yet, so its pods would be those of a previous run.
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
+	hook := listedHook(opts)
+	unit, scoped := c.hooks.named(hook)
+	if unit == nil && scoped {
+		return &corev1.PodList{}, nil
+	}
 	pods, err := c.cfg.Inner.GetPodList(namespace, opts)
-	if err == nil {
-		c.hooks.recordPods(listedHook(opts), pods)
+	if err == nil && unit != nil {
+		c.hooks.recordPods(unit, pods)
 	}
 	return pods, err
 }
@@ -39,18 +46,27 @@ func listedHook(opts metav1.ListOptions) string {
 	return ""
 }
 
-// recordPods records which hook created pods: the latest one with that kind and name.
-func (q *hookQueue) recordPods(hook string, pods *corev1.PodList) {
+// named returns the latest unit with a name as in listedHook that has started, or nil. scoped is set if a
+// hook in the plan has that name.
+func (q *hookQueue) named(hook string) (unit *hookUnit, scoped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, u := range slices.Backward(q.units) {
-		if u.run == nil || u.hook.Kind+"/"+u.hook.Name != hook {
-			continue
+	for _, u := range q.units {
+		if u.run != nil && hookName(u.hook) == hook {
+			unit = u
 		}
-		for _, p := range pods.Items {
-			q.pods[podKey{p.Namespace, p.Name}] = u
-		}
-		return
+	}
+	return unit, slices.ContainsFunc(q.scoped, func(s *scopedHook) bool { return hookName(s.Hook) == hook })
+}
+
+func hookName(h *release.Hook) string { return h.Kind + "/" + h.Name }
+
+// recordPods records which hook created pods.
+func (q *hookQueue) recordPods(u *hookUnit, pods *corev1.PodList) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range pods.Items {
+		q.pods[podKey{p.Namespace, p.Name}] = u
 	}
 }
 

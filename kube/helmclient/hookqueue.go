@@ -3,7 +3,6 @@ package helmclient
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -111,7 +110,7 @@ type hookQueue struct {
 	claimed  map[string]*hookUnit // by the Source of their Infos
 	pods     map[podKey]*hookUnit // whose logs Helm prints
 	next     int                  // the index of the next unit
-	mainDone bool                 // the release's objects are done, or there are none
+	mainDone bool                 // the release's objects are done
 	scoped   []*scopedHook        // the hooks in the plan
 }
 
@@ -120,7 +119,6 @@ func (q *hookQueue) reset(rel *release.Release, prefix string, events HookEvents
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events, q.next, q.scoped, q.claimed, q.pods = events, 0, scoped, map[string]*hookUnit{}, map[podKey]*hookUnit{}
-	q.mainDone = strings.TrimSpace(rel.Manifest) == ""
 	var phases []event.Phase
 	q.units, phases = hookUnits(rel, prefix, events, q.hasScoped)
 	return phases

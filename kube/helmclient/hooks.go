@@ -2,6 +2,7 @@ package helmclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -24,7 +25,14 @@ func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
 	c.appliesOnServer = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
 	c.mu.Unlock()
-	hooks, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.builtObjects(), c.cfg.Hooks)
+	list := c.builtObjects()
+	if list == nil && c.cfg.Tree != nil { // a rollback stores the revision before it builds the manifest
+		var err error
+		if list, _, err = c.builder().BuildTarget(rel.Manifest); err != nil {
+			return err
+		}
+	}
+	hooks, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, list, c.cfg.Hooks)
 	if err != nil {
 		return err
 	}
@@ -98,10 +106,12 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 		}
 	}
 	res := &helmkube.Result{}
+	var errs []error // like Helm, try to delete all objects
 	for _, i := range withNames(list, u.list) {
 		found, err := cluster.Delete(i, policy)
 		if err != nil {
-			return res, []error{fmt.Errorf("delete hook %s: %w", u.group.ID, err)}
+			errs = append(errs, fmt.Errorf("delete hook %s: %w", u.group.ID, err))
+			continue
 		}
 		if !found {
 			continue
@@ -116,16 +126,17 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 			})
 		}
 	}
-	return res, nil
+	return res, errs
 }
 
 // Sweep deletes the object of a hook that an abort interrupted, because it would continue to run. A
 // failed hook stays for inspection, unless Helm deletes it by its policy. Sweep needs a session
 // because the client's own requests may have been cancelled.
 func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
-	if err := c.deleteScopedHooks(ctx, s); err != nil {
-		return err
-	}
+	return errors.Join(c.deleteScopedHooks(ctx, s), c.sweepRunning(ctx, s))
+}
+
+func (c *Client) sweepRunning(ctx context.Context, s cluster.Session) error {
 	u := c.hooks.running()
 	if u == nil || !u.interrupted() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
 		return nil

@@ -2,6 +2,7 @@ package helmclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -71,18 +72,26 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 // Clear deletes the object of a previous run of the hook if the hook's delete policies say so, as in
 // Helm.
 func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
-	s.mu.Lock()
-	s.sent, s.status = true, ""
-	s.mu.Unlock()
 	p := s.Hook.DeletePolicies
-	if len(p) > 0 && !slices.Contains(p, release.HookBeforeHookCreation) || s.Hook.Kind == "CustomResourceDefinition" {
-		return nil
+	keep := len(p) > 0 && !slices.Contains(p, release.HookBeforeHookCreation) || s.Hook.Kind == "CustomResourceDefinition"
+	if !keep {
+		if err := s.session.DeleteAndWait(ctx, i); err != nil {
+			return fmt.Errorf("delete the previous object of hook %s: %w", s.Group.ID, err)
+		}
+		s.session.Builder.Fact(i).SetAbsent()
 	}
-	if err := s.session.DeleteAndWait(ctx, i); err != nil {
-		return fmt.Errorf("delete the previous object of hook %s: %w", s.Group.ID, err)
-	}
-	s.session.Builder.Fact(i).SetAbsent()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.status = true, ""
 	return nil
+}
+
+// SetRefused records that the API server refused the hook. As in Helm, the hook's delete policies then do
+// not apply: an object with its name is somebody else's.
+func (s *scopedHook) SetRefused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = false
 }
 
 // SetStatus records the status of the hook.
@@ -109,20 +118,30 @@ func (s *scopedHook) deletable() bool {
 }
 
 // deleteScopedHooks deletes the objects of hooks in the plan by their policies, and interrupted Jobs
-// and Pods.
+// and Pods. After an error it continues with the next hook, because an interrupted Job would continue
+// to run.
 func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error {
+	var errs []error
 	for _, hook := range c.hooks.takeScoped() {
-		if !hook.deletable() {
-			continue
+		if err := hook.delete(ctx, s); err != nil {
+			errs = append(errs, fmt.Errorf("delete hook %s: %w", hook.Group.ID, err))
 		}
-		list, err := buildHook(s.Builder, hook.ScopedHook)
-		if err != nil {
+	}
+	return errors.Join(errs...)
+}
+
+// delete deletes the objects of the hook if they are deletable.
+func (s *scopedHook) delete(ctx context.Context, session cluster.Session) error {
+	if !s.deletable() {
+		return nil
+	}
+	list, err := buildHook(session.Builder, s.ScopedHook)
+	if err != nil {
+		return err
+	}
+	for _, i := range withNames(list, s.list) {
+		if err := session.DeleteAndWait(ctx, i); err != nil {
 			return err
-		}
-		for _, i := range withNames(list, hook.list) {
-			if err := s.DeleteAndWait(ctx, i); err != nil {
-				return fmt.Errorf("delete hook %s: %w", hook.Group.ID, err)
-			}
 		}
 	}
 	return nil

@@ -56,7 +56,10 @@ func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration)
 	return w.wait(helmkube.Waiter.WaitWithJobs, list, timeout)
 }
 
+// wait calls method unless the engine has waited for the list. Helm calls it once, before the hooks
+// after the release's objects, even if the release has no objects.
 func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
+	w.c.hooks.finishMain()
 	if w.c.builder().Ours(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -100,5 +101,60 @@ func TestRefusedHook(t *testing.T) {
 	r.MustFail(op, err, "pre-install:ConfigMap/locked")
 	if got, want := r.ConfigMaps(r.Namespace), helms.ConfigMaps(helms.Namespace); !slices.Equal(got, want) || !slices.Contains(got, "locked") {
 		t.Errorf("left %v, Helm %v", got, want)
+	}
+}
+
+// TestRefusedScopedHook: if the API server refuses a hook in the plan, its delete policies do not apply either, and
+// somebody else's Job with its name stays (R29).
+func TestRefusedScopedHook(t *testing.T) {
+	t.Parallel()
+	const policy = "hook-succeeded,hook-failed"
+	locked := rig.Job("work", nil, "0s")
+	dir := rig.MakeDir(t, rig.Files{
+		"charts/db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 1.0.0\n",
+		"charts/db/templates/all.yaml": rig.ConfigMap("a", nil) + "\n---\n" +
+			rig.Job("work", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy, plan.AnnotationHookScope: plan.HookScopeSubchart}, "1s"),
+	})
+	chart, err := charts.LoadPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	helms := rig.New(t)
+	helms.Create(locked)
+	if out, err := helms.RunHelm("install", "t", dir); err == nil {
+		t.Fatalf("helm succeeded: %s", out)
+	}
+	r := rig.NewNamed(t, helms.Namespace+"-l")
+	r.Create(locked)
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
+	r.MustFail(op, err, "pre-install:Job/work")
+	if got, want := r.Jobs(), helms.Jobs(); !slices.Equal(got, want) || len(got) != 1 {
+		t.Errorf("left %v, Helm %v", got, want)
+	}
+}
+
+// TestHooksWithoutObjects: the hooks of a release without objects are units of the run, also if its manifest has a
+// comment (R40).
+func TestHooksWithoutObjects(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"empty": "", "comment": "# nothing\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			c := rig.MakeChart(t, rig.Files{"templates/a.yaml": text, "templates/hooks.yaml": rig.ConfigMap("before", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-rollback,pre-delete"}) +
+				"\n---\n" + rig.ConfigMap("after", map[string]string{"helm.sh/hook": "post-install,post-upgrade,post-rollback,post-delete"})})
+			assertReady := func(out rig.Outcome, operation string) {
+				t.Helper()
+				for id, phase := range map[string]string{"ConfigMap/before": "pre-" + operation, "ConfigMap/after": "post-" + operation} {
+					if g := out.State.Find(phase, phase+":"+id); g == nil || g.Status != event.Ready {
+						t.Errorf("%s of %s: %+v, want ready", id, phase, g)
+					}
+				}
+			}
+			assertReady(r.MustRun(r.Install("plain", rig.UseChart(c, nil))), "install")
+			assertReady(r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil))), "upgrade")
+			assertReady(r.MustRun(r.Rollback(1)), "rollback")
+			assertReady(r.MustRun(r.Uninstall()), "delete")
+		})
 	}
 }

@@ -179,6 +179,42 @@ func TestHooksAroundASubchart(t *testing.T) {
 	r.MustRun(r.Uninstall())
 }
 
+// TestHooksAroundASubchartInARollback: a rollback runs the hooks in the plan where its plan shows them.
+func TestHooksAroundASubchartInARollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	fs := scopedChart(nil)
+	fs["charts/db/templates/second.yaml"] = rig.Job("second", map[string]string{"helm.sh/hook": "pre-rollback", plan.AnnotationHookScope: plan.HookScopeSubchart}, "300ms")
+	c := rig.MakeChart(t, fs)
+	r.Deploy("plain", rig.UseChart(c, nil))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
+	out := r.MustRun(r.Rollback(1))
+	want := []string{"edge/base:(unsequenced)", "pre-rollback:Job/second", "edge/db:one", "edge/db:two", "edge/app:(unsequenced)"}
+	if got := out.EndedGroups(); !slices.Equal(got, want) {
+		t.Errorf("the rollback ran %q, want %q", got, want)
+	}
+}
+
+// TestLogPolicyOfScopedHook: the output-log policies of hooks in the plan do not apply. At the time of Helm's
+// pre-upgrade hooks, the pods of such a hook are those of the install.
+func TestLogPolicyOfScopedHook(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	scope := map[string]string{plan.AnnotationHookScope: plan.HookScopeSubchart}
+	fs := scopedChart(nil)
+	fs["charts/db/templates/second.yaml"] = loggingHook("second", "pre-install,pre-upgrade", "0", scope)
+	fs["charts/db/templates/post.yaml"] = loggingHook("post", "post-install,post-upgrade", "0", scope)
+	c := rig.MakeChart(t, fs)
+	outs := []rig.Outcome{r.MustRun(r.Install("plain", rig.UseChart(c, nil))), r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))}
+	for _, out := range outs {
+		for _, e := range out.Events {
+			if e.Kind == event.KindLog {
+				t.Errorf("%s: log %q of %s", out.State.Operation.Name, e.Lines, e.Message)
+			}
+		}
+	}
+}
+
 // TestHookAroundASubchartFails: a failed hook ends the operation before the groups that wait
 // for the subchart.
 func TestHookAroundASubchartFails(t *testing.T) {

@@ -39,6 +39,22 @@ func TestCleanupOnFail(t *testing.T) {
 	}
 }
 
+// TestCleanupAfterAFailedHook deletes the new objects, also one with a generateName, if a hook fails after all groups.
+func TestCleanupAfterAFailedHook(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
+	r.Create(rig.ConfigMap("locked", nil))
+	hook := rig.ConfigMap("locked", map[string]string{"helm.sh/hook": "post-upgrade", "helm.sh/hook-delete-policy": "hook-succeeded"}, "is-not: it")
+	hook = strings.Replace(hook, "is: locked", "is: different", 1)
+	next := rig.ChartOf(t, rig.ConfigMap("old", nil), rig.ConfigMap("new", nil), rig.WithGenerateName(rig.ConfigMap("made-", nil)), hook)
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.SkipPreflight = true, true }))
+	r.MustFail(op, err, "post-upgrade:ConfigMap/locked")
+	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
+		t.Errorf("remaining: %v, want only ConfigMap/old", got)
+	}
+}
+
 // TestCleanupAfterTheTimeout: after a timeout there is no cleanup, because nothing new is
 // started, and the closing event names the remaining objects.
 func TestCleanupAfterTheTimeout(t *testing.T) {
