@@ -17,8 +17,8 @@ type Root struct {
 	// Cause and Evidence are the reason, see Event.
 	Cause    string
 	Evidence []string
-	// Waited is how long the run waited for the object before the group failed, or 0 if
-	// the object itself failed.
+	// Waited is the timeout that the object exceeded. If the group failed because of another object, Waited
+	// is how long the run had waited for this one. It is 0 if the object itself failed.
 	Waited time.Duration
 	// Limit is the flag of the timeout that failed the object, or "".
 	Limit string
@@ -93,15 +93,18 @@ func (g *GroupState) root(o *ObjectState) Root {
 		r.Cause = o.Message
 	case o.Status != Failed && !o.Applied.IsZero():
 		r.Waited = g.Ended.Sub(o.Applied)
-		if flag := timeoutFlag.FindStringSubmatch(why); blamesObject && flag != nil {
-			r.Limit = flag[1]
+		if limit := timeoutFlag.FindStringSubmatch(why); blamesObject && limit != nil {
+			r.Limit = limit[2]
+			if expired, err := time.ParseDuration(limit[1]); err == nil {
+				r.Waited = expired
+			}
 		}
 	}
 	return r
 }
 
-// timeoutFlag matches the flag of the timeout in the message of a group.
-var timeoutFlag = regexp.MustCompile(`.*after \S+ \((--readiness-timeout|--timeout)\)`)
+// timeoutFlag matches the timeout in the message of a group and its flag.
+var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout|--timeout)\)`)
 
 // String describes the failure in one sentence:
 // "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".

@@ -94,3 +94,31 @@ func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 		t.Errorf("%+v", roots)
 	}
 }
+
+// TestExpiredTimeout: a group that gave up shows the timeout of the flag, not the slightly different time
+// that the run waited for the object.
+func TestExpiredTimeout(t *testing.T) {
+	web := plan.Object{Kind: "Deployment", Name: "web"}
+	for why, want := range map[string]string{
+		"not finished after 9s (--timeout): in-progress":                  "Deployment/web: no node has room; gave up after 9s (--timeout)",
+		"not ready after 1m0s (--readiness-timeout): in-progress, 0 of 1": "Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout)",
+	} {
+		var s State
+		at := time.Unix(0, 0)
+		for _, e := range []Event{
+			{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{web}}}}}},
+			{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
+			{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: InProgress},
+			{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Cause: "no node has room"},
+			{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &web, Message: "Deployment/web: " + why, Cause: "no node has room", Time: at.Add(8900 * time.Millisecond)},
+		} {
+			if e.Time.IsZero() {
+				e.Time = at.Add(10 * time.Millisecond)
+			}
+			s.Apply(e)
+		}
+		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
+			t.Errorf("roots %v, want %s", roots, want)
+		}
+	}
+}

@@ -64,22 +64,29 @@ var knownKeys = slices.Concat(helmKeys, TwoSlashKeys(), slices.Sorted(maps.Value
 	AnnotationGroup, AnnotationLayer, AnnotationWeight, AnnotationInstallBefore, AnnotationReadinessSuccess, AnnotationReadinessFailure,
 })
 
-// maxTypos limits the number of wrong characters in a key that counts as misspelt.
+// maxTypos limits the number of wrong characters in a name that counts as misspelt.
 const maxTypos = 4
 
 // Misspelt returns the known key that is most similar to an unknown one, or "" if none is similar.
 func Misspelt(key string) (known string) {
-	name, ok := strings.CutPrefix(key, keyPrefix)
-	if !ok || slices.Contains(knownKeys, key) {
+	if !strings.HasPrefix(key, keyPrefix) || slices.Contains(knownKeys, key) {
 		return ""
 	}
-	least := 1 + min(max(len(name)/3, 1), maxTypos)
-	for _, k := range knownKeys {
-		if d := EditDistance(key, k); d < least {
-			known, least = k, d
+	return nearest(key, knownKeys, len(key)-len(keyPrefix))
+}
+
+// Nearest returns the known name that is most similar to a misspelt one, or "" if none is similar.
+func Nearest(name string, known []string) string { return nearest(name, known, len(name)) }
+
+// nearest is Nearest for a name of which only the given number of characters can be misspelt.
+func nearest(name string, known []string, length int) (found string) {
+	least := 1 + min(max(length/3, 1), maxTypos)
+	for _, k := range known {
+		if d := EditDistance(name, k); d < least {
+			found, least = k, d
 		}
 	}
-	return known
+	return found
 }
 
 // Annotation looks up an annotation in either spelling (R3). The key with two slashes takes precedence.

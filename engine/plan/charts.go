@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,15 +10,16 @@ import (
 
 // chartNode is a chart in a planner. Paths determine parents and children.
 type chartNode struct {
-	path      string
-	parent    *chartNode
-	children  []*chartNode
-	dependsOn []string     // Chart.DependsOn
-	entries   []*entry     // Chart.Subcharts, sorted by name
-	waits     []*chartNode // siblings that the chart and its subcharts wait for
-	ownWaits  []*chartNode // subcharts that only the chart's own objects wait for
-	members   []*member
-	groups    []*draft // the groups in the plan, the unsequenced group last
+	path         string
+	parent       *chartNode
+	children     []*chartNode
+	dependsOn    []string     // Chart.DependsOn
+	dependsOnKey string       // its annotation, for messages
+	entries      []*entry     // Chart.Subcharts, sorted by name
+	waits        []*chartNode // siblings that the chart and its subcharts wait for
+	ownWaits     []*chartNode // subcharts that only the chart's own objects wait for
+	members      []*member
+	groups       []*draft // the groups in the plan, the unsequenced group last
 
 	// Cached results of subtree, waitTargets and inheritedDependencies.
 	subtreeIDs, targetIDs, inheritedIDs []string
@@ -38,6 +40,7 @@ type entry struct {
 func (p *planner) addTree(c *Chart) *chartNode {
 	node := p.node(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
+	node.dependsOnKey = cmp.Or(c.DependsOnKey, AnnotationSubchartDependsOn)
 	for _, f := range c.Faults {
 		p.fail(f.Rule, c.Path, nil, "%s", f.Message)
 	}
@@ -139,7 +142,7 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 // Rule R11: charts wait only for the subcharts that Chart.yaml names
 func (p *planner) orderSubcharts(c *chartNode) {
 	for _, ref := range c.dependsOn {
-		if e := p.resolve(c, ref, AnnotationSubchartDependsOn+" names", nil); e != nil {
+		if e := p.resolve(c, ref, c.dependsOnKey+" names", nil); e != nil {
 			c.ownWaits = append(c.ownWaits, e.node)
 		}
 	}

@@ -24,6 +24,8 @@ func TestPlanErrors(t *testing.T) {
 			`shop: subchart "x" depends on "", which is not a subchart of this chart (R12)`},
 		{"R12 unknown to the chart", waiting("shop", []string{"z"}, sub(x)), nil,
 			`shop: helm.sh/depends-on/subcharts names "z", which is not a subchart of this chart (R12)`},
+		{"R3 R12 the key as Chart.yaml spells it", &Chart{Path: "shop", DependsOn: []string{"z"}, DependsOnKey: "helm.sh/depends-on-subcharts"}, nil,
+			`shop: helm.sh/depends-on-subcharts names "z", which is not a subchart of this chart (R12)`},
 		{"R12 R18 unknown to a layer", nil, []Resource{res("shop", "Job/a", layer, "a", uses, "z")},
 			`shop: Job/a: helm.sh/dependson/chart names "z", which is not a subchart of this chart (R12)`},
 		{"R12 ambiguous name", two("cache", "db"), nil,

@@ -37,6 +37,8 @@ type Chart struct {
 	// DependsOn lists the subcharts that the chart's own objects wait for
 	// (helm.sh/depends-on/subcharts), by name or alias.
 	DependsOn []string
+	// DependsOnKey is the key of DependsOn as Chart.yaml spells it, "" for AnnotationSubchartDependsOn.
+	DependsOnKey string `json:"-"`
 	// Subcharts are the dependencies in Chart.yaml, including disabled ones (R12), and the
 	// other charts in charts/.
 	Subcharts []Subchart

@@ -245,7 +245,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		m.skipUnits(m.skipReason("the run ended"))
+		m.skipUnits(m.skipReason("the run failed before this group"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -275,17 +275,17 @@ func (m *machine) skipReason(fallback string) string {
 // skipUnits ends the units that have not started, and those that were admitted but not run.
 // It publishes failures that are still being diagnosed.
 func (m *machine) skipUnits(why string) {
-	running := "no object was applied: " // they were only admitted
 	if m.stage != nil {
 		m.stage.reportFailures()
-		running = "interrupted: "
 	}
 	for _, u := range m.units.all {
-		switch u.status {
-		case event.Waiting, event.AtBreakpoint:
+		switch {
+		case u.status == event.Running && m.stage != nil:
+			m.setUnit(u, event.Aborted, "interrupted: "+why)
+		case u.status == event.Running && m.steering.abort != nil:
+			m.setUnit(u, event.Aborted, "no object was applied: "+why)
+		case u.status == event.Running, u.status == event.Waiting, u.status == event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)
-		case event.Running:
-			m.setUnit(u, event.Aborted, running+why)
 		}
 	}
 }

@@ -69,8 +69,10 @@ func (w *writer) addOwn(c *plan.Chart, dependsOn []string) {
 	eol := eolOf(f.raw)
 	key, m := documents.Entry(root, "annotations")
 	switch {
-	case m != nil && (has(m, plan.AnnotationSubchartDependsOn) || has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn))):
+	case m != nil && has(m, plan.AnnotationSubchartDependsOn):
 		w.addManualForChart(manual, "it already has "+plan.AnnotationSubchartDependsOn+"; edit that by hand")
+	case m != nil && has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn)):
+		w.addManualForChart(manual, "it already has "+plan.StoredKey(plan.AnnotationSubchartDependsOn)+"; edit that by hand")
 	case key == nil:
 		at := len(f.raw)
 		text := "annotations:" + eol + "  " + line + eol

@@ -220,7 +220,7 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 // processed dependencies.
 func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
-	node := &plan.Chart{Path: path, DependsOn: cf.facts.dependsOn, Faults: cf.facts.faults}
+	node := &plan.Chart{Path: path, DependsOn: cf.facts.dependsOn, DependsOnKey: cf.facts.dependsOnKey, Faults: cf.facts.faults}
 	if cf.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}

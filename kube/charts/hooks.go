@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // HooksOf returns the hooks of an event in the order in which Helm executes them: by weight, then
@@ -119,4 +123,86 @@ func hookScope(h *release.Hook, root string) (chart, scope string) {
 		}
 	}
 	return chart, scope
+}
+
+// The values that Helm knows. It compares those of hooks in lower case.
+var (
+	hookEvents = []string{"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback",
+		"pre-delete", "post-delete", "test", "test-success"}
+	deletePolicies    = []string{"before-hook-creation", "hook-succeeded", "hook-failed"}
+	outputLogPolicies = []string{"hook-succeeded", "hook-failed"}
+)
+
+// IgnoredByHelm returns a warning for each value of Helm's own annotations that Helm ignores. It reads
+// the outputs of templates, because Helm drops an object with an unknown hook from the release. root
+// is the name of the root chart.
+func IgnoredByHelm(outputs Outputs, root string) (warnings []plan.Warning) {
+	for _, o := range outputs {
+		if strings.HasSuffix(o.name, "NOTES.txt") || !hinted(o.text, []string{release.HookAnnotation, helmkube.ResourcePolicyAnno}) {
+			continue
+		}
+		chart, ok := chartPath(o.name, root)
+		if !ok {
+			chart = root
+		}
+		for _, v := range (*documents.Reader)(nil).Read(documents.Split(o.text)) {
+			fields, _ := v.Value.(map[string]any) // Helm reports other documents
+			object := &unstructured.Unstructured{Object: fields}
+			for _, message := range ignoredValues(annotations(object)) {
+				name := object.GetKind() + "/" + cmp.Or(object.GetName(), object.GetGenerateName())
+				warnings = append(warnings, plan.Warning{Rule: "R2b", Chart: chart, Message: chart + ": " + name + ": " + message})
+			}
+		}
+	}
+	return warnings
+}
+
+// ignoredValues describes the values in the annotations of an object that Helm ignores.
+func ignoredValues(annotations map[string]string) (messages []string) {
+	if policy := annotations[helmkube.ResourcePolicyAnno]; policy != "" && policy != helmkube.KeepPolicy {
+		messages = append(messages, fmt.Sprintf("unknown %s %q has no effect; use %s", helmkube.ResourcePolicyAnno, policy, helmkube.KeepPolicy))
+	}
+	events, isHook := annotations[release.HookAnnotation]
+	if !isHook {
+		return messages
+	}
+	if event, unknown := findUnknown(events, hookEvents); unknown {
+		hint := suggestion(event, hookEvents)
+		if event == "crd-install" { // a hook of Helm 2
+			hint = "move it to crds/"
+		}
+		return append(messages, fmt.Sprintf("unknown hook %q, so Helm never applies it; %s", event, hint))
+	}
+	if weight := annotations[release.HookWeightAnnotation]; weight != "" {
+		if _, err := strconv.Atoi(weight); err != nil {
+			messages = append(messages, fmt.Sprintf("%s %q is not an integer, so Helm uses 0; write an integer", release.HookWeightAnnotation, weight))
+		}
+	}
+	for _, list := range []struct {
+		key   string
+		known []string
+	}{{release.HookDeleteAnnotation, deletePolicies}, {release.HookOutputLogAnnotation, outputLogPolicies}} {
+		if policy, unknown := findUnknown(annotations[list.key], list.known); unknown && policy != "" {
+			messages = append(messages, fmt.Sprintf("unknown %s %q has no effect; %s", list.key, policy, suggestion(policy, list.known)))
+		}
+	}
+	return messages
+}
+
+// suggestion suggests the known value that is most similar to an unknown one, or lists all.
+func suggestion(value string, known []string) string {
+	if near := plan.Nearest(value, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "use one of " + strings.Join(known, ", ")
+}
+
+// findUnknown returns the first unknown value in a list separated by commas.
+func findUnknown(list string, known []string) (value string, unknown bool) {
+	for value := range strings.SplitSeq(list, ",") {
+		if value = strings.TrimSpace(value); !slices.Contains(known, strings.ToLower(value)) {
+			return value, true
+		}
+	}
+	return "", false
 }

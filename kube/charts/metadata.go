@@ -16,8 +16,9 @@ import (
 
 // facts are the fields of a Chart.yaml that Helm's loader drops or refuses.
 type facts struct {
-	// dependsOn is helm.sh/depends-on/subcharts.
-	dependsOn []string
+	// dependsOn is helm.sh/depends-on/subcharts, and dependsOnKey its key as the file spells it (R3).
+	dependsOn    []string
+	dependsOnKey string
 	// dependsOnByDependency is depends-on of each dependency, by alias, else name (R4).
 	dependsOnByDependency map[string][]string
 	// faults are about malformed lists (R2).
@@ -90,6 +91,7 @@ func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
 		}
 		if list, ok := names(value); ok {
 			f.dependsOn = append(f.dependsOn, list...)
+			f.dependsOnKey = key
 		} else {
 			f.fault("annotation "+key, value)
 		}

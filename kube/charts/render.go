@@ -82,7 +82,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		o.checker = &annotationChecker{}
 		o.checker.checkChart(c.root, c.Name())
 	}
-	rel, err := c.dryRun(ctx, values, o)
+	rel, outputs, err := c.dryRun(ctx, values, o)
 	if err != nil {
 		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
@@ -91,7 +91,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
-	r.Warnings = append(warnings, r.Warnings...)
+	r.Warnings = slices.Concat(warnings, r.Warnings, IgnoredByHelm(outputs, tree.Path))
 	if o.checker != nil {
 		r.Incompatible = o.checker.found
 	}
@@ -140,32 +140,33 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm. If a template fails, dryRun renders the chart again without
+// dryRun renders the chart with Helm, and also returns the outputs of the templates. If a template fails, dryRun renders the chart again without
 // wrapping its templates, so that Helm's error has the right position.
-func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, error) {
+func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	h, err := c.Helm()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	WrapTemplates(h)
-	rel, err := install(ctx, h, values, o)
+	rel, outputs, err := install(ctx, h, values, o)
 	if err == nil {
 		UnwrapTemplates(rel.Chart)
-		return rel, nil
+		return rel, outputs, nil
 	}
 	if !isWrapperError(err) {
-		return nil, err
+		return nil, nil, err
 	}
 	if h, e := c.Helm(); e == nil {
-		if _, e = install(ctx, h, values, o); e != nil {
-			return nil, e
+		if _, _, e = install(ctx, h, values, o); e != nil {
+			return nil, nil, e
 		}
 	}
-	return nil, CleanError(err)
+	return nil, nil, CleanError(err)
 }
 
-// install runs Helm's install as a client-side dry run, within the limits.
-func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+// install runs Helm's install as a client-side dry run, within the limits. It also returns the outputs
+// of the templates, if they are wrapped.
+func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	g := NewGuard(o.Limits)
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
@@ -190,11 +191,11 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 	if o.KubeVersion != "" {
 		v, err := common.ParseKubeVersion(o.KubeVersion)
 		if err != nil {
-			return nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
+			return nil, nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
 		}
 		i.KubeVersion = v
 	}
-	return limited(ctx, g, func() (*release.Release, error) {
+	rel, err := limited(ctx, g, func() (*release.Release, error) {
 		r, err := i.RunWithContext(ctx, h, CopyValues(values))
 		if err != nil {
 			return nil, err
@@ -205,6 +206,7 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 		}
 		return rel, nil
 	})
+	return rel, g.Outputs(), err
 }
 
 // Check returns the errors of Document.Check for all objects and hooks.

@@ -23,7 +23,7 @@ func manifestOf(t *testing.T, files tree, wrap bool) (string, error) {
 	if wrap {
 		WrapTemplates(h)
 	}
-	rel, err := install(t.Context(), h, nil, testOptions)
+	rel, _, err := install(t.Context(), h, nil, testOptions)
 	if err != nil {
 		return "", err
 	}

@@ -55,7 +55,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:
-		if err = preflight.ExplainDenied(op.client, err); end.Cause != "" {
+		if err = op.explainUnwritten(err); end.Cause != "" {
 			end.Cause = err.Error()
 		}
 		end.Exit = exitNothingDeployed(end.Exit)
@@ -70,6 +70,13 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		end.Message = end.Outcome + ": " + err.Error()
 	}
 	return op.engine.Finish(end) == nil, err
+}
+
+// explainUnwritten explains why the operation failed before it wrote anything.
+func (op *Operation) explainUnwritten(err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	defer cancel()
+	return preflight.ExplainMissingNamespace(ctx, op.client, op.prepared.Common.Namespace, preflight.ExplainDenied(op.client, err))
 }
 
 // endWritten ends a failed operation that wrote to the cluster.

@@ -44,7 +44,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	}
 	state, _, err := loadRelease(s)
 	if err != nil {
-		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.explainForbiddenWithPlan(s, "install", p, err))
+		return nil, wrapUnlessRefused(in.Common, "install", in.explainForbiddenWithPlan(s, "install", p, err))
 	}
 	return in.planOperation(s, c, p, state, in.asUpgrade())
 }

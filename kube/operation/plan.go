@@ -167,5 +167,13 @@ func wrapReadError(s *preflight.Session, operation string, err error) error {
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return &release.NotFound{Name: c.Release, Namespace: c.Namespace}
 	}
-	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, explainForbidden(s, operation, err))
+	return wrapUnlessRefused(c, operation, explainForbidden(s, operation, err))
+}
+
+// wrapUnlessRefused names the operation and the release in an error, unless it is a refusal, which is clear without them.
+func wrapUnlessRefused(c preflight.Common, operation string, err error) error {
+	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
+		return refusal
+	}
+	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, err)
 }

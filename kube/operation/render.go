@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -13,11 +15,13 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
+	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
@@ -64,6 +68,22 @@ func (o *ChartOptions) check(c preflight.Common) error {
 		return fmt.Errorf("--order=%s is unknown: use %s or %s", o.Order, OrderDeclared, OrderInferred)
 	case o.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
 		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", c.Wait)
+	case connect.RecordResource(connect.StorageDriver()) == "": // only Kubernetes restricts labels
+		return nil
+	}
+	return checkLabels(o.Labels)
+}
+
+// checkLabels checks that the record of a release can have the labels.
+func checkLabels(labels map[string]string) error {
+	const rule = `use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if len(validation.IsQualifiedName(key)) > 0 {
+			return fmt.Errorf("invalid --labels: key %q: %s", key, rule)
+		}
+		if value := labels[key]; len(validation.IsValidLabelValue(value)) > 0 {
+			return fmt.Errorf("invalid --labels: value %q of key %s: %s", value, key, rule)
+		}
 	}
 	return nil
 }
@@ -193,7 +213,7 @@ func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, er
 		outputs:      outputs,
 		builder:      b,
 		list:         list,
-		warnings:     warnings,
+		warnings:     append(warnings, charts.IgnoredByHelm(outputs, root)...),
 		deferredAPIs: deferredAPIs,
 	}, nil
 }

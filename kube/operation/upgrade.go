@@ -48,7 +48,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	state, found, err := loadRelease(s)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.explainForbiddenWithPlan(s, err))
+		return nil, wrapUnlessRefused(up.Common, "upgrade", up.explainForbiddenWithPlan(s, err))
 	case !found && !up.Install:
 		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
 	case !found:

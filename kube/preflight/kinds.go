@@ -1,9 +1,13 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
@@ -38,8 +42,8 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 		case kindAvailability == certain:
 		case removed != "":
 			refuse(w, removed)
-		case !strings.Contains(f.Resource.Object.Group, "."):
-			refuse(w, ", and no CRD can define it: check its apiVersion")
+		case !definable(f.Resource.Object.Group):
+			refuse(w, ", and no CRD can define it: check its kind and apiVersion"+similarKind(i.Mapping.GroupVersionKind))
 		case kindAvailability == unavailable:
 			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
@@ -48,6 +52,38 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 		}
 	}
 	return warnings, refused, nil
+}
+
+// definable reports whether a CRD can define kinds of an API group.
+func definable(group string) bool {
+	return strings.Contains(group, ".") && !scheme.Scheme.IsGroupRegistered(group)
+}
+
+// similarKind returns a question that suggests a kind of Kubernetes instead of an unknown one: the same
+// kind with another apiVersion, or else a kind with a similar name. It returns "" if there is none.
+func similarKind(unknown schema.GroupVersionKind) string {
+	if scheme.Scheme.Recognizes(unknown) { // the cluster is too old for it, or has disabled it
+		return ""
+	}
+	var inVersion, elsewhere []string
+	for _, gv := range scheme.Scheme.PrioritizedVersionsAllGroups() {
+		for kind := range scheme.Scheme.KnownTypes(gv) {
+			switch {
+			case kind == unknown.Kind:
+				return "; did you mean " + kind + " (" + gv.String() + ")?"
+			case gv == unknown.GroupVersion():
+				inVersion = append(inVersion, kind)
+			default:
+				elsewhere = append(elsewhere, kind)
+			}
+		}
+	}
+	slices.Sort(inVersion)
+	slices.Sort(elsewhere)
+	if near := cmp.Or(plan.Nearest(unknown.Kind, inVersion), plan.Nearest(unknown.Kind, elsewhere)); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // availability says whether a kind will exist when it is needed.

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/permissions"
@@ -48,8 +48,8 @@ func missingPermissions(ctx context.Context, c *connect.Client, all permissions.
 var deniedRequest = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" ` +
 	`(?:in the namespace "([^"]*)"|at the cluster scope)`)
 
-// ExplainDenied replaces an error about a missing permission with one that names the user and the
-// permission. It returns other errors unchanged.
+// ExplainDenied replaces an error about a missing permission with a *Refusal that names the user and
+// the permission. It returns other errors unchanged.
 func ExplainDenied(c *connect.Client, err error) error {
 	if err == nil || !diagnose.LacksPermission(err) {
 		return err
@@ -64,7 +64,7 @@ func ExplainDenied(c *connect.Client, err error) error {
 		Resource:  schema.GroupResource{Group: found[4], Resource: found[3]},
 		Namespace: found[5],
 	})
-	return errors.New(missingPermissionsText(describeUser(c, found[1]), missing))
+	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(describeUser(c, found[1]), missing)}}}
 }
 
 func missingPermissionsText(user string, missing permissions.Set) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,9 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/lease"
+	"lockstep/kube/permissions"
 	"lockstep/kube/status"
 )
 
@@ -89,8 +93,8 @@ func (planned *plannedObjects) checkMissingNamespace(name string) (out findings)
 
 // WaitForNamespace reports whether the namespace of the release must be created. If create is set
 // (--create-namespace), it first waits until a terminating namespace is deleted or the session ends;
-// otherwise a missing namespace is an error. A namespace that the user may not read counts as
-// existing, and so does a missing one that another release of a helmfile creates.
+// otherwise a missing namespace is an error. A namespace that the user may neither read nor create counts
+// as existing, and so does a missing one that another release of a helmfile creates.
 func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 	name := s.Common.Namespace
 	step := "" // the last reported step, "" before the first wait
@@ -106,6 +110,8 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
 		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
 			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
+		case create && apierrors.IsForbidden(readErr) && !s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
+			return false, s.checkUnreadableNamespace()
 		}
 		terminating := readErr == nil && ns.DeletionTimestamp != nil
 		if !terminating || !create || s.Common.PlanOnly {
@@ -123,6 +129,41 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// checkUnreadableNamespace returns an error if the namespace of the release is known to be missing, although
+// the user may not read it: a dry run could create it.
+func (s *Session) checkUnreadableNamespace() error {
+	name := s.Common.Namespace
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := s.Client.Clientset.CoreV1().Namespaces().Create(s.Context, ns, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	s.namespaceUnknown = apierrors.IsForbidden(err)
+	if err != nil {
+		return nil
+	}
+	get := permissions.Permission{Verb: "get", Resource: createNamespaces.Resource, Why: "to create it"}
+	return missingNamespace(s.Context, s.Client, name, get)
+}
+
+// createNamespaces is the permission to create namespaces.
+var createNamespaces = permissions.Permission{Verb: "create", Resource: schema.GroupResource{Resource: "namespaces"}}
+
+// ExplainMissingNamespace replaces the API server's error about a missing namespace with one that says
+// what to do. It returns other errors unchanged.
+func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string, err error) error {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", name)) {
+		return err
+	}
+	if allowed(ctx, c, createNamespaces, "") {
+		return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+	}
+	return missingNamespace(ctx, c, name, createNamespaces)
+}
+
+// missingNamespace returns the error about a namespace that the user cannot create without a permission.
+func missingNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
+	text := missingPermissionsText(currentUser(ctx, c), permissions.Set{lacks: nil})
+	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
 }
 
 // whyTerminating returns ": " and why a namespace has not been deleted yet, "" if that is unknown.

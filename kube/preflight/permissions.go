@@ -94,6 +94,11 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	if s.namespaceUnknown {
+		needed := createNamespaces
+		needed.Why = "if namespace " + p.Common.Namespace + " does not exist"
+		missing.Add(needed)
+	}
 	w := plan.Warning{Message: missingPermissionsText(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run the operation
 		p.Warnings = append(p.Warnings, w)

@@ -263,6 +263,9 @@ type Session struct {
 	Helm    *connect.Helm
 	Common  Common
 	Lease   lease.State // set by OpenIfUnlocked, unless PlanOnly is set or the run holds the Lease
+	// namespaceUnknown is set if the user may neither read nor create the namespace of the release,
+	// although it may have to be created.
+	namespaceUnknown bool
 	// Secrets hides the secret values of rendered and stored releases in errors.
 	Secrets *mask.Mask
 }

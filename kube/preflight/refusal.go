@@ -69,14 +69,14 @@ func (p *Prepared) refusal() error {
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all
-// permissions that the user lacks for the known part of the plan. If there are none, Refuse returns readErr.
+// permissions that the user lacks for the known part of the plan. If there are none, Refuse explains readErr.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkPermissions(p, incoming); err != nil {
 		return err
 	}
-	if len(p.Conflicts) == 0 {
-		return readErr
+	if len(p.Conflicts) == 0 { // the API server did not review the permissions
+		return ExplainDenied(s.Client, readErr)
 	}
 	return p.refusal()
 }

@@ -19,6 +19,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
@@ -70,8 +71,10 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	}
 	rel, exists, err := release.Get(s.Releases(), name, number)
 	switch {
+	case diagnose.LacksPermission(err):
+		return nil, preflight.ExplainDenied(c, err)
 	case err != nil:
-		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, preflight.ExplainDenied(c, err))
+		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
 	case !exists:
 		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
 	}

@@ -33,22 +33,23 @@ func Args(min, max int) cobra.PositionalArgs {
 			return nil
 		}
 		_, want, _ := strings.Cut(cmd.Use, " ")
+		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "get all"
 		switch {
 		case want == "" && cmd.HasSubCommands():
 			return UsageError(fmt.Sprintf("unknown command %q for %q; use one of %s", args[0], cmd.CommandPath(), strings.Join(subcommands(cmd), ", ")))
 		case want == "":
-			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
+			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", name, len(args)))
 		case max >= 0 && len(args) > max:
-			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), text.Count(max, "argument"), len(args)))
+			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", name, text.Count(max, "argument"), len(args)))
 		}
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
-			return UsageError(fmt.Sprintf("%s needs at least one %s", cmd.Name(), many))
+			return UsageError(fmt.Sprintf("%s needs at least one %s", name, many))
 		}
 		if first, _, ok := strings.Cut(want, " | "); ok { // {CHART | NAME CHART}
 			want = strings.TrimPrefix(first, "{")
 		}
 		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), text.Count(len(args), "argument")))
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, strings.Join(needed, " and "), text.Count(len(args), "argument")))
 	}
 }
 

@@ -1,0 +1,56 @@
+package charts
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestIgnoredByHelm: each value of Helm's annotations that Helm ignores is a warning (R2b).
+func TestIgnoredByHelm(t *testing.T) {
+	const (
+		allEvents   = "pre-install, post-install, pre-upgrade, post-upgrade, pre-rollback, post-rollback, pre-delete, post-delete, test, test-success"
+		allPolicies = "before-hook-creation, hook-succeeded, hook-failed"
+	)
+	for annotations, want := range map[string][]string{
+		``:                                    nil,
+		`helm.sh/hook: "pre-install"`:         nil,
+		`helm.sh/hook: " Test , pre-install"`: nil,
+		`helm.sh/hook: test, helm.sh/hook-weight: "-5"`:                                      nil,
+		`helm.sh/hook: test, helm.sh/hook-weight: ""`:                                        nil,
+		`helm.sh/hook: test, helm.sh/hook-delete-policy: "hook-failed,Before-Hook-Creation"`: nil,
+		`helm.sh/hook: test, helm.sh/hook-output-log-policy: "hook-failed, hook-succeeded"`:  nil,
+		`helm.sh/hook-weight: abc`:                                                           nil, // not a hook
+		`helm.sh/resource-policy: keep`:                                                      nil,
+		`helm.sh/resource-policy: ""`:                                                        nil,
+		`helm.sh/hook: pre-instal`:                                                           {`unknown hook "pre-instal", so Helm never applies it; did you mean pre-install?`},
+		`helm.sh/hook: "pre-install,never"`:                                                  {`unknown hook "never", so Helm never applies it; use one of ` + allEvents},
+		`helm.sh/hook: ""`:                                                                   {`unknown hook "", so Helm never applies it; use one of ` + allEvents},
+		`helm.sh/hook: crd-install`:                                                          {`unknown hook "crd-install", so Helm never applies it; move it to crds/`},
+		`helm.sh/hook: nope, helm.sh/hook-weight: abc`:                                       {`unknown hook "nope", so Helm never applies it; use one of ` + allEvents},
+		`helm.sh/hook: test, helm.sh/hook-weight: abc`:                                       {`helm.sh/hook-weight "abc" is not an integer, so Helm uses 0; write an integer`},
+		`helm.sh/hook: test, helm.sh/hook-delete-policy: "hook-failed,nope", helm.sh/hook-output-log-policy: hook-succeded`: {
+			`unknown helm.sh/hook-delete-policy "nope" has no effect; use one of ` + allPolicies,
+			`unknown helm.sh/hook-output-log-policy "hook-succeded" has no effect; did you mean hook-succeeded?`,
+		},
+		`helm.sh/resource-policy: Keep`: {`unknown helm.sh/resource-policy "Keep" has no effect; use keep`},
+	} {
+		outputs := Outputs{{"shop/charts/db/templates/a.yaml", "---\nkind: ConfigMap\nmetadata: {name: a, annotations: {" + annotations + "}}\n"}}
+		var got []string
+		for _, w := range IgnoredByHelm(outputs, "shop") {
+			if w.Rule != "R2b" || w.Chart != "shop/db" {
+				t.Errorf("%s: warning of rule %s and chart %s, want R2b and shop/db", annotations, w.Rule, w.Chart)
+			}
+			got = append(got, w.Message)
+		}
+		for i := range want {
+			want[i] = "shop/db: ConfigMap/a: " + want[i]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", annotations, got, want)
+		}
+	}
+	notes := Outputs{{"shop/templates/NOTES.txt", "metadata: {annotations: {helm.sh/hook: nope}}"}, {"shop/templates/a.yaml", "helm.sh/hook: [invalid"}}
+	if got := IgnoredByHelm(notes, "shop"); got != nil {
+		t.Errorf("warnings about notes and invalid YAML: %v", got)
+	}
+}

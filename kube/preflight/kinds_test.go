@@ -1,0 +1,42 @@
+package preflight
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestSimilarKind: a misspelt kind and a wrong apiVersion have a suggestion, but an existing kind that the
+// cluster is too old for has none (R29).
+func TestSimilarKind(t *testing.T) {
+	for apiVersionAndKind, want := range map[[2]string]string{
+		{"apps/v1", "Deploymnt"}:              "; did you mean Deployment?",
+		{"v1", "configmap"}:                   "; did you mean ConfigMap?",
+		{"networking.k8s.io/v1", "Ingres"}:    "; did you mean Ingress?",
+		{"v1", "Deployment"}:                  "; did you mean Deployment (apps/v1)?",
+		{"apps/v2", "Deployment"}:             "; did you mean Deployment (apps/v1)?",
+		{"batch/v1beta9", "CronJob"}:          "; did you mean CronJob (batch/v1)?",
+		{"v1", "StatefulSett"}:                "; did you mean StatefulSet?",
+		{"resource.k8s.io/v1", "DeviceClass"}: "",
+		{"v1", "Kangaroo"}:                    "",
+	} {
+		gv, err := schema.ParseGroupVersion(apiVersionAndKind[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := similarKind(gv.WithKind(apiVersionAndKind[1])); got != want {
+			t.Errorf("%s: got %q, want %q", apiVersionAndKind, got, want)
+		}
+	}
+}
+
+// TestDefinable: only groups that are not part of Kubernetes can have CRDs.
+func TestDefinable(t *testing.T) {
+	for group, want := range map[string]bool{
+		"": false, "apps": false, "networking.k8s.io": false, "example.com": true, "gateway.networking.k8s.io": true,
+	} {
+		if got := definable(group); got != want {
+			t.Errorf("%q: got %v, want %v", group, got, want)
+		}
+	}
+}
