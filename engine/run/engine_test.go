@@ -273,7 +273,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Skipped || last.Message != "not started: the run failed before this group" {
+		if last.Status != event.Skipped || last.Message != "not started: the run had already failed" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

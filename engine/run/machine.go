@@ -245,7 +245,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		m.skipUnits(m.skipReason("the run failed before this group"))
+		m.skipUnits(m.skipReason("the run had already failed"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object

@@ -50,6 +50,20 @@ func TestFlagsPage(t *testing.T) {
 	}
 }
 
+// TestFlagsPageListsUnlistedFlags: flags that the help of commands omits are on the page that errors
+// about unknown flags point to.
+func TestFlagsPageListsUnlistedFlags(t *testing.T) {
+	text, err := os.ReadFile("help/flags.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append([]string{"atomic", "force"}, unlistedFlags...) {
+		if !strings.Contains(string(text), "`--"+name+"`") {
+			t.Errorf("the page does not list --%s", name)
+		}
+	}
+}
+
 // TestReadmeOutputs runs the commands in the README that need no cluster, and compares their output.
 func TestReadmeOutputs(t *testing.T) {
 	noCluster(t)
