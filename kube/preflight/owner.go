@@ -24,12 +24,14 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 	for _, r := range b.Resources(previous) {
 		inPrevious[r.Object] = true
 	}
+	checked := map[plan.Object]bool{} // a chart may render an object twice
 	for _, i := range list {
 		f := b.Fact(i)
-		if f == nil || f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() {
+		if f == nil || f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() || checked[f.Resource.Object] {
 			continue
 		}
 		o := f.Resource.Object
+		checked[o] = true
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
 		case b.Scope().Taken(f.Owner):
@@ -58,7 +60,7 @@ func placeOf(o plan.Object, cluster string) string {
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	taken := map[string][]string{} // names of objects by owner
 	for _, i := range list {
-		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {
+		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) && !slices.Contains(taken[f.Owner], f.Resource.Object.String()) {
 			taken[f.Owner] = append(taken[f.Owner], f.Resource.Object.String())
 		}
 	}
