@@ -204,8 +204,8 @@ func transpose(next [][]int) [][]int {
 	return prev
 }
 
-// TopologicalOrder returns the nodes of a graph, each after those that it waits for, otherwise by
-// number. Nodes on a cycle, and those that wait for them, come last.
+// TopologicalOrder returns the nodes of a graph, each after those that it waits for, in an order that
+// depends only on the graph. Nodes on a cycle, and those that wait for them, come last, by number.
 func TopologicalOrder(waits [][]int) (order []int, acyclic bool) {
 	placed := make([]bool, len(waits))
 	order = dropAcyclic(waits, transpose(waits), placed)

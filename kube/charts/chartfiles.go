@@ -245,12 +245,20 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 	name := cmp.Or(d.Alias, d.Name)
 	sub := cf.find(d)
 	if other := cf.byName(d.Name); sub == nil && other != nil {
-		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, so Helm skips it; download it with: helm dependency update", name, d.Name, d.Version, other.meta.Version)
+		effect := "so Helm skips it"
+		if !cf.declares(other) {
+			effect = "which Helm deploys as " + d.Name + " instead"
+		}
+		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, %s; download it with: helm dependency update", name, d.Name, d.Version, other.meta.Version, effect)
 		return
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.facts.dependsOnByDependency[name]}
-	if kept := enabled(h, name); sub != nil && kept != nil {
-		entry.Chart = b.chart(sub, kept, node.Path+"/"+name, at.below(sub))
+	rendered := name
+	if ignoresAliases(h) {
+		rendered = d.Name
+	}
+	if kept := enabled(h, rendered); sub != nil && kept != nil {
+		entry.Chart = b.chart(sub, kept, node.Path+"/"+rendered, at.below(sub))
 	}
 	node.Subcharts = append(node.Subcharts, entry)
 }
@@ -266,6 +274,12 @@ func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.
 	if kept := dependency(h, name); kept != nil {
 		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub))})
 	}
+}
+
+// ignoresAliases reports whether Helm has not processed the dependencies of h, because the Chart.yaml
+// of a parent lists none. Helm then ignores their aliases, conditions and tags.
+func ignoresAliases(h *chart.Chart) bool {
+	return slices.ContainsFunc(h.Metadata.Dependencies, func(d *chart.Dependency) bool { return d.Alias != "" && d.Name != d.Alias })
 }
 
 // enabled returns the subchart for the dependency with that alias, or name if it has no alias;

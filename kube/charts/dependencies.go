@@ -145,11 +145,15 @@ func (f *fetcher) moveToCharts() error {
 	if err := os.MkdirAll(charts, 0o755); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(charts, "*.tgz"))
+	old, err := os.ReadDir(charts)
 	if err != nil {
 		return err
 	}
-	for _, path := range old {
+	for _, e := range old {
+		path := filepath.Join(charts, e.Name())
+		if e.IsDir() || filepath.Ext(path) != ".tgz" {
+			continue
+		}
 		c, err := LoadPath(path)
 		if err == nil && slices.Contains(f.fetched, c.Name()) {
 			err = os.Remove(path)

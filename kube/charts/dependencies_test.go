@@ -66,7 +66,7 @@ func TestFetchDependencies(t *testing.T) {
 		"charts/a/Chart.yaml": chartYAML("a"), "charts/b/Chart.yaml": chartYAML("b"), "templates/x.yaml": configMap("x"),
 		".helmignore": "notes.txt\n", "notes.txt": "not for the archive",
 	})
-	dir := filepath.Join(top, "whole")
+	dir := filepath.Join(top, "whole[1]") // not a pattern
 	writeTo(t, dir, tree{
 		"Chart.yaml": chartYAML("whole", "annotations: {helm.sh/depends-on/subcharts: [local]}\ndependencies:\n- {name: local, version: '>=1.0.0', repository: 'file://../local'}\n"+
 			"- {name: stored-keys, version: ^0.1.0, repository: '"+repository(t)+"', depends-on: [local]}\n- {name: here, version: 1.0.0}\n"),

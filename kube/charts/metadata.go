@@ -43,6 +43,11 @@ func (f *facts) extract(data []byte) []byte {
 	if doc == nil {
 		return data
 	}
+	if hasMerge(doc) {
+		if expanded := expand(string(data)); expanded != nil {
+			doc = expanded
+		}
+	}
 	root := doc.Content[0]
 	changed := f.extractVersion(root)
 	changed = f.extractAnnotations(child(root, "annotations")) || changed

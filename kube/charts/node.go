@@ -17,6 +17,21 @@ func child(m *kyaml.Node, key string) *kyaml.Node {
 	return documents.Resolve(value)
 }
 
+// hasMerge reports whether a document has a merge key (<<).
+func hasMerge(n *kyaml.Node) bool {
+	return n.Tag == kyaml.MergeTag || slices.ContainsFunc(n.Content, hasMerge)
+}
+
+// expand is like parseYAML, but expands aliases and merge keys. It returns nil if it cannot, for
+// example if a mapping has two merge keys.
+func expand(doc string) *kyaml.Node {
+	root := parseYAML(doc)
+	if root == nil || kyaml.NewRNode(root).DeAnchor() != nil {
+		return nil
+	}
+	return root
+}
+
 // maxExpanded limits the number of nodes in a document with all aliases expanded. YAML parsers
 // report excessive aliasing at about the same number.
 const maxExpanded = 4_000_000

@@ -93,7 +93,14 @@ func editDocument(doc string, hints []string, choose editChooser) string {
 	}
 	f := finder{choose: choose}
 	f.object(root.Content[0])
-	if len(f.edits) == 0 {
+	if hasMerge(root) {
+		if expanded := expand(doc); expanded != nil {
+			all := finder{choose: choose}
+			all.object(expanded.Content[0])
+			f.shared = f.shared || len(all.edits) != len(f.edits) // others are in merged mappings
+		}
+	}
+	if len(f.edits) == 0 && !f.shared {
 		return doc
 	}
 	if !f.shared {
@@ -106,8 +113,8 @@ func editDocument(doc string, hints []string, choose editChooser) string {
 			}
 		}
 	}
-	out, err := reencode(doc, choose)
-	if err != nil {
+	out, ok := reencode(doc, choose)
+	if !ok {
 		return doc
 	}
 	return doc[:len(doc)-len(strings.TrimLeft(doc, "\r\n"))] + out // kyaml drops leading empty lines
@@ -132,8 +139,8 @@ func parseYAML(doc string) *kyaml.Node {
 type finder struct {
 	choose editChooser
 	edits  []edit
-	// shared is set if an edit is in an anchored node: changing its text would also change its
-	// aliases elsewhere.
+	// shared is set if an edit is in an anchored node or a merged mapping: changing its text would
+	// also change it elsewhere.
 	shared bool
 }
 
@@ -152,10 +159,6 @@ func (f *finder) object(object *kyaml.Node) {
 
 func (f *finder) annotations(m *kyaml.Node, shared bool) {
 	for key, value := range documents.Entries(m) {
-		if key.ShortTag() == kyaml.MergeTag {
-			f.annotations(documents.Resolve(value), true) // a list of mappings is left unchanged
-			continue
-		}
 		e, ok := f.choose(documents.Resolve(key), value)
 		if !ok {
 			continue
@@ -169,18 +172,20 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 // anchored reports whether a node has an anchor or is an alias.
 func anchored(n *kyaml.Node) bool { return n != nil && (n.Anchor != "" || n.Kind == kyaml.AliasNode) }
 
-// reencode makes the edits in the parsed document and encodes it again, with aliases expanded.
-func reencode(doc string, choose editChooser) (string, error) {
-	root := parseYAML(doc)
-	if err := kyaml.NewRNode(root).DeAnchor(); err != nil {
-		return "", err
+// reencode makes the edits in the parsed document and encodes it again, with aliases and merge keys
+// expanded. It returns false if it cannot.
+func reencode(doc string, choose editChooser) (string, bool) {
+	root := expand(doc)
+	if root == nil {
+		return "", false
 	}
 	f := finder{choose: choose}
 	f.object(root.Content[0])
 	for _, e := range f.edits {
 		e.apply()
 	}
-	return kyaml.String(root)
+	out, err := kyaml.String(root)
+	return out, err == nil
 }
 
 // editText makes the edits in the text of a document, or returns false if it cannot. It works on

@@ -3,7 +3,6 @@ package charts
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -124,7 +123,7 @@ func countGenerated(docs []Document) {
 func CRDs(c *chart.Chart) ([]Document, error) {
 	var docs []Document
 	for _, crd := range c.CRDObjects() {
-		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(path.Dir(path.Dir(crd.Filename)), "/charts/", "/")}
+		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(strings.TrimSuffix(crd.Filename, "/"+crd.Name), "/charts/", "/")}
 		texts := documents.Split(string(crd.File.Data))
 		for i, value := range (*documents.Reader)(nil).Read(texts) {
 			d.Raw = texts[i]

@@ -85,6 +85,27 @@ func TestTree(t *testing.T) {
 			want: "shop \n  shop/main db main \nshop/main \n  shop/main/log log  \n  shop/main/net net  log\nshop/main/net x\n",
 		},
 		{
+			name: "R4: a chart that is not declared, whose aliases and conditions Helm ignores",
+			files: plus(in("charts/mid", plus(in("charts/db", sub("db")), in("charts/web", sub("web")), tree{
+				"Chart.yaml":  chartYAML("mid", deps, dep("db", "alias: primary", "condition: no"), dep("web", "depends-on: [primary]")),
+				"values.yaml": "no: false\n"})),
+				tree{"Chart.yaml": chartYAML("shop")}),
+			want: "shop \n  shop/mid mid  \nshop/mid \n  shop/mid/db db primary \n  shop/mid/web web  primary\n",
+		},
+		{
+			name: "R4: merge keys in Chart.yaml",
+			files: plus(in("charts/db", sub("db")), in("charts/web", sub("web")), tree{"Chart.yaml": chartYAML("shop",
+				"x: &x {helm.sh/depends-on/subcharts: '[\"db\"]'}\nannotations:\n  <<: *x\n", "y: &y {version: 1.x.x, depends-on: [db]}\nz: &z {name: web}\n",
+				"dependencies:\n- {name: db, version: 1.x.x}\n- <<: [*y, *z]\n")}),
+			want: "shop db\n  shop/db db  \n  shop/web web  db\n",
+		},
+		{
+			name: "R4: of two annotations keys, the last counts",
+			files: plus(in("charts/db", sub("db")), tree{"Chart.yaml": chartYAML("shop",
+				"annotations: {x: z}\nannotations:\n  helm.sh/depends-on/subcharts: [db]\n", deps, dep("db"))}),
+			want: "shop db\n  shop/db db  \n",
+		},
+		{
 			name: "R12: disabled by condition",
 			files: plus(in("charts/db", sub("db")), in("charts/web", sub("web")), tree{
 				"Chart.yaml":  chartYAML("shop", deps, dep("db", "condition: db.enabled"), dep("web", "condition: web.enabled")),

@@ -29,14 +29,15 @@ func Entries(m *kyaml.Node) iter.Seq2[*kyaml.Node, *kyaml.Node] {
 	}
 }
 
-// Entry returns the first entry of a mapping with that key, nil if there is none.
+// Entry returns the entry of a mapping with that key, nil if there is none. Of several, it returns
+// the last, as Helm does.
 func Entry(m *kyaml.Node, name string) (key, value *kyaml.Node) {
 	for k, v := range Entries(m) {
 		if k.Value == name {
-			return k, v
+			key, value = k, v
 		}
 	}
-	return nil, nil
+	return key, value
 }
 
 // Quote returns a string as YAML in single quotes.
