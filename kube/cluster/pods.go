@@ -163,7 +163,7 @@ func (w *podWatches) run(ctx context.Context, p podWatch) {
 func follow(ctx context.Context, open func() (watch.Interface, error), handle func(watch.Event)) {
 	for wait := time.Second; ctx.Err() == nil; {
 		w, err := open()
-		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err) {
+		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 			return
 		}
 		if err == nil {

@@ -2,13 +2,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -29,7 +30,7 @@ import (
 //     not watch the Job, or if the resourceVersion has expired;
 //   - the Job's Events, which say that it completed or why it failed, if they still exist and the user may read them.
 //
-// Without both the Job counts as complete, with a warning: it looks the same as a Job that somebody deleted (R22).
+// Without either, the Job counts as complete, with a warning: it looks the same as a Job that somebody deleted (R22).
 type expiringJob struct {
 	mu      sync.Mutex
 	name    string
@@ -111,7 +112,7 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.reading = false
-	if j.uid != uid || end.Status == event.InProgress { // the Job was applied again, or it still exists
+	if j.uid != uid || end.Status == event.InProgress { // the Job was applied again, or it may still exist
 		return
 	}
 	if !known {
@@ -128,10 +129,8 @@ var endReasons = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, ba
 	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded}
 
 // resultOf returns the result of a Job that is gone, and whether an Event shows it. The status is InProgress if the Job still
-// exists.
+// exists, or if the API server does not respond until ctx or the retries end.
 func resultOf(ctx context.Context, c *connect.Client, namespace, name string, job types.UID) (end run.Observation, known bool) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	end.Status = event.Ready
 	if live, err := c.Clientset.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && live.UID == job {
 		end.Status = event.InProgress
@@ -140,6 +139,9 @@ func resultOf(ctx context.Context, c *connect.Client, namespace, name string, jo
 	list, err := c.Clientset.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(job)).String()})
 	if err != nil {
+		if answered := apierrors.APIStatus(nil); !errors.As(err, &answered) {
+			end.Status = event.InProgress // a Job that failed during an outage must not count as complete
+		}
 		return end, false
 	}
 	for _, e := range list.Items {

@@ -109,8 +109,8 @@ func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func
 // clockSlack is the tolerance for times in responses, which are truncated to seconds.
 const clockSlack = 2 * time.Second
 
-// created reports whether an earlier try created an object: the object has the sent values in all fields that the API
-// server does not rewrite, and is no older than the first try.
+// created reports whether an earlier try created an object: the object is no older than the first try and has the sent
+// data, type, labels and annotations. It compares no other fields, because the API server may rewrite them.
 func (c *call) created(live *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
 	sent := object(c.body)
 	for _, path := range [][]string{{"data"}, {"type"}, {"immutable"}, {"metadata", "labels"}, {"metadata", "annotations"}} {

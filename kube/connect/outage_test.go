@@ -16,7 +16,7 @@ import (
 // TestOutage makes the API server unreachable for a while, with many running requests. One at a time probes it, and the
 // others are released gradually afterwards. Listeners learn when the outage starts and ends (R53).
 func TestOutage(t *testing.T) {
-	for _, how := range []string{"refused", "reset", "503"} {
+	for _, how := range []string{"refused", "reset", "lookup", "503"} {
 		synctest.Test(t, func(t *testing.T) {
 			const requests, outage = 300, 20 * time.Second
 			start := time.Now()
@@ -36,6 +36,8 @@ func TestOutage(t *testing.T) {
 					return nil, errRefused
 				case "reset":
 					return nil, errReset
+				case "lookup":
+					return nil, errLookup
 				}
 				return response(503, ""), nil
 			})
@@ -220,7 +222,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 // TestFirstContact expects that a request fails soon if the API server never responded, and at once if it refuses the
 // connection, because the address may be wrong. Once a connection was accepted, both failures are retried (R53).
 func TestFirstContact(t *testing.T) {
-	for err, want := range map[error]time.Duration{errRefused: 0, errReset: 10 * time.Second} {
+	for err, want := range map[error]time.Duration{errRefused: 0, errLookup: 0, errReset: 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			x, tries := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) { return nil, err })
 			var unreachable bool

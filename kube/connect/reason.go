@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -25,7 +26,7 @@ func retryAfter(resp *http.Response) time.Duration {
 		return 0
 	}
 	d := min(maxRetryAfter, time.Duration(seconds)*time.Second)
-	return d + backoff(0, d/5+1)
+	return d + rand.N(d/5+1)
 }
 
 // messageOf returns the message of a Status, such as ": failed calling webhook …", or "".
@@ -81,12 +82,6 @@ func whatToCheck(err error) string {
 
 // noCredentials reports whether a credential plugin of the kubeconfig failed.
 func noCredentials(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
-
-// isDNSError reports whether the server's name could not be resolved.
-func isDNSError(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns)
-}
 
 // shortReason explains in a few words why there was no response.
 func shortReason(err error) string {

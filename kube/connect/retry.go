@@ -275,7 +275,7 @@ func judgeError(err error, link *Link) verdict {
 	switch {
 	case untrusted(err):
 		return verdict{}
-	case noCredentials(err), isDNSError(err):
+	case noCredentials(err):
 		return verdict{retry: link.state().responded, reason: shortReason(err)}
 	case errors.Is(err, errNotSent):
 		return verdict{}

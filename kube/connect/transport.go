@@ -155,7 +155,7 @@ const (
 var errNoResponse = errors.New("no complete response")
 
 // try sends a request once. The body of the response is in memory unless it is a stream. If a plugin provides
-// credentials, the time limit starts only after that, and sent is then, because the user may have to log in.
+// credentials, the time limit starts, and sent is set, only when the request has them, because the user may have to log in.
 func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams, plugin bool) (sent time.Time, resp *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sent = time.Now()
@@ -186,7 +186,10 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errNoResponse) {
 		err = cause
 	}
-	return sent, resp, err
+	if err != nil {
+		return sent, nil, err
+	}
+	return sent, resp, nil
 }
 
 type credentialedKey struct{}

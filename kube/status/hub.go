@@ -1,7 +1,7 @@
 // Package status determines whether objects in the cluster are ready, and why not. Package
 // kube and the packages below it may import it.
 //
-// Compute is a pure function from an object, a Rule and the time to a run.Observation.
+// Compute is a pure function from an object, a Rule and the time to a Result.
 // ParseRule reads the Rule from annotations (R23, R24). A Hub watches any number of objects
 // with one list and one watch for each kind and namespace, and reports to Watchers.
 package status
@@ -40,8 +40,8 @@ type Options struct {
 // helmSelector is the label selector for Labelled objects.
 const helmSelector = "app.kubernetes.io/managed-by=Helm"
 
-// maxNamedWatches is the number of unlabelled objects of one kind and namespace that get a watch each, by name. Further
-// ones share a watch without a filter.
+// maxNamedWatches limits the watches by name for the unlabelled objects of one kind and namespace. If one call has that many
+// of them, or that many watches by name were started, the objects share a watch without a filter.
 const maxNamedWatches = 8
 
 // Hub runs the watches for any number of Watchers: one list and one watch for each kind and namespace, or for each kind.
@@ -124,7 +124,7 @@ func (h *Hub) watch(ctx context.Context, w *Watcher, targets []Target, report re
 func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ctx.Err() != nil || ctx.Err() != nil {
+	if h.ctx.Err() != nil || ctx.Err() != nil || w.ctx.Err() != nil { // ctx ends a moment after w.ctx
 		return nil
 	}
 	subs := map[streamKey]*subscription{}
@@ -311,7 +311,7 @@ func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 // object, and must not block for long.
 //
 // The version of an observation is the resourceVersion of the object. For a missing object it is that of the list or of
-// the deletion, or 0 if the server does not know the kind or the object is polled.
+// the deletion, or 0 if the server does not know the kind or the object is polled without permission to list.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	if w.ctx.Err() != nil || len(targets) == 0 {
 		return

@@ -13,11 +13,14 @@ import (
 // pollers limits the concurrent requests of getAll.
 const pollers = 8
 
-// poll replaces watching if that is forbidden: it lists the objects at intervals or, if listing is forbidden too, gets each
+// poll replaces watching if that is forbidden or not supported, with the error why: it lists the objects at intervals or, if listing is forbidden too, gets each
 // subscribed object.
-func (s *source) poll(ctx context.Context, mayList bool) {
-	every := s.stream.hub.options.Poll
-	s.stream.notice(fmt.Sprintf("no permission to watch %s; polling every %s instead", s.stream.key, every), true)
+func (s *source) poll(ctx context.Context, mayList bool, why error) {
+	every, problem := s.stream.hub.options.Poll, "no permission to watch"
+	if apierrors.IsMethodNotSupported(why) {
+		problem = "the API server cannot watch"
+	}
+	s.stream.notice(fmt.Sprintf("%s %s; polling every %s instead", problem, s.stream.key, every), true)
 	for ctx.Err() == nil {
 		var err error
 		if mayList {
@@ -28,7 +31,7 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 		}
 		switch {
 		case denied(err):
-		case err != nil && !apierrors.IsNotFound(err):
+		case err != nil:
 			s.pause(ctx, err)
 		default:
 			s.failed = 0

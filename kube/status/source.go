@@ -107,7 +107,7 @@ func (s *source) run(ctx context.Context) {
 			s.stream.hub.split(s.stream)
 			return
 		case denied(err):
-			s.poll(ctx, mayList)
+			s.poll(ctx, mayList, err)
 			return
 		case expired(err):
 			err = nil // not an outage

@@ -15,7 +15,7 @@ import (
 )
 
 // stream mirrors the objects of one streamKey and reports them to its subscriptions. run owns the mirror, and a source
-// feeds it from another goroutine, so that no lock is held during a report.
+// feeds it from another goroutine, so that a report holds no lock of the stream or the Hub.
 type stream struct {
 	hub    *Hub
 	key    streamKey
@@ -308,7 +308,6 @@ func (s *stream) apply(d delta) {
 
 // refresh computes the status of an object and reports it if it has changed.
 func (s *stream) refresh(o *watched) {
-	delete(s.waiting, o)
 	u, now := s.objects[s.targetID(o)], time.Now()
 	if u == nil {
 		switch {
@@ -320,6 +319,7 @@ func (s *stream) refresh(o *watched) {
 		}
 		return
 	}
+	delete(s.waiting, o)
 	r := Compute(u, o.target.Rule, now)
 	if r.Recheck > 0 {
 		o.due = now.Add(r.Recheck)
@@ -349,6 +349,7 @@ func (s *stream) outdated(o *watched, now time.Time) bool {
 
 func (s *stream) missing(o *watched, version uint64) {
 	delete(s.timed, o)
+	delete(s.waiting, o)
 	o.report(run.Observation{Status: event.Gone, Version: version})
 }
 

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -204,6 +205,29 @@ func TestPollsWithoutPermissionToWatch(t *testing.T) {
 			want(t, "notice", notices.take(), "R22: no permission to watch pods in namespace ns; polling every 2s instead")
 			if n := len(s.seen()); n < 6 || n > 9 {
 				t.Errorf("%d requests in 10 s", n)
+			}
+		})
+	})
+	t.Run("not supported", func(t *testing.T) {
+		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+			s.fail(nil, apierrors.NewMethodNotSupported(pods.GroupResource(), "watch"), nil)
+			w.Watch(t.Context(), []Target{target("a", true)}, func(run.Observation) {})
+			synctest.Wait()
+			want(t, "notice", notices.take(), "R22: the API server cannot watch pods in namespace ns; polling every 2s instead")
+		})
+	})
+	t.Run("kind is removed", func(t *testing.T) {
+		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+			var r recorder
+			s.fail(nil, forbidden, nil)
+			s.set("a", "Pending")
+			w.Watch(t.Context(), []Target{target("a", true)}, r.report)
+			time.Sleep(5 * time.Second)
+			s.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, "list", pods.GroupResource(), "", "", 0, true), forbidden, nil)
+			time.Sleep(5 * time.Second)
+			want(t, "reports", r.take(), "a gone 0", "a in-progress 101 pending")
+			if n := notices.take(); len(n) != 1 {
+				t.Errorf("notices %q", n)
 			}
 		})
 	})
