@@ -125,7 +125,7 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	distinct := slices.Compact(names)
 	switch {
 	case found == nil:
-		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart", who, ref)
+		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart; check the spelling, or add %[2]q to dependencies in Chart.yaml", who, ref)
 		return nil
 	case len(distinct) > 1:
 		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", who, ref, strings.Join(distinct, " or "))

@@ -234,9 +234,9 @@ func (p *planner) warnBroken(d *draft) {
 	switch len(missing) {
 	case 0:
 	case 1:
-		fix = fmt.Sprintf("; check the spelling, or if %s is optional, put this annotation inside the same {{ if }}", quoted[0])
+		fix = fmt.Sprintf("; check the spelling, or if %s is optional, wrap this entry in the {{ if }} that surrounds group %[1]s", quoted[0])
 	default:
-		fix = "; check the spelling, or if they are optional, put this annotation inside the same {{ if }}"
+		fix = "; check the spelling, or if they are optional, wrap each entry in the {{ if }} that surrounds its group"
 	}
 	p.warn("R8", d.chart, &who.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
 		who.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)

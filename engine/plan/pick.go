@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -22,7 +23,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isKind(o, kind) })
 		})
 		if len(ids) == 0 {
-			return nil, fmt.Errorf("no group has an object of kind %s", kind)
+			return nil, noGroupOfKind(kind, groups)
 		}
 		return ids, nil
 	}
@@ -30,7 +31,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		pattern := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$")
 		ids := matchingIDs(groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
 		if len(ids) == 0 {
-			return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listIDs(allIDs(groups)))
+			return nil, listError("no group matches "+text, allIDs(groups))
 		}
 		return ids, nil
 	}
@@ -58,12 +59,31 @@ func Pick(text string, groups []*Group) ([]string, error) {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("no group %s; the run has no groups", text)
 	case text == "":
-		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", listIDs(ids))
+		return nil, listError("the name of the group is empty", ids)
 	}
 	if near := closest(text, ids); near != "" {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
-	return nil, fmt.Errorf("no group %s; the groups are %s", text, listIDs(ids))
+	return nil, listError("no group "+text, ids)
+}
+
+// noGroupOfKind is the error of Pick for kind=.
+func noGroupOfKind(kind string, groups []*Group) error {
+	var kinds []string
+	for _, g := range groups {
+		for _, o := range g.Objects {
+			kinds = append(kinds, o.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	kinds = slices.Compact(kinds)
+	switch {
+	case kind == "":
+		return errors.New("kind= needs a kind, for example kind=Job")
+	case len(kinds) == 0:
+		return fmt.Errorf("no group has an object of kind %s; the run has no objects", kind)
+	}
+	return fmt.Errorf("no group has an object of kind %s; the kinds are %s", kind, strings.Join(kinds, ", "))
 }
 
 // PickBreakpoint is Pick for an argument of --break-on other than "failure".
@@ -121,13 +141,26 @@ func EditDistance(a, b string) int {
 // maxListed limits the names in a message.
 const maxListed = 8
 
-// listIDs is shortList, with the command that lists all groups if some are left out.
-func listIDs(ids []string) string {
-	list := shortList(ids)
-	if len(ids) > maxListed {
-		list += "; list all with lockstep dag"
+// ShortListError is an error of Pick that names only some of the groups. WithCommand adds how to list all.
+type ShortListError struct{ text string }
+
+func (e *ShortListError) Error() string { return e.text }
+
+// WithCommand adds the command that lists all groups to a *ShortListError. Other errors are returned unchanged.
+func WithCommand(err error, command string) error {
+	if !errors.As(err, new(*ShortListError)) {
+		return err
 	}
-	return list
+	return fmt.Errorf("%w; list all with: %s", err, command)
+}
+
+// listError adds the names of the groups to an error.
+func listError(what string, ids []string) error {
+	text := what + "; the groups are " + shortList(ids)
+	if len(ids) > maxListed {
+		return &ShortListError{text}
+	}
+	return errors.New(text)
 }
 
 // shortList joins names: "a, b", or "a, b, … and 3 more" if there are many.

@@ -55,7 +55,8 @@ func TestPick(t *testing.T) { // R42
 		"shema":        "no group shema; did you mean shop/db:schema?",
 		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
 		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
-		"kind=Service": "no group has an object of kind Service",
+		"kind=Service": "no group has an object of kind Service; the kinds are ConfigMap, Deployment, Job, PersistentVolumeClaim, StatefulSet",
+		"kind=":        "kind= needs a kind, for example kind=Job",
 	} {
 		if _, err := Pick(text, groups); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", text, err, want)
@@ -84,6 +85,7 @@ func TestPickOrder(t *testing.T) { // R42
 		{"a hook of two phases", "Job/warm", several + "Job/warm is ambiguous: pre-install/Job/warm or post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
 		{"in two phases", "web", "a:web", []string{"a:web", "a:web"}},
 		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
+		{"no objects", "kind=Job", several + "no group has an object of kind Job; the run has no objects", []string{"a:web"}},
 		{"no groups", "web", several + "no group web; the run has no groups", nil},
 		{"eight", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web or 8:web", numbered(8)},
 		{"nine", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},

@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // fail ends a group as failed, if it is running. Unless the symptom is the whole cause, the failure is
@@ -30,6 +31,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	}
 	f.group = g
 	f.object = o
+	f.symptom = text.TrimFullStop(f.symptom)
 	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
@@ -87,6 +89,9 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	}
 	o.pace.addCost(s.m.now, found.Requests)
 	s.diagnosing--
+	if found.Symptom && o.request != requestSucceeded && !s.removes() { // the object does not exist yet
+		found = Finding{}
+	}
 	o.setFinding(d.failure.addSymptom(found))
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || len(found.Lines) > 0 {
@@ -137,7 +142,7 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 // setFinding stores a finding, unless it is only a symptom and a cause is known.
 func (o *object) setFinding(found Finding) {
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
-		found.Lines = nil
+		found.Lines, found.Cause = nil, text.TrimFullStop(found.Cause)
 		o.found = found
 	}
 }

@@ -88,6 +88,14 @@ func Count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
+// TrimFullStop removes the full stop at the end of a sentence that others follow after a semicolon. An ellipsis stays.
+func TrimFullStop(s string) string {
+	if strings.HasSuffix(s, "..") {
+		return s
+	}
+	return strings.TrimSuffix(s, ".")
+}
+
 // CollapseSpace returns a text on one line, with one blank for each run of white space.
 func CollapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 

@@ -103,3 +103,11 @@ func TestCount(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestTrimFullStop(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a.": "a", "a": "a", "a...": "a...", "1.5": "1.5"} {
+		if got := TrimFullStop(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

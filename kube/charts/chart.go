@@ -15,8 +15,12 @@
 package charts
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -71,7 +75,43 @@ func locate(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (stri
 	install := action.NewInstall(&action.Configuration{})
 	install.ChartPathOptions = ref.ChartPathOptions
 	install.SetRegistryClient(registry)
-	return install.LocateChart(ref.Chart, settings)
+	path, err := install.LocateChart(ref.Chart, settings)
+	return path, explainDownload(ref, err)
+}
+
+// invalidRepository matches the start of Helm's error about a repository whose index it cannot load.
+var invalidRepository = regexp.MustCompile(`^looks like "(.*?)" is not a valid chart repository or cannot be reached: `)
+
+// explainDownload rewords Helm's errors about downloads and signatures, and adds what to do.
+func explainDownload(ref Ref, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	text := err.Error()
+	request := (*url.Error)(nil)
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf("%w; pass the CA that signed it with --ca-file", err)
+	case errors.As(err, &request):
+		server := request.URL
+		if u, e := url.Parse(server); e == nil && u.Host != "" {
+			server = u.Scheme + "://" + u.Host
+		}
+		return fmt.Errorf("cannot reach %s: %w; check the URL and the network", server, request.Err)
+	case strings.Contains(text, "401 Unauthorized"):
+		return fmt.Errorf("%w; pass --username and --password", err)
+	case invalidRepository.MatchString(text):
+		return errors.New(invalidRepository.ReplaceAllString(text, "$1 is not a chart repository: ") + "; check the URL")
+	case text == "unpacked charts cannot be verified":
+		return fmt.Errorf("%w; package it first (helm package --sign), or omit --verify", err)
+	case strings.HasPrefix(text, "could not load provenance file"):
+		return fmt.Errorf("%w; sign it with: helm package --sign, or omit --verify", err)
+	case strings.HasPrefix(text, "failed to load keyring"):
+		return fmt.Errorf("%w; pass the file with the public keys with --keyring, or omit --verify", err)
+	case ref.Verify && text == "signature block not found":
+		return fmt.Errorf("%s.prov: %w; sign the chart again with: helm package --sign", ref.Chart, err)
+	}
+	return err
 }
 
 // LoadPath loads the chart at path, a directory or an archive.

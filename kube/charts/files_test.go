@@ -1,6 +1,9 @@
 package charts
 
 import (
+	"helm.sh/helm/v4/pkg/action"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +90,28 @@ func TestLoadErrors(t *testing.T) {
 		settings.RepositoryCache = t.TempDir()
 		if _, err := Load(Ref{Chart: ref}, settings, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", ref, err, want)
+		}
+	}
+	repo := func(url string) action.ChartPathOptions { return action.ChartPathOptions{RepoURL: url} }
+	notFound := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(notFound.Close)
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(login.Close)
+	secured := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secured.Close)
+	for want, ref := range map[string]Ref{
+		"chart shop: cannot reach http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; check the URL and the network":                     {"shop", repo("http://127.0.0.1:1")},
+		"chart http://127.0.0.1:1/a.tgz: cannot reach http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; check the URL and the network": {Chart: "http://127.0.0.1:1/a.tgz"},
+		notFound.URL + " is not a chart repository: failed to fetch":                                                                                        {"shop", repo(notFound.URL)},
+		"; pass --username and --password":                                                             {"shop", repo(login.URL)},
+		"; pass the CA that signed it with --ca-file":                                                  {"shop", repo(secured.URL)},
+		"unpacked charts cannot be verified; package it first (helm package --sign), or omit --verify": {t.TempDir(), action.ChartPathOptions{Verify: true}},
+	} {
+		settings := cli.New()
+		settings.RepositoryConfig = filepath.Join(t.TempDir(), "none.yaml")
+		settings.RepositoryCache = t.TempDir()
+		if _, err := Load(ref, settings, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", ref.Chart, err, want)
 		}
 	}
 	for name, tt := range map[string]struct {

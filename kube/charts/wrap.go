@@ -168,6 +168,68 @@ func clean(text string) string {
 	return wrapperPlace.ReplaceAllString(text, "")
 }
 
+var (
+	// nilValue matches an expression that reads a field of a value that is not set, notMap of one that is not a map.
+	nilValue = regexp.MustCompile(`at <([^>]*)>:\s+nil pointer evaluating interface \{\}\.(\w+)`)
+	notMap   = regexp.MustCompile(`at <([^>]*)>:\s+can't evaluate field (\w+) in type interface \{\}`)
+	// noTemplate and undefinedTemplate match errors of include and template.
+	noTemplate        = regexp.MustCompile(`(?:template: )?no template ("[^"]*") associated with template "gotpl"`)
+	undefinedTemplate = regexp.MustCompile(`template ("[^"]*") not defined`)
+)
+
+// ExplainError adds to an error of a template what to do, if it is about a missing value or a missing template.
+func ExplainError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if m := nilValue.FindStringSubmatch(text); m != nil {
+		if parent := parentOf(m[1], m[2]); parent != "" {
+			text += fmt.Sprintf("; %s is not set%s", parent, howToSet(text, parent, m[2]))
+		}
+	} else if m := notMap.FindStringSubmatch(text); m != nil {
+		if parent := parentOf(m[1], m[2]); strings.HasPrefix(parent, ".Values.") {
+			text += fmt.Sprintf("; %s must be a map", parent)
+		}
+	}
+	const fix = "no template $1; define it or correct the name"
+	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
+	if text == err.Error() {
+		return err
+	}
+	return &cleanError{text, err}
+}
+
+// fieldPath matches a path of fields in an expression: ".Values.a.b" or "$x.a".
+var fieldPath = regexp.MustCompile(`[.$][\w.$]*`)
+
+// parentOf returns the path before a field in an expression: ".Values.x" for the field y of ".Values.x.y.z", or "" if the
+// expression does not have it exactly once.
+func parentOf(expression, field string) (parent string) {
+	for _, path := range fieldPath.FindAllString(expression, -1) {
+		names := strings.Split(path, ".")
+		for i, name := range names {
+			if name != field || i == 0 || strings.Join(names[:i], ".") == "" {
+				continue
+			}
+			if parent != "" {
+				return ""
+			}
+			parent = strings.Join(names[:i], ".")
+		}
+	}
+	return parent
+}
+
+// howToSet returns the flag that sets a value of the root chart, given the error about it.
+func howToSet(text, parent, field string) string {
+	path, ok := strings.CutPrefix(strings.TrimPrefix(parent, "$"), ".Values.")
+	if !ok || strings.Contains(text, "/charts/") { // the values of a subchart are below its name or alias
+		return ""
+	}
+	return fmt.Sprintf("; set it, for example with --set %s.%s=VALUE", path, field)
+}
+
 type cleanError struct {
 	text string
 	err  error

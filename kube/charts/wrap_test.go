@@ -2,6 +2,7 @@ package charts
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -199,8 +200,8 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), plain.Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, plain)
+			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain).Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain))
 			}
 		})
 	}
@@ -214,5 +215,32 @@ func TestCleanError(t *testing.T) {
 	})
 	if CleanError(nil) != nil {
 		t.Error("CleanError(nil) is not nil")
+	}
+}
+
+func TestExplainError(t *testing.T) {
+	const place = "shop/templates/a.yaml:1:2\n  executing \"a\" at "
+	for text, want := range map[string]string{
+		place + "<.Values.x.y.z>:\n    nil pointer evaluating interface {}.y":                                            "; .Values.x is not set; set it, for example with --set x.y=VALUE",
+		place + "<$.Values.x.y.z>:\n    nil pointer evaluating interface {}.z":                                           "; $.Values.x.y is not set; set it, for example with --set x.y.z=VALUE",
+		place + "<.a.b>:\n    nil pointer evaluating interface {}.b":                                                     "; .a is not set",
+		place + "<$x.b>:\n    nil pointer evaluating interface {}.b":                                                     "; $x is not set",
+		place + "<.Values.y.y.y>:\n    nil pointer evaluating interface {}.y":                                            "",
+		place + "<.b>:\n    nil pointer evaluating interface {}.b":                                                       "",
+		place + "<.Values.x.y>:\n    can't evaluate field y in type interface {}":                                        "; .Values.x must be a map",
+		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
+		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
+	} {
+		if got := ExplainError(errors.New(text)).Error(); got != text+want {
+			t.Errorf("got  %s\nwant %s", got, text+want)
+		}
+	}
+	for text, want := range map[string]string{
+		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`: `error calling include:` + "\n" + `no template "nope"; define it or correct the name`,
+		`at <{{template "nope" .}}>: template "nope" not defined`:                                         `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
+	} {
+		if got := ExplainError(errors.New(text)).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -314,7 +314,7 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
 	return t.s.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, answer string) {
 		if of.Subresource = ""; of == about {
-			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + answer})
+			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(answer)})
 		}
 	}})
 }

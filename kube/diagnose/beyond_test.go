@@ -97,6 +97,8 @@ func TestRefusals(t *testing.T) {
 ---
 {apiVersion: v1, kind: LimitRange, metadata: {name: small, namespace: ns}}
 ---
+{apiVersion: v1, kind: Namespace, metadata: {name: live}}
+---
 {apiVersion: v1, kind: Namespace, metadata: {name: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}
 ---
 ` + pod("p", "x", crashed7)
@@ -116,6 +118,8 @@ func TestRefusals(t *testing.T) {
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + deleting},
+		{"a webhook has no Service, in a namespace that exists", failing("check.example.com", "https://none.live.svc:443/", `service "none" not found`),
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; create the Service, or delete the webhook`},
 		{"a webhook outside the cluster", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
 			"webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
 		{"a webhook's certificate is not trusted", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
@@ -356,5 +360,37 @@ func TestEventsOfPodsThatCannotBeCreated(t *testing.T) {
 	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
 	if len(r.Events) != 1 || r.Events[0].Count != 6 || r.Cause != "no pods can be created: exceeded quota: small" {
 		t.Errorf("%q: %v", r.Cause, r.Events)
+	}
+}
+
+func TestExplainTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		`.data.a: expected string, got &value.valueUnstructured{Value:1}`:                                     ".data.a must be a string, but is a number; quote it",
+		`.data.a: expected string, got &value.valueUnstructured{Value:true}`:                                  ".data.a must be a string, but is a boolean; quote it",
+		`.data.a: expected string, got &value.valueUnstructured{Value:map[string]interface {}{"d":"s3cr3t"}}`: ".data.a must be a string, but is a map",
+		`.data.a: expected map, got &value.valueUnstructured{Value:[]interface {}{"s3cr3t"}}`:                 ".data.a must be a map, but is a list",
+		`.data.a: expected list, got &value.valueUnstructured{Value:"s3cr3t}"}`:                               ".data.a must be a list, but is a string",
+		`.spec.replicas: expected numeric (int or float), got string`:                                         ".spec.replicas must be a number, but is a string",
+		`.a: expected boolean, got &{s3cr3t}`:                                                                 ".a must be a boolean, but has another type",
+		".a: expected string, got int64\n  .b: expected string, got float64":                                  ".a must be a string, but is a number; quote it\n  .b must be a string, but is a number; quote it",
+		"json: cannot unmarshal string into Go struct field Deployment.spec.replicas of type int32":           "a value in spec.replicas must be a number, but is a string",
+		"json: cannot unmarshal object into Go struct field ConfigMap.data of type string":                    "a value in data must be a string, but is a map",
+		"other": "other",
+	} {
+		if got := ExplainTypes(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestRetryReason(t *testing.T) {
+	for text, want := range map[string]string{
+		`500 Internal Server Error: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://none.ns.svc:443/": service "none" not found`: `webhook w.example.com does not answer: service "none" not found`,
+		`500 Internal Server Error: conversion webhook for a.b/v2, Kind=Db failed: Post "https://none.ns.svc:443/": service "none" not found`:                                           `the webhook that converts Db to a.b/v2 does not answer: service "none" not found`,
+		"503 Service Unavailable": "503 Service Unavailable",
+	} {
+		if got := RetryReason(text); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -71,10 +71,13 @@ func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string,
 	return status.Compute(u, status.Rule{}, time.Now()).Message, true
 }
 
+// notInCluster is the cause for an object that does not exist.
+const notInCluster = "not in the cluster"
+
 // missing reports an object that does not exist. Unless its namespace is missing or being deleted, this is only a
 // symptom: an earlier failure of the object explains more.
 func (d *Diagnoser) missing(ctx context.Context, o plan.Object) run.Finding {
-	found := run.Finding{Cause: "not in the cluster", Symptom: true, Requests: 2}
+	found := run.Finding{Cause: notInCluster, Symptom: true, Requests: 2}
 	if o.Namespace == "" {
 		return found
 	}

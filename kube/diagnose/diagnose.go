@@ -240,7 +240,7 @@ func (b *reportBuilder) reportGaps() {
 }
 
 // ErrNotFound is returned for an object that is not in the cluster.
-var ErrNotFound = errors.New("not in the cluster")
+var ErrNotFound = errors.New(notInCluster)
 
 // Manifest returns the live object as YAML, without managed fields and with secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/status"
 )
 
@@ -35,7 +36,7 @@ func Explain(err error) error {
 	if err == nil || !errors.As(err, &answer) {
 		return err
 	}
-	text, message := err.Error(), answer.Status().Message
+	text, message := text.TrimFullStop(err.Error()), text.TrimFullStop(answer.Status().Message)
 	cause := message
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
@@ -45,10 +46,8 @@ func Explain(err error) error {
 	case len(fields) > 0:
 		text = strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		cause = text
-	case rawValueText.MatchString(text):
-		const wrongType = "has the wrong type; quote a number or boolean meant as text"
-		text = rawValueText.ReplaceAllString(text, wrongType)
-		message = rawValueText.ReplaceAllString(message, wrongType)
+	case ExplainTypes(text) != text:
+		text, message = ExplainTypes(text), ExplainTypes(message)
 		cause = message
 	case LacksPermission(err):
 		const advice = "; this user lacks permission: ask an administrator to grant it"
@@ -168,8 +167,75 @@ var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(E
 // withoutName removes the object's name from a refusal.
 func withoutName(message string) string { return refusalPrefix.ReplaceAllString(message, "") }
 
-// rawValueText matches the value in the API server's message about a field with the wrong type. The value may be secret.
-var rawValueText = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
+// wrongType matches what the API server says about a value with the wrong type, up to the end of the line. The value may
+// be secret. wrongJSON matches the same of its JSON decoder.
+var (
+	wrongType = regexp.MustCompile(`: expected (string|numeric|boolean|list|map|any scalar)(?: \(int or float\))?, got (.*)`)
+	wrongJSON = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go struct field (?:\w*\.)?(\S+) of type (.*)`)
+)
+
+// ExplainTypes rewords what the API server says about values with the wrong type, and hides the values: "data.a must be a
+// string, but is a number; quote it".
+func ExplainTypes(text string) string {
+	text = wrongType.ReplaceAllStringFunc(text, func(s string) string {
+		m := wrongType.FindStringSubmatch(s)
+		return " " + typeMismatch(m[1], typeOf(m[2]))
+	})
+	return wrongJSON.ReplaceAllStringFunc(text, func(s string) string {
+		m := wrongJSON.FindStringSubmatch(s)
+		return "a value in " + m[2] + " " + typeMismatch(typeOfGo(m[3]), typeOfGo(m[1]))
+	})
+}
+
+// typeMismatch says that a value has one type instead of another. got is "" if it is unknown.
+func typeMismatch(want, got string) string {
+	names := map[string]string{"numeric": "number", "any scalar": "string, number or boolean"}
+	text := "must be a " + cmp.Or(names[want], want) + ", but "
+	switch {
+	case got == "":
+		return text + "has another type"
+	case want == "string" && (got == "number" || got == "boolean"):
+		return text + "is a " + got + "; quote it"
+	}
+	return text + "is a " + got
+}
+
+// rawValue matches a value in a message about its type.
+var rawValue = regexp.MustCompile(`^&value\.valueUnstructured\{Value:(.*)\}$`)
+
+// typeOf returns the type of a value in a message about its type, which has the value or only its Go type.
+func typeOf(got string) string {
+	m := rawValue.FindStringSubmatch(got)
+	if m == nil {
+		return typeOfGo(got)
+	}
+	switch value := m[1]; {
+	case value == "true", value == "false":
+		return "boolean"
+	case strings.HasPrefix(value, `"`):
+		return "string"
+	case strings.HasPrefix(value, "map["), strings.HasPrefix(value, "[]"):
+		return typeOfGo(value)
+	}
+	return "number"
+}
+
+// typeOfGo returns the type in YAML of a Go type, or of a type as encoding/json names it; "" for other text.
+func typeOfGo(name string) string {
+	switch {
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"), strings.HasPrefix(name, "float"), name == "number":
+		return "number"
+	case strings.HasPrefix(name, "map["), name == "object":
+		return "map"
+	case strings.HasPrefix(name, "[]"), name == "array":
+		return "list"
+	case name == "bool":
+		return "boolean"
+	case name == "string":
+		return "string"
+	}
+	return ""
+}
 
 // IsFieldConflict reports whether server-side apply failed because another manager owns fields.
 func IsFieldConflict(err error) bool {

@@ -43,6 +43,17 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	return finding{}
 }
 
+// RetryReason shortens a response of the API server that a request is retried for, if a webhook is the reason.
+func RetryReason(answer string) string {
+	if m := webhookFailed.FindStringSubmatch(answer); m != nil {
+		return fmt.Sprintf("webhook %s does not answer: %s", m[1], m[3])
+	}
+	if m := conversionFailed.FindStringSubmatch(answer); m != nil {
+		return fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], m[4])
+	}
+	return answer
+}
+
 // webhookName names a webhook and, if it is known, its configuration.
 func webhookName(name, config string) string {
 	if config == "" {
@@ -76,6 +87,10 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 	f := finding{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
 	if r.hasEndpoints {
+		return f
+	}
+	if r.Cause == notInCluster && strings.HasSuffix(cause, fmt.Sprintf("service %q not found", name)) { // cause says so
+		f.cause += "; create the Service, or delete the webhook"
 		return f
 	}
 	f.cause += fmt.Sprintf("; Service %s/%s: %s", namespace, name, r.Cause)

@@ -103,7 +103,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		missing := apierrors.IsNotFound(readErr)
 		switch {
 		case s.Context.Err() != nil && step != "":
-			return false, fmt.Errorf("%s: %w", step, context.Cause(s.Context))
+			return false, fmt.Errorf("%w while %s; %s, or raise --timeout", context.Cause(s.Context), step, fixTerminating(step))
 		case missing && s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
 			return false, nil
 		case missing && !create:
@@ -164,6 +164,14 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string
 func missingNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
 	text := missingPermissionsText(currentUser(ctx, c), permissions.Set{lacks: nil})
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
+}
+
+// fixTerminating says how to help a terminating namespace, given why it has not been deleted yet.
+func fixTerminating(why string) string {
+	if strings.Contains(why, "finalizer") {
+		return "find out why their controllers do not remove the finalizers"
+	}
+	return "wait"
 }
 
 // whyTerminating returns ": " and why a namespace has not been deleted yet, "" if that is unknown.

@@ -15,7 +15,10 @@ func TestWhyTerminating(t *testing.T) {
 	{type: NamespaceFinalizersRemaining, status: "True"}]}}`
 	for text, want := range map[string]string{
 		conditions: ": parsing failed; pods. has 1 resource instances",
-		"{}":       "",
+		`{status: {conditions: [
+	{type: NamespaceContentRemaining, status: "True", message: "Some resources are remaining: configmaps. has 1 resource instances, gears.example.com has 2 resource instances"},
+	{type: NamespaceFinalizersRemaining, status: "True", message: "Some content in the namespace has finalizers remaining: a.b/c in 3 resource instances"}]}}`: ": remaining objects: configmaps (1), gears.example.com (2); remaining finalizers: a.b/c (3)",
+		"{}": "",
 	} {
 		ns := fromYAML[corev1.Namespace](t, text)
 		if got := whyTerminating(&ns); got != want {

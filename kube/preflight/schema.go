@@ -75,9 +75,12 @@ func number(s string) int {
 
 // fieldFaults describe the fields of an object that the API server refuses.
 type fieldFaults struct {
-	texts       []string
+	list        []fieldFault
 	undecodable bool // a value cannot be decoded: the API server refuses even a client-side patch
 }
+
+// fieldFault is one fault, and how to fix it.
+type fieldFault struct{ text, fix string }
 
 // checkFields refuses objects that the API server would refuse because a field is unknown or a value does not fit. With a
 // client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It sends a dry run of each
@@ -87,21 +90,24 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 	faults := make([]fieldFaults, len(suspects))
 	each(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
-		text := strings.Join(faults[i].texts, ", ")
 		newSchema := unavailable // whether the plan changes the schema of the kind
 		if !native(o) {
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
 		patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook
-		switch {
-		case text == "" || newSchema == certain || v.skipsCRD(o, p):
-		case patched && !faults[i].undecodable:
-			out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; correct the chart", o, text))
-		case newSchema == possible:
-			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
-				"unless an earlier group changes its CRD; correct it in the chart", o, text))
-		default:
-			out.refused = append(out.refused, o.warning("%s: %s: the API server would refuse the object; correct it in the chart", o, text))
+		if len(faults[i].list) == 0 || newSchema == certain || v.skipsCRD(o, p) {
+			continue
+		}
+		for _, f := range faults[i].list {
+			switch {
+			case patched && !faults[i].undecodable:
+				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.text, f.fix))
+			case newSchema == possible:
+				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
+					"unless an earlier group changes its CRD; %s", o, f.text, f.fix))
+			default:
+				out.refused = append(out.refused, o.warning("%s: %s; %s", o, f.text, f.fix))
+			}
 		}
 	}
 	return out
@@ -190,6 +196,13 @@ var (
 		`cannot be handled as a \S+: )(.*)$`)
 )
 
+// Fixes of field faults.
+const (
+	fixName  = "remove it or correct its name"
+	fixQuote = "quote it"
+	fixValue = "correct it in the chart"
+)
+
 // fieldFaultsIn parses a message of the API server. The texts are the same for apply, create and update.
 func fieldFaultsIn(message string) (faults fieldFaults) {
 	var lines []string
@@ -198,18 +211,29 @@ func fieldFaultsIn(message string) (faults fieldFaults) {
 	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], ", ")
 	} else if m := undecodable.FindStringSubmatch(message); m != nil {
-		return fieldFaults{texts: []string{"a value cannot be decoded: " + m[1]}, undecodable: true}
+		fault := fieldFault{"a value cannot be decoded: " + m[1], fixValue}
+		if diagnose.ExplainTypes(m[1]) != m[1] {
+			fault = typeFault(diagnose.ExplainTypes(m[1]))
+		}
+		return fieldFaults{list: []fieldFault{fault}, undecodable: true}
 	}
 	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), ".")
 		if field, ok := strings.CutSuffix(line, ": field not declared in schema"); ok {
-			line = "unknown field " + field
+			faults.list = append(faults.list, fieldFault{"unknown field " + field, fixName})
 		} else if m := unknownField.FindStringSubmatch(line); m != nil {
-			line = "unknown field " + m[1]
-		}
-		if line != "" {
-			faults.texts = append(faults.texts, line)
+			faults.list = append(faults.list, fieldFault{"unknown field " + m[1], fixName})
+		} else if line != "" {
+			faults.list = append(faults.list, typeFault(line))
 		}
 	}
 	return faults
+}
+
+// typeFault returns the fault with a text of diagnose.ExplainTypes, which may end with a fix.
+func typeFault(text string) fieldFault {
+	if text, quote := strings.CutSuffix(text, "; "+fixQuote); quote {
+		return fieldFault{text, fixQuote}
+	}
+	return fieldFault{text, fixValue}
 }

@@ -113,11 +113,21 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 
 // markRefused marks the objects that the preflight checks refused.
 func markRefused(refused []plan.Warning, changes []Change) {
+	reasons := map[plan.Object][]string{}
 	for _, w := range refused {
-		for i := range changes {
-			if c := &changes[i]; w.Object != nil && c.Object == *w.Object && c.Action != ActionHook {
-				c.Action, c.Diff, c.Fields, c.Message = ActionRefuse, "", nil, w.Message
-			}
+		if w.Object != nil {
+			reasons[*w.Object] = append(reasons[*w.Object], w.Message)
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		why := reasons[c.Object]
+		if len(why) == 0 || c.Action == ActionHook {
+			continue
+		}
+		c.Action, c.Diff, c.Fields, c.Message = ActionRefuse, "", nil, why[0]
+		if n := len(why) - 1; n > 0 {
+			c.Message += fmt.Sprintf(" (and %d more)", n)
 		}
 	}
 }

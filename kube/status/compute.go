@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -254,10 +256,33 @@ func WhyTerminating(u *unstructured.Unstructured) string {
 	var why []string
 	for _, t := range terminatingConditions {
 		if c, ok := findCondition(u, t); ok && c.status == "True" && c.message != "" {
-			why = append(why, c.message)
+			why = append(why, shortenRemaining(c.message))
 		}
 	}
 	return strings.Join(why, "; ")
+}
+
+var (
+	remaining  = regexp.MustCompile(`^Some (?:resources are|content in the namespace has (finalizers)) remaining: (.*)`)
+	oneRemains = regexp.MustCompile(`^(\S+?)\.? (?:has|in) (\d+) resource instances$`)
+)
+
+// shortenRemaining shortens what the API server says about the rest of a namespace: "remaining objects: pods (2)". Other
+// messages are returned unchanged.
+func shortenRemaining(message string) string {
+	m := remaining.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	list := strings.Split(m[2], ", ")
+	for i, item := range list {
+		n := oneRemains.FindStringSubmatch(item)
+		if n == nil {
+			return message
+		}
+		list[i] = n[1] + " (" + n[2] + ")"
+	}
+	return "remaining " + cmp.Or(m[1], "objects") + ": " + strings.Join(list, ", ")
 }
 
 func objectName(u *unstructured.Unstructured) plan.Object {

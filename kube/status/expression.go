@@ -50,6 +50,9 @@ func parseExpression(text string) (Expression, error) {
 		return Expression{}, err
 	}
 	rest = strings.TrimSpace(rest)
+	if fix := mistakenOperators[signs.FindString(rest)]; fix != "" {
+		return Expression{}, fmt.Errorf("unknown operator %q; use %s", signs.FindString(rest), fix)
+	}
 	if e.op = operator.FindString(rest); e.op == "" {
 		return Expression{}, fmt.Errorf("no operator after {%s}; add one of == != < <= > >= and a value, for example {%[1]s} == 1", path)
 	}
@@ -63,8 +66,19 @@ func parseExpression(text string) (Expression, error) {
 	return e, nil
 }
 
-// operator matches the operator after a path.
-var operator = regexp.MustCompile(`^(==|!=|<=|>=|<|>)`)
+var (
+	// operator matches the operator after a path.
+	operator = regexp.MustCompile(`^(==|!=|<=|>=|<|>)`)
+	// signs matches whatever stands in place of an operator.
+	signs = regexp.MustCompile(`^([=!<>~]+|is\b|eq\b|ne\b|lt\b|le\b|gt\b|ge\b)`)
+)
+
+// mistakenOperators has the operator for each operator of other languages.
+var mistakenOperators = map[string]string{
+	"=": "==", "===": "==", "is": "==", "eq": "==", "!": "!=", "!==": "!=", "<>": "!=", "ne": "!=",
+	"lt": "<", "le": "<=", "=<": "<=", "gt": ">", "ge": ">=", "=>": ">=",
+	"~": "== or !=; there are no patterns", "=~": "== or !=; there are no patterns", "!~": "== or !=; there are no patterns",
+}
 
 // String returns the expression as it was written.
 func (e Expression) String() string { return e.text }

@@ -24,7 +24,7 @@ func TestParseRule(t *testing.T) {
 		{name: "invalid success", success: `["{.a == 1"]`, failure: `["{.a} == 2"]`,
 			err: `helm.sh/readiness-success: expression "{.a == 1": no closing brace`},
 		{name: "invalid failure", success: `["{.a} == 1"]`, failure: `["{.a} == 2", "{.b} ~ 2"]`,
-			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": no operator after {.b}; add one of`},
+			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": unknown operator "~"; use == or !=; there are no patterns`},
 		{name: "only failure, invalid", failure: `["x"]`, err: `helm.sh/readiness-failure: expression "x"`},
 	}
 	for _, tt := range tests {

@@ -29,6 +29,7 @@ type LintedChart struct {
 	Chart    string    `json:"chart"`
 	Failed   bool      `json:"failed"`
 	Findings []Finding `json:"findings"`
+	NotFound bool      `json:"-"` // then it also counts as failed
 }
 
 // Finding is a message about a chart. Rule is empty for messages of Helm.
@@ -66,13 +67,33 @@ func (l Lint) text(Stream) string {
 		}
 	}
 	if b.Len() > 0 {
-		result := "no errors"
-		if n := l.Failed(); n > 0 {
-			result = fmt.Sprintf("%d with errors", n)
-		}
-		fmt.Fprintf(&b, "%s linted, %s\n", text.Count(len(l.Charts), "chart"), result)
+		fmt.Fprintln(&b, l.summary())
 	}
 	return b.String()
+}
+
+// summary counts the charts.
+func (l Lint) summary() string {
+	notFound := 0
+	for _, c := range l.Charts {
+		if c.NotFound {
+			notFound++
+		}
+	}
+	linted := len(l.Charts) - notFound
+	if linted == 0 {
+		return text.Count(notFound, "chart") + " not found"
+	}
+	out := text.Count(linted, "chart") + " linted, "
+	if n := l.Failed() - notFound; n > 0 {
+		out += fmt.Sprintf("%d with errors", n)
+	} else {
+		out += "no errors"
+	}
+	if notFound > 0 {
+		out += fmt.Sprintf(", %d not found", notFound)
+	}
+	return out
 }
 
 // String formats a finding as Helm does.

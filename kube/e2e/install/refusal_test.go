@@ -139,32 +139,40 @@ func TestMalformedFields(t *testing.T) {
 	}{
 		{name: "unknown field", docs: func(string) []string {
 			return []string{rig.ConfigMap("a", nil), rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
-		}, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse the object"}},
+		}, want: []string{"Deployment/web: unknown field spec.replica; remove it or correct its name"}},
 		{name: "unknown field, applied on the client", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
 		},
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse the object"}},
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica; remove it or correct its name"}},
 		{name: "in a namespace that does not exist", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "b: c\ndta: {}")} },
-			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta: "}},
+			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta; "}},
 		{name: "wrong type", docs: func(string) []string {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
-		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port: expected numeric", "Secret/s: stringData.pin: ", "quote a number"}},
+		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
+		{name: "two faults", docs: func(string) []string {
+			return []string{rig.ConfigMap("a", nil, "data: {b: true, c: {d: e}}", "foo: 1")}
+		}, want: []string{
+			"ConfigMap/a: data.b must be a string, but is a boolean; quote it\n", "ConfigMap/a: data.c must be a string, but is a map; correct it in the chart\n",
+			"ConfigMap/a: unknown field foo; remove it or correct its name",
+		}},
+		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "data: {b: 1}")} },
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
 		{name: "no base64", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
-			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: the API server would refuse the object"}},
+			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart"}},
 		{name: "no base64, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: "}},
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; "}},
 		{name: "repeated item", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod(", env: [{name: A, value: b}, {name: A, value: c}]"))}
-		}, want: []string{"Deployment/web: spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"A\"]: "}},
+		}, want: []string{"Deployment/web: spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"A\"]; "}},
 		{name: "hook", docs: func(string) []string {
 			return []string{rig.ConfigMap("a", nil), rig.Object("v1/ConfigMap/hook", map[string]string{"helm.sh/hook": "pre-install"}, "dta: {}")}
-		}, want: []string{"ConfigMap/hook: unknown field dta: "}},
+		}, want: []string{"ConfigMap/hook: unknown field dta; "}},
 		{name: "generated name", docs: func(string) []string {
 			return []string{rig.WithGenerateName(rig.ConfigMap("a-", nil, "b: c\ndta: {}"))}
 		},
-			want: []string{"ConfigMap/a-: unknown field dta: "}},
+			want: []string{"ConfigMap/a-: unknown field dta; "}},
 		{name: "custom resource", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string { return []string{gear(api)} },
-			want: []string{"Gear/g: unknown field spec.teeht: "}},
+			want: []string{"Gear/g: unknown field spec.teeht; "}},
 		{name: "custom resource with its CRD", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string {
 			return []string{strings.Replace(crd(api), "teeth", "teeht", 1), gear(api)}
 		}, change: func(i *kube.Install) { i.TakeOwnership = true }},
@@ -204,7 +212,7 @@ func TestUnknownFieldInPatch(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
 	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
-	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it") {
+	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it; remove it or correct its name") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
 }
@@ -227,7 +235,7 @@ func TestUndecodableValue(t *testing.T) {
 		t.Error("the API server accepted the patch")
 	}
 	_, err = upgrade(false)
-	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: the API server would refuse the object") {
+	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart") {
 		t.Errorf("%v", err)
 	}
 }

@@ -121,7 +121,8 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.Linte
 	}
 	c, err := kube.LoadChartPath(path)
 	if errors.Is(err, fs.ErrNotExist) && !command.Exists(path) {
-		out.fail("chart " + path + ": no such directory or archive")
+		out.NotFound = true
+		out.fail("chart " + path + ": no such directory or archive; check the path")
 		return out.LintedChart, nil
 	}
 	if err != nil {

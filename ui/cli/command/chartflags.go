@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -211,8 +212,15 @@ func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) 
 	}
 	i := action.NewInstall(&action.Configuration{})
 	i.GenerateName, i.NameTemplate = n.Generate, n.template
-	return i.NameAndChart(args)
+	name, chart, err = i.NameAndChart(args)
+	if err != nil && templatePosition.MatchString(err.Error()) {
+		err = UsageError(fmt.Sprintf("invalid --name-template %q: %s", n.template, templatePosition.ReplaceAllString(err.Error(), "")))
+	}
+	return name, chart, err
 }
+
+// templatePosition matches the start of an error about --name-template.
+var templatePosition = regexp.MustCompile(`^template: name-template:[\d:]+ `)
 
 // CompleteChart completes the arguments with the indexes first to last as paths of charts.
 func CompleteChart(first, last int) Completion {

@@ -129,7 +129,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		next: func(s *event.State, m *kube.Mask) []string {
 			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
-		prepare: prepare.with(rendering),
+		prepare: prepare.with(rendering), listGroups: command.ShellJoin([]string{"lockstep", "dag", ref}),
 	}
 	if r.sandbox {
 		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/cli/command"
@@ -28,6 +30,8 @@ type operationSpec struct {
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
 	dir     *chartDir    // nil if the chart is not a directory
 	saved   *savedValues // nil if the operation cannot be edited
+	// listGroups is the command that lists the groups, "" for "lockstep plan" with the same operation.
+	listGroups string
 	// reload loads the chart again and returns the operation with it and the given values, for
 	// a restart on a new throwaway cluster. It is nil without --sandbox.
 	reload func(ctx context.Context, values map[string]any) (operationSpec, error)
@@ -116,7 +120,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 		notices.Note(err.Error() + "; nothing to do")
 		return client, nil, nil
 	}
-	return client, op, err
+	list := command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
+	return client, op, plan.WithCommand(err, cmp.Or(spec.listGroups, list))
 }
 
 // withCluster calls do with the settings of the cluster to use. With --sandbox that is a throwaway
