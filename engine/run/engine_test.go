@@ -402,21 +402,3 @@ func TestSymptomsDoNotReplaceACause(t *testing.T) {
 		t.Errorf("%+v %+v", o, s)
 	}
 }
-
-// TestTimeoutDuringRequest: while the request to create an object is in flight, that the object does not exist says nothing,
-// but the reason of its last retry does (R25).
-func TestTimeoutDuringRequest(t *testing.T) {
-	fake := newFake(map[string]behaviour{"x": {hang: true}})
-	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, Diagnose: func(context.Context, plan.Object) Finding {
-		return Finding{Cause: "not in the cluster", Symptom: true}
-	}}
-	trace, _ := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
-		b.at(5 * sec)
-		o := plan.Object{Kind: "Pod", Name: "x"}
-		fake.mu.Lock()
-		report := fake.reports[o]
-		fake.mu.Unlock()
-		report(Observation{Object: o, Status: event.Applying, Message: "retrying: no answer."})
-	})
-	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: not finished after 30s (--timeout): applying, retrying: no answer)")
-}
