@@ -203,7 +203,7 @@ const (
 	fixValue = "correct it in the chart"
 )
 
-// fieldFaultsIn parses a message of the API server. The texts are the same for apply, create and update.
+// fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The texts are the same for apply, create and update.
 func fieldFaultsIn(message string) (faults fieldFaults) {
 	var lines []string
 	if m := typedPatch.FindStringSubmatch(message); m != nil {
@@ -211,11 +211,11 @@ func fieldFaultsIn(message string) (faults fieldFaults) {
 	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], ", ")
 	} else if m := undecodable.FindStringSubmatch(message); m != nil {
-		fault := fieldFault{"a value cannot be decoded: " + m[1], fixValue}
-		if diagnose.ExplainTypes(m[1]) != m[1] {
-			fault = typeFault(diagnose.ExplainTypes(m[1]))
+		text := m[1]
+		if !strings.HasPrefix(text, "a value in ") { // diagnose.ExplainTypes has not reworded it
+			text = "a value cannot be decoded: " + text
 		}
-		return fieldFaults{list: []fieldFault{fault}, undecodable: true}
+		return fieldFaults{list: []fieldFault{typeFault(text)}, undecodable: true}
 	}
 	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), ".")

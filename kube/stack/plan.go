@@ -320,7 +320,7 @@ func (s *Stack) resolveBreakpoints() error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes", text)
+			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes; list both with: lockstep plan -f %s", text, s.opts.File.Path)
 		}
 	}
 	return nil

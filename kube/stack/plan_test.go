@@ -16,6 +16,14 @@ func TestNoReleases(t *testing.T) {
 	}
 }
 
+func TestPruneNeedsLabels(t *testing.T) {
+	t.Setenv("HELM_DRIVER", "sql")
+	const want = "--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=sql; omit --prune, and remove old releases with: lockstep uninstall NAME"
+	if _, err := labeledReleases(t.Context(), nil, "x"); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // TestInstalledReleases omits a release whose latest revision is uninstalled, although an earlier one is not.
 func TestInstalledReleases(t *testing.T) {
 	record := func(name, version, status string) (r metav1.PartialObjectMetadata) {

@@ -150,12 +150,12 @@ func TestMalformedFields(t *testing.T) {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
 		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
 		{name: "two faults", docs: func(string) []string {
-			return []string{rig.ConfigMap("a", nil, "data: {b: true, c: {d: e}}", "foo: 1")}
+			return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: true, c: {d: e}}", "foo: 1")}
 		}, want: []string{
 			"ConfigMap/a: data.b must be a string, but is a boolean; quote it\n", "ConfigMap/a: data.c must be a string, but is a map; correct it in the chart\n",
 			"ConfigMap/a: unknown field foo; remove it or correct its name",
 		}},
-		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "data: {b: 1}")} },
+		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: 1}")} },
 			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
 		{name: "no base64", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
 			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart"}},

@@ -125,7 +125,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 		rig.Object("v1/ServiceAccount/later", nil),
 		rig.Object("v1/Secret/pin", nil, "stringData: {pin: 48213377}"),
 		rig.Deployment("typo", nil, "0s", "  replicsa: 2")), func(i *kube.Install) { i.PlanOnly = true })))
-	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "namespace not-there-yet", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": "Secret/pin: stringData.pin: expected string"}
+	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "namespace not-there-yet", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": "Secret/pin: stringData.pin must be a string, but is a number; quote it"}
 	if len(diffs) != len(want) {
 		t.Errorf("%d changes, want %d", len(diffs), len(want))
 	}

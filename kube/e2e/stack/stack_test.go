@@ -273,7 +273,7 @@ func TestSteered(t *testing.T) {
 	if enabled, known := state.Scopes[b.Namespace+"/c"].Breakpoints[event.Unit{Phase: "apply", Group: "c:config"}]; enabled || !known {
 		t.Errorf("the disabled breakpoint is enabled %t, known %t", enabled, known)
 	}
-	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing") {
+	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing: no such release, and no such group in a release that changes; list both with: lockstep plan -f ") {
 		t.Errorf("a breakpoint on an unknown group: %v", err)
 	}
 }
