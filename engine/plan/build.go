@@ -204,7 +204,7 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// checkKeys reports unknown annotations.
+// checkKeys reports unknown and misplaced annotations.
 //
 // Rule R2b: a misspelt key is a warning, or an error if the API server would refuse it
 func (p *planner) checkKeys(c *chartNode, m *member) {
@@ -220,6 +220,8 @@ func (p *planner) checkKeys(c *chartNode, m *member) {
 			p.fail("R2b", c.path, &m.Object, "%s: the API server would refuse annotation %s, because its key has more than one slash", m.Object, key)
 		case near != "":
 			p.warn("R2b", c.path, &m.Object, "%s: annotation %s is unknown and has no effect%s", m.Object, key, hint)
+		case StoredKey(key) == storedKeys[AnnotationSubchartDependsOn]:
+			p.warn("R2b", c.path, &m.Object, "%s: annotation %s has no effect on an object; set it in Chart.yaml", m.Object, key)
 		}
 	}
 }

@@ -52,6 +52,10 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
 			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it")
 	})
+	t.Run("R2b an annotation of Chart.yaml on an object", func(t *testing.T) {
+		sameFindings(t, Lint(chart("shop"), []Resource{res("shop", "ConfigMap/a", "helm.sh/depends-on-subcharts", `["db"]`)}),
+			"warning R2b: shop: ConfigMap/a: annotation helm.sh/depends-on-subcharts has no effect on an object; set it in Chart.yaml")
+	})
 	t.Run("R2b misspelt keys", func(t *testing.T) {
 		one := func(key string) []Resource { return []Resource{res("shop", "ConfigMap/a", key, "x")} }
 		for key, want := range map[string]string{

@@ -31,10 +31,13 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 }
 
 // Check returns an error for an object that no API server would accept: one without a name, or
-// with labels or annotations that are not strings.
+// with a name, labels or annotations that are not strings.
 func (d Document) Check() error {
 	kind, name := d.Object.GetKind(), cmp.Or(d.Object.GetName(), d.Object.GetGenerateName())
 	if name == "" {
+		if v, _, _ := unstructured.NestedFieldNoCopy(d.Object.Object, "metadata", "name"); v != nil && v != "" {
+			return fmt.Errorf("%s: %s: metadata.name must be a string, but YAML reads it as %v; quote it", d.Source, kind, v)
+		}
 		return fmt.Errorf("%s: %s has no name: set metadata.name or metadata.generateName", d.Source, kind)
 	}
 	for _, field := range []string{"labels", "annotations"} {

@@ -118,7 +118,7 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 	const object = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: "
 	dir := writeChart(t, map[string]string{
 		"Chart.yaml":          "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
-		"templates/a.yaml":    object + "{labels: {a: b}}" + object + "{generateName: a-}" + object + "{name: x, annotations: {example.com/n: 1}}",
+		"templates/a.yaml":    object + "{labels: {a: b}}" + object + "{generateName: a-}" + object + "{name: x, annotations: {example.com/n: 1}}" + object + "{name: y}",
 		"templates/hook.yaml": object + "{annotations: {helm.sh/hook: pre-install}}",
 	})
 	out, _, err := runCommand("lint", dir)
@@ -127,6 +127,7 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 	}
 	for _, part := range []string{
 		"[ERROR] shop/templates/a.yaml: ConfigMap has no name: set metadata.name or metadata.generateName\n",
+		"[ERROR] shop/templates/a.yaml: ConfigMap: metadata.name must be a string, but YAML reads it as true; quote it\n",
 		"[ERROR] shop/templates/hook.yaml: ConfigMap has no name: set metadata.name or metadata.generateName\n",
 		"[ERROR] shop/templates/a.yaml: ConfigMap/x: metadata.annotations must contain strings; quote numbers and booleans: ",
 	} {
