@@ -82,7 +82,7 @@ const (
 
 func (f *follower) follow(ctx context.Context) error {
 	for {
-		pod, err := f.newestPod(ctx)
+		pod, err := f.run.newestPod(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -96,6 +96,9 @@ func (f *follower) follow(ctx context.Context) error {
 			if f.ended {
 				return io.EOF
 			}
+			if read && !f.podDone {
+				break // the pod may have more lines, even if its Job has ended
+			}
 			if !read {
 				f.onWait(pod)
 			}
@@ -108,8 +111,8 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // newestPod returns the newest pod of the run, or nil.
-func (f *follower) newestPod(ctx context.Context) (*corev1.Pod, error) {
-	pods, err := f.run.kube.CoreV1().Pods(f.run.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + f.run.Name})
+func (r Run) newestPod(ctx context.Context) (*corev1.Pod, error) {
+	pods, err := r.kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + r.Name})
 	if err != nil || len(pods.Items) == 0 {
 		return nil, err
 	}
@@ -191,6 +194,11 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			f.podDone = errors.Is(err, io.EOF) && pod.Status.Phase != corev1.PodRunning
+			if stop(); f.podDone && !f.caughtUp {
+				f.caughtUp = true
+				_, err := f.out.Write([]byte("\n"))
+				return true, err
+			}
 			return true, nil
 		}
 		if line, ok := f.renumber(line); ok {

@@ -283,6 +283,16 @@ func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 // Ended reports whether the run has ended.
 func (r Run) Ended() bool { return r.State == "succeeded" || r.State == "failed" }
 
+// DeleteUnlessStarted deletes the run unless its pod has started. deleted reports whether it did.
+func (r Run) DeleteUnlessStarted(ctx context.Context) (deleted bool, err error) {
+	pod, err := r.newestPod(ctx)
+	if err != nil || pod != nil && pod.Status.Phase != corev1.PodPending {
+		return false, err
+	}
+	err = r.Delete(ctx)
+	return err == nil, err
+}
+
 // Delete deletes the Job of the run with the objects that it owns, even if its pod is running.
 func (r Run) Delete(ctx context.Context) error {
 	err := r.kube.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})

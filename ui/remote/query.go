@@ -115,8 +115,9 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	}
 }
 
-// handleReply passes a reply to its query. A reply to a command says why the run did not accept it;
-// handleReply adds it to the feed as a refusal.
+// handleReply passes a reply to its query. A reply to a command, or to an unreadable request, says why the
+// run did not accept it; handleReply adds it to the feed as a refusal. It ignores late replies, and those to
+// the queries of other clients.
 func (r *Run) handleReply(reply protocol.Reply) {
 	r.mu.Lock()
 	query := r.pending[reply.ID]
@@ -125,7 +126,7 @@ func (r *Run) handleReply(reply protocol.Reply) {
 	switch {
 	case query != nil:
 		query <- reply // never blocks: the channel has a buffer for the only reply
-	case reply.Error != "":
+	case reply.Error != "" && (reply.Command != "" || reply.ID == ""):
 		r.refuse(event.Command{ID: reply.ID, Name: reply.Command}, reply.Error)
 	}
 }

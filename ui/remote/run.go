@@ -30,6 +30,11 @@ const connectTimeout = 10 * time.Second
 // this process did not read for too long.
 var ErrLost = errors.New("lost the connection to the run before it ended")
 
+// replyTimeout limits the time for a new pod of a run to reply to a command that was sent before it started.
+const replyTimeout = 30 * time.Second
+
+var errNoReply = errors.New("the pod of the run was replaced and the new one has not replied, so the command may be lost; check the state with lockstep ctl RELEASE status, then repeat the command")
+
 // Run is a run in another process.
 type Run struct {
 	Operation event.Operation
@@ -166,8 +171,8 @@ func (r *Run) read(lines *bufio.Reader) {
 	for r.err == nil {
 		r.err = r.readLine(lines)
 	}
+	close(r.ended) // before the feed ends, so that Lost is correct then
 	r.feed.Close()
-	close(r.ended)
 	_ = r.conn.Close()
 }
 
@@ -228,10 +233,14 @@ func (r *Run) add(e event.Event) {
 }
 
 // Do sends a command and waits for the event with its result. It returns an error if the command
-// cannot be sent or the run ends first, ErrLost if the connection does, or the cause of ctx.
+// cannot be sent, if the run or the connection ends first (that of Err), or if the pod of the run was
+// replaced and the new one does not reply; otherwise the cause of ctx.
 func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID, c.By = rand.Text(), r.By
 	reader := r.feed.Reader()
+	r.relayMu.Lock()
+	sentAfter := r.lastSeq
+	r.relayMu.Unlock()
 	if err := r.requests.put(protocol.CommandRequest(c)); err != nil {
 		return event.Event{}, err
 	}
@@ -241,13 +250,18 @@ func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 			if e.Kind == event.KindCommand && e.Answers == c.ID {
 				return e, nil
 			}
+			if e.Kind == event.KindOperation && e.Operation != nil && e.Scope == "" && e.Seq > sentAfter { // of a new pod
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, replyTimeout, errNoReply)
+				defer cancel()
+			}
 		}
 		switch {
 		case more:
 		case ctx.Err() != nil:
 			return event.Event{}, context.Cause(ctx)
 		case r.Err() != nil:
-			return event.Event{}, ErrLost
+			return event.Event{}, r.Err()
 		default:
 			return event.Event{}, errors.New("the operation has ended")
 		}
@@ -271,8 +285,7 @@ func (r *Run) Now(ctx context.Context) *event.State {
 // Err returns nil if the feed has the end of the run. Otherwise it returns ErrLost, or, if the connection
 // knows how the run ended, an error with the method ExitCode. Call it after the feed has ended.
 func (r *Run) Err() error {
-	events := r.feed.Events()
-	if events[len(events)-1].Exit != nil {
+	if slices.ContainsFunc(r.feed.Events(), func(e event.Event) bool { return e.Exit != nil && e.Scope == "" }) {
 		return nil
 	}
 	<-r.ended

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"lockstep/engine/event"
@@ -23,6 +22,7 @@ import (
 const (
 	stallTimeout = 30 * time.Second // a client that reads nothing for this time is disconnected
 	closeTimeout = 2 * time.Second  // time for clients to read the last events
+	acceptDelay  = time.Second      // after a connection that could not be accepted
 )
 
 // Server lets other processes watch and control a run.
@@ -33,12 +33,12 @@ type Server struct {
 	editor  Editor                 // may be nil
 	l       net.Listener
 	path    string
-	clients atomic.Int64
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
 	closing bool // no new clients
 	conns   map[net.Conn]bool
+	left    time.Time // when a client last disconnected
 }
 
 // Serve opens a socket in a directory, which it creates if necessary. command must not block.
@@ -84,8 +84,16 @@ func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command fun
 	s.handle(ctx, in, &lineWriter{w: out})
 }
 
-// Clients returns the number of connected clients.
-func (s *Server) Clients() int { return int(s.clients.Load()) }
+// LastClient returns the last time at which a client was connected: the current time if one is, and the
+// zero time if none ever was.
+func (s *Server) LastClient() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) > 0 {
+		return time.Now()
+	}
+	return s.left
+}
 
 // Close removes the socket and disconnects the clients, after giving them time to read the last
 // events. Close the feed first.
@@ -114,8 +122,12 @@ func (s *Server) Close() {
 func (s *Server) accept() {
 	for {
 		c, err := s.l.Accept()
-		if err != nil {
-			return // closed
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // for example too many open files
+			time.Sleep(acceptDelay)
+			continue
 		}
 		s.mu.Lock()
 		if s.closing {
@@ -130,15 +142,14 @@ func (s *Server) accept() {
 
 // serve sends the events to a client and handles its requests, until it disconnects or the feed ends.
 func (s *Server) serve(c net.Conn) {
-	s.clients.Add(1)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer func() {
 		cancel()
-		s.clients.Add(-1)
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)
+		s.left = time.Now()
 	}()
 	out := &lineWriter{w: c}
 	go func() {

@@ -9,14 +9,14 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// hangupTimer ends a paused or held run if its terminal has closed and no client attaches within
+// hangupTimer ends a paused or held run if its terminal has closed and no client was attached for
 // timeout. A held run ends as failed. A paused one is aborted, because it must not continue without
 // the user.
 type hangupTimer struct {
-	op       command.Operation
-	timeout  time.Duration
-	clients  func() int // returns the number of attached clients
-	rollback bool       // abort by rolling back
+	op         command.Operation
+	timeout    time.Duration
+	lastClient func() time.Time // returns the last time at which a client was attached
+	rollback   bool             // abort by rolling back
 
 	mu     sync.Mutex
 	closed bool
@@ -46,33 +46,44 @@ func (t *hangupTimer) Consume(e event.Event) {
 	t.reset()
 }
 
-// reset requires t.mu.
+// reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. It
+// requires t.mu.
 func (t *hangupTimer) reset() {
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
 	}
 	if t.closed && (t.status == event.Paused || t.status == event.Held) {
-		t.timer = time.AfterFunc(t.timeout, t.expire)
+		t.startTimer(t.timeout)
 	}
 }
 
-// expire ends the run, unless a client has attached or the run has continued.
+// startTimer requires t.mu.
+func (t *hangupTimer) startTimer(d time.Duration) {
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.timer == timer { // otherwise it was reset just now
+			t.expire()
+		}
+	})
+	t.timer = timer
+}
+
+// expire ends the run, unless a client was attached within timeout. It requires t.mu.
 func (t *hangupTimer) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if idle := time.Since(t.lastClient()); idle < t.timeout {
+		t.startTimer(t.timeout - idle)
+		return
+	}
 	c := event.Command{
 		Name: event.Abort, KnowsRollback: true,
 		Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", t.timeout),
 	}
 	switch {
-	case t.clients() > 0:
-		t.reset()
-		return
 	case t.status == event.Held:
 		c.Name = event.GiveUp
-	case t.status != event.Paused: // the run continued meanwhile
-		return
 	case t.rollback:
 		c.Name = event.Rollback
 	}

@@ -29,21 +29,30 @@ func TestUnattendedRunEnds(t *testing.T) {
 		"paused, with rollback": {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			op, attached := &fakeOperation{}, 0
-			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, clients: func() int { return attached }}
+			op, attached, left := &fakeOperation{}, false, time.Time{}
+			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, lastClient: func() time.Time {
+				if attached {
+					return time.Now()
+				}
+				return left
+			}}
 			timer.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
 			time.Sleep(time.Hour)
 			if len(op.sent) > 0 {
 				t.Errorf("%s: sent %v before the terminal closed", name, op.sent)
 			}
 			timer.start()
-			attached = 1
+			attached = true
 			time.Sleep(90 * time.Second)
 			if len(op.sent) > 0 {
 				t.Errorf("%s: sent %v while a client was attached", name, op.sent)
 			}
-			attached = 0
-			time.Sleep(time.Minute)
+			attached, left = false, time.Now()
+			time.Sleep(59 * time.Second)
+			if len(op.sent) > 0 {
+				t.Errorf("%s: sent %v less than a timeout after the client left", name, op.sent)
+			}
+			time.Sleep(2 * time.Second)
 			if got := append(op.sent, ""); got[0] != tt.want {
 				t.Errorf("%s: sent %v, want %s", name, op.sent, tt.want)
 			}

@@ -369,10 +369,8 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
 	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
 	if err != nil {
-		if cmd.Context().Err() != nil { // a signal arrived before the run started
-			cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
-			defer cancel()
-			err = errors.Join(command.ErrInterrupted, job.Delete(cleanupCtx))
+		if cmd.Context().Err() != nil { // a signal arrived before the first event
+			return cancelTask(cmd.Context(), job, d)
 		}
 		return err
 	}
@@ -392,4 +390,19 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
 	}
 	return err
+}
+
+// cancelTask deletes a run after a signal, unless its pod has started.
+func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	deleted, err := job.DeleteUnlessStarted(ctx)
+	switch {
+	case err != nil:
+		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %s/%s may still run, because it could not be deleted: %w", job.Namespace, job.Name, err))
+	case !deleted:
+		d.Note("the run continues, because its pod has started; attach again: " + command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace}))
+		return nil
+	}
+	return command.ErrInterrupted
 }

@@ -25,7 +25,8 @@ type suggester struct {
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
 	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		if !selectsCluster(s.cmd, name) && name != "namespace" && !slices.Contains(without, name) {
+		added := selectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.Stack() // by withConnection
+		if !added && !slices.Contains(without, name) {
 			words = append(words, set...)
 		}
 	}, s.mask)

@@ -156,6 +156,16 @@ func TestRerunKeepsFlags(t *testing.T) {
 	}
 }
 
+// TestRerunOfStack: the suggested command deploys the releases of a helmfile into the same namespace.
+func TestRerunOfStack(t *testing.T) {
+	p := mustParse(t, "up", "-f", "hf.yaml", "-n", "n", "--kube-context", "c")
+	state := &event.State{Operation: event.Operation{Name: "up", Release: "hf"}, Status: event.Failed, Exit: command.ExitFailed}
+	want := "lockstep up --kube-context c -f hf.yaml -n n   # after fixing it"
+	if got := p.afterStack(state, false); !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestRerunUsesSavedValues: the file with saved values replaces all flags for values.
 func TestRerunUsesSavedValues(t *testing.T) { // R46
 	p := mustParse(t, "upgrade", "s", "./c", "-n", "n", "-f", "a.yaml", "--set", "a=b", "--set-string", "c=d", "--reuse-values", "--wait-all=false")

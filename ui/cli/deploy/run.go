@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +99,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
 	}
-	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, clients: server.clients}
+	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, lastClient: server.lastClient}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
 	var notices *report.Notices
 	if !r.screen {
@@ -208,11 +209,11 @@ func serve(r displayedRun) (server, error) {
 	return server{}, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", r.controlFlag, err)
 }
 
-func (s server) clients() int {
+func (s server) lastClient() time.Time {
 	if s.Server == nil {
-		return 0
+		return time.Time{}
 	}
-	return s.Clients()
+	return s.LastClient()
 }
 
 func (s server) Close() {

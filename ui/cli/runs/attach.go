@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,17 +64,32 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) er
 			return err
 		}
 	} else {
-		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: CtlCommand(r.Operation)}))
+		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: CtlCommand(r.Operation) + connectionFlags(cmd)}))
 	}
-	s := r.Now(context.Background())
+	s := r.Now(cmd.Context())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
 		return lostError(d, r.Err())
 	case s.Ended.IsZero():
-		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
+		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release + connectionFlags(cmd))
 		return nil
 	}
 	return command.OperationError(cmd, s, nil, onScreen)
+}
+
+// connectionFlags returns the flags of a command that select the cluster and the namespace, with a leading
+// space. attach and ctl need them again to find a run in the cluster.
+func connectionFlags(cmd *cobra.Command) string {
+	var line []string
+	command.VisitSetFlags(cmd, func(name string, words []string) {
+		if (name == "namespace" || strings.HasPrefix(name, "kube")) && cmd.InheritedFlags().Lookup(name) != nil {
+			line = append(line, words...)
+		}
+	}, nil)
+	if line == nil {
+		return ""
+	}
+	return " " + command.ShellJoin(line)
 }
 
 // ShowLive shows a live run on the screen, then prints its state. If send is nil, the screen is
@@ -100,7 +116,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, as the key q does
 	}
-	if now := r.Now(context.Background()); now.Ended.IsZero() {
+	if now := r.Now(cmd.Context()); now.Ended.IsZero() {
 		err = errors.Join(err, a.Display(cmd).Show(report.NewRunStatus(now)))
 	} else {
 		a.Summary(cmd, now, report.Options{})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,11 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	case len(found) == 0:
 		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: lockstep runs", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
-		return nil, fmt.Errorf("%s in namespace %s; name the release of one", text.Count(len(found), "live run"), a.Settings.Namespace())
+		var names []string
+		for _, r := range found {
+			names = append(names, r.Release)
+		}
+		return nil, fmt.Errorf("%s in namespace %s; choose one by its release: %s", text.Count(len(found), "live run"), a.Settings.Namespace(), strings.Join(names, ", "))
 	case live >= 0:
 		found = found[live:]
 	}

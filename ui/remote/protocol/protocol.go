@@ -63,8 +63,8 @@ const (
 	QueryReload     QueryType = "render" // prepares a revision with the chart, loaded again
 )
 
-// Reply answers a query, or says why a request was not accepted. Only the client that sent the
-// request receives it.
+// Reply answers a query, or says why a request was not accepted. From a socket, only the client that sent
+// the request receives it; from a run in the cluster, all clients do.
 type Reply struct {
 	ID string `json:"id"` // "" if the request could not be read
 	// Command is the command that was not accepted.
