@@ -116,7 +116,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	r := join(t, s.dir, 1)[0]
 	for _, tc := range []struct{ line, want string }{
 		{"pause", "a JSON object on one line"},
-		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxRequest) + `"}`, "the command has 16.0 MiB; the limit is 16 MiB"},
+		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxRequest) + `"}`, "the command is 16.0 MiB; the limit is 16 MiB"},
 		{`{"command":"pause","id":"1","version":9}`, "version 9"},
 	} {
 		reader := r.Feed().Reader()

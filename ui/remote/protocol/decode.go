@@ -18,7 +18,7 @@ func checkLength(length int) error {
 	if length < MaxRequest {
 		return nil
 	}
-	return fmt.Errorf("the command is %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(length)/(1<<20), MaxRequest>>20)
+	return fmt.Errorf("the command is %.1f MiB; the limit is %d MiB; pass fewer values, or start an upgrade with them", float64(length)/(1<<20), MaxRequest>>20)
 }
 
 // RequestError is the error of an invalid line. Later lines can still be read.
