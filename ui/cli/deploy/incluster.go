@@ -20,9 +20,6 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/cli/runs"
-	"lockstep/ui/report"
-	"lockstep/ui/report/reportfile"
 )
 
 // clusterFlags are the flags for a run in the cluster.
@@ -354,55 +351,4 @@ func (p *packedRun) commandLine(cmd *cobra.Command, name, namespace string, r ru
 		args = append(args, "--hold-on-failure")
 	}
 	return args
-}
-
-// runTask starts a task and attaches to it until it ends or the user quits.
-func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
-	d := a.Display(cmd)
-	job, err := client.StartTask(cmd.Context(), task)
-	if err != nil {
-		if errors.Is(err, kube.ErrNoAccount) {
-			err = fmt.Errorf("%w: lockstep rbac %s -n %s --in-cluster --service-account %s | kubectl apply -f -", err, rbacArguments(cmd), task.Namespace, task.ServiceAccount)
-		}
-		return err
-	}
-	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
-	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
-	if err != nil {
-		if cmd.Context().Err() != nil { // a signal arrived before the first event
-			return cancelTask(cmd.Context(), job, d)
-		}
-		return err
-	}
-	defer run.Close()
-	run.By = job.By
-	record := newRecord(d.Notices)
-	recorded := make(chan struct{})
-	go func() {
-		defer close(recorded)
-		report.Watch(context.Background(), run.Feed(), record)
-	}()
-	err = runs.Attach(a.App, cmd, run, r.screen)
-	run.Close()
-	<-recorded
-	record.Close()
-	if state := run.Now(context.Background()); !state.Ended.IsZero() {
-		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
-	}
-	return err
-}
-
-// cancelTask deletes a run after a signal, unless its pod has started.
-func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	deleted, err := job.DeleteUnlessStarted(ctx)
-	switch {
-	case err != nil:
-		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %s/%s may still run, because it could not be deleted: %w", job.Namespace, job.Name, err))
-	case !deleted:
-		d.Note("the run continues, because its pod has started; attach again: " + command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace}))
-		return nil
-	}
-	return command.ErrInterrupted
 }
