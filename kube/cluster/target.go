@@ -359,6 +359,9 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	if i == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
+	if err := t.s.Builder.Fact(i).Before().Err; err != nil {
+		return run.Outcome{Change: event.Kept, Message: "kept: " + diagnose.Unreadable("its owner", err)}, nil
+	}
 	defer t.reportRetries(i, obj)()
 	if t.removal.Keep {
 		why, err := t.removal.readWhyKept(t.s.Builder.Scope(), i)

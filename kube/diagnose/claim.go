@@ -39,7 +39,7 @@ func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string) find
 	case apierrors.IsNotFound(err):
 		return finding{cause: "does not exist"}
 	case err != nil:
-		return finding{cause: "cannot be read", gaps: []string{unreadable("claim "+name, err)}, symptom: true}
+		return finding{cause: "cannot be read", gaps: []string{Unreadable("claim "+name, err)}, symptom: true}
 	case c.Status.Phase == corev1.ClaimBound:
 		return finding{}
 	case c.Status.Phase == corev1.ClaimLost:
@@ -51,7 +51,7 @@ func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string) find
 		f.evidence = append(f.evidence, "claim "+name+": "+e.Reason+": "+e.Message)
 	}
 	if err != nil {
-		f.gaps = append(f.gaps, unreadable("events", err))
+		f.gaps = append(f.gaps, Unreadable("events", err))
 	}
 	class := "no class"
 	if c.Spec.StorageClassName != nil {
@@ -85,7 +85,7 @@ func (d *Diagnoser) unboundCause(ctx context.Context, c *corev1.PersistentVolume
 	case apierrors.IsNotFound(err):
 		return finding{cause: fmt.Sprintf("has no volume: StorageClass %s does not exist, and no volume of that class fits %s", *c.Spec.StorageClassName, claimRequest(c))}
 	case err != nil:
-		return finding{cause: "has no volume of class " + *c.Spec.StorageClassName + " yet", gaps: []string{unreadable("StorageClass "+*c.Spec.StorageClassName, err)}, symptom: true}
+		return finding{cause: "has no volume of class " + *c.Spec.StorageClassName + " yet", gaps: []string{Unreadable("StorageClass "+*c.Spec.StorageClassName, err)}, symptom: true}
 	}
 	return d.unprovisionedCause(ctx, c, class)
 }
@@ -95,7 +95,7 @@ func (d *Diagnoser) noClassCause(ctx context.Context) finding {
 	const noClass = "has no volume: it names no StorageClass"
 	list, err := d.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return finding{cause: noClass, gaps: []string{unreadable("StorageClasses", err)}}
+		return finding{cause: noClass, gaps: []string{Unreadable("StorageClasses", err)}}
 	}
 	for _, c := range list.Items {
 		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
@@ -119,7 +119,7 @@ func (d *Diagnoser) unprovisionedCause(ctx context.Context, c *corev1.Persistent
 	case apierrors.IsNotFound(err):
 		f.cause += ", and no CSIDriver with that name is installed"
 	case err != nil:
-		f.gaps = append(f.gaps, unreadable("CSIDriver "+class.Provisioner, err))
+		f.gaps = append(f.gaps, Unreadable("CSIDriver "+class.Provisioner, err))
 	}
 	return f
 }

@@ -194,7 +194,7 @@ func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r sc
 	}
 	list, err := d.dyn.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 100})
 	if err != nil {
-		return []string{unreadable(r.String(), err)}
+		return []string{Unreadable(r.String(), err)}
 	}
 	for i := range list.Items {
 		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < maxListed {

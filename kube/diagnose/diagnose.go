@@ -97,7 +97,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	case apierrors.IsNotFound(err):
 		return Report{Finding: d.missing(ctx, o)}
 	case err != nil:
-		text := unreadable("it", err)
+		text := Unreadable("it", err)
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
 	b := &reportBuilder{object: o, live: live}
@@ -213,12 +213,12 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 
 func (b *reportBuilder) addGap(what string, err error) {
 	if err != nil {
-		b.gaps = append(b.gaps, unreadable(what, err))
+		b.gaps = append(b.gaps, Unreadable(what, err))
 	}
 }
 
-// unreadable describes a failed read: "pods cannot be read: user bob may not list pods".
-func unreadable(what string, err error) string {
+// Unreadable describes a failed read: "pods cannot be read: user bob may not list pods".
+func Unreadable(what string, err error) string {
 	text := err.Error()
 	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksPermission(err) {
 		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])

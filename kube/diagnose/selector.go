@@ -80,7 +80,7 @@ func (d *Diagnoser) listPodLabels(ctx context.Context, namespace string) (all []
 	for _, l := range labelSources {
 		list, err := d.dyn.Resource(l.gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: maxCompared})
 		if err != nil {
-			gaps = append(gaps, unreadable(l.title, err))
+			gaps = append(gaps, Unreadable(l.title, err))
 			continue
 		}
 		for _, u := range list.Items {

@@ -76,7 +76,7 @@ func (d *Diagnoser) loadBalancerCause(ctx context.Context, s *corev1.Service) fi
 	}
 	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return finding{cause: "no address: no load balancer" + class + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
+		return finding{cause: "no address: no load balancer" + class + " has assigned one", gaps: []string{Unreadable("Services of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
@@ -116,7 +116,7 @@ func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1
 	const unserved = "no address: no ingress controller serves it"
 	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return finding{cause: unserved, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
+		return finding{cause: unserved, gaps: []string{Unreadable("Ingresses of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if len(o.Status.LoadBalancer.Ingress) > 0 && className(&o) == className(in) {

@@ -103,7 +103,7 @@ func (d *Diagnoser) webhookConfig(ctx context.Context, name string) (config stri
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		list, err := d.dyn.Resource(admissionv1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s")).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return "", []string{unreadable("webhook configurations", err)}
+			return "", []string{Unreadable("webhook configurations", err)}
 		}
 		for _, c := range list.Items {
 			hooks, _, _ := unstructured.NestedSlice(c.Object, "webhooks")
@@ -167,7 +167,7 @@ func (d *Diagnoser) autoscalerCause(ctx context.Context, b *reportBuilder) findi
 func (d *Diagnoser) addAPIServiceCauses(ctx context.Context, group string, f *finding) (served bool) {
 	apis, err := d.dyn.Resource(apiServiceResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		f.gaps = append(f.gaps, unreadable("APIServices", err))
+		f.gaps = append(f.gaps, Unreadable("APIServices", err))
 		return true
 	}
 	for i := range apis.Items {

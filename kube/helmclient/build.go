@@ -53,9 +53,13 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	if !c.cfg.Uninstalling {
 		return list, nil
 	}
+	c.cfg.warn(MarkUnread(c.cfg.Context, c.builder(), list))
 	list, warnings = Removable(c.builder(), list)
 	c.cfg.warn(warnings)
-	return list, c.removeIfAbsent(list)
+	if err := c.removeUnlessHelmDoes(list); err != nil {
+		return nil, err
+	}
+	return manifest.Without(list, c.notDeletedByHelm(list)), nil
 }
 
 // forgetSnapshot makes later Builds read the cluster again.

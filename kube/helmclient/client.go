@@ -212,8 +212,8 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	switch {
 	case !c.cfg.Uninstalling && len(c.builtObjects()) > 0:
 		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.builtObjects())}
-	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // unlike Helm's list, the plan also has absent objects
-		list = append(list, manifest.Without(c.absent(c.builtObjects()), list)...)
+	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "":
+		list = append(list, manifest.Without(c.notDeletedByHelm(c.builtObjects()), list)...)
 	}
 	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
 		c.mu.Lock()
@@ -314,11 +314,11 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, removal clu
 	return nil
 }
 
-// removeIfAbsent runs the removal of an uninstall if none of its objects exists, because then Helm
-// never calls Delete.
-func (c *Client) removeIfAbsent(list helmkube.ResourceList) error {
+// removeUnlessHelmDoes runs the removal of an uninstall if Helm never calls Delete, because it
+// deletes none of the objects.
+func (c *Client) removeUnlessHelmDoes(list helmkube.ResourceList) error {
 	switch {
-	case len(c.absent(list)) < len(list):
+	case len(c.notDeletedByHelm(list)) < len(list):
 		return nil
 	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans existing objects only
 		c.hooks.finishMain()
@@ -327,11 +327,12 @@ func (c *Client) removeIfAbsent(list helmkube.ResourceList) error {
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }
 
-// absent returns the objects of a list that did not exist when it was built.
-func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
+// notDeletedByHelm returns the objects of a list that the plan of an uninstall has, but that Helm does
+// not pass to Delete: when the list was built, they did not exist or could not be read.
+func (c *Client) notDeletedByHelm(list helmkube.ResourceList) helmkube.ResourceList {
 	return list.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)
-		return f != nil && f.Before().Absent()
+		return f != nil && (f.Before().Absent() || f.Before().Err != nil)
 	})
 }
 

@@ -2,12 +2,14 @@ package helmclient
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 )
 
@@ -34,4 +36,24 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 		return false
 	})
 	return removable, warnings
+}
+
+// MarkUnread marks the objects of a list that cannot be read, and returns a warning for each. Like Helm, an uninstall keeps them, because it cannot check their owner. They stay in the plan,
+// so that preflight checks the permissions for them. Prefetch comes first.
+func MarkUnread(ctx context.Context, b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
+	for _, i := range list {
+		f := b.Fact(i)
+		if f == nil || f.Before().Known || f.Late || f.Generated || manifest.Kept(i) {
+			continue
+		}
+		err := b.Read(ctx, i)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		f.SetUnread(err)
+		o := f.Resource.Object
+		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf(
+			"%s is kept: %s. If it still belongs to the release, delete it yourself.", o, diagnose.Unreadable("its owner", err))})
+	}
+	return warnings
 }

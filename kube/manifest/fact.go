@@ -54,6 +54,7 @@ type Fact struct {
 type Before struct {
 	Known   bool   // Version is known
 	Version string // its resourceVersion, "" if it did not exist
+	Err     error  // of SetUnread
 
 	helms  []metav1.ManagedFieldsEntry // Helm's entries
 	readAt time.Time
@@ -67,6 +68,9 @@ func (f *Fact) Before() Before { return f.before }
 
 // SetAbsent records that the object does not exist.
 func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
+
+// SetUnread records why an uninstall could not read the object, and so keeps it.
+func (f *Fact) SetUnread(err error) { f.before = Before{Err: err} }
 
 // KeepSent stores the object before it is first sent, and restores it before a retry.
 func (f *Fact) KeepSent(i *resource.Info) {

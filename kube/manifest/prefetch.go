@@ -84,7 +84,7 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 	p := &prefetcher{Builder: b, snapshot: snapshot, slots: make(chan struct{}, maxGets)}
 	for k, list := range infos {
 		if len(list) < listThreshold {
-			p.get(ctx, k, list)
+			p.get(ctx, list)
 			continue
 		}
 		p.wg.Go(func() { p.list(ctx, k, list) })
@@ -100,18 +100,23 @@ type prefetcher struct {
 	wg       sync.WaitGroup
 }
 
+// Read is like Prefetch for one object. It returns an error unless it knows whether the object exists.
+func (b *Builder) Read(ctx context.Context, i *resource.Info) error {
+	found, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if err == nil || apierrors.IsNotFound(err) {
+		answer(i, found, b.Fact(i))
+		return nil
+	}
+	return err
+}
+
 // get starts a GET for each object of a list.
-func (p *prefetcher) get(ctx context.Context, k listKey, list helmkube.ResourceList) {
+func (p *prefetcher) get(ctx context.Context, list helmkube.ResourceList) {
 	for _, i := range list {
 		p.wg.Go(func() {
 			p.slots <- struct{}{}
 			defer func() { <-p.slots }()
-			found, err := p.client.Metadata.Resource(k.gvr).Namespace(k.namespace).Get(ctx, i.Name, metav1.GetOptions{})
-			f := p.Fact(i)
-			f.unreadable = apierrors.IsForbidden(err)
-			if err == nil || apierrors.IsNotFound(err) {
-				answer(i, found, f)
-			}
+			p.Fact(i).unreadable = apierrors.IsForbidden(p.Read(ctx, i))
 		})
 	}
 }
@@ -124,7 +129,7 @@ func (p *prefetcher) list(ctx context.Context, k listKey, list helmkube.Resource
 		found = objectsByName{}
 		err := p.listMetadata(ctx, k, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
 		if apierrors.IsForbidden(err) {
-			p.get(ctx, k, list)
+			p.get(ctx, list)
 		}
 		if err != nil {
 			return

@@ -87,6 +87,9 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
+	if u.SkipPreflight { // otherwise the check of permissions refuses
+		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
+	}
 	removable, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
