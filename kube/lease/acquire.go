@@ -20,8 +20,8 @@ type Params struct {
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
 	// another error if it cannot tell. If it is nil, the records are not checked.
 	CheckRecords func(context.Context) error
-	// OnForbidden, if set, is called each time the run finds that it can no longer use Leases and
-	// continues without them.
+	// OnForbidden, if set, is called once when the run can no longer use Leases and continues without them,
+	// and again only if it has held its Lease in between.
 	OnForbidden func(State)
 }
 
@@ -38,8 +38,11 @@ type Lease struct {
 	stop     context.CancelFunc
 	stopped  chan struct{} // closed when renewLoop has returned
 
-	object *coordinationv1.Lease // as last seen; owned by renewLoop while that runs
 	latest latestObservation
+
+	// Only renewLoop uses these while it runs.
+	object            *coordinationv1.Lease // as last seen
+	forbiddenReported bool                  // OnForbidden was called since the Lease was last held
 }
 
 // Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
@@ -80,7 +83,8 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		object, err := l.write(ctx, found.lease)
 		switch {
 		case err == nil:
-			l.setHeld(object, sent)
+			l.object = object
+			l.setHeld(sent)
 			return State{}, nil
 		case unavailable(err):
 			return State{Status: Unavailable, Err: err}, nil
@@ -91,7 +95,8 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		// Another run was first, or our own earlier request, whose response was lost.
 		current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 		if err == nil && l.ours(current) {
-			l.setHeld(current, sent)
+			l.object = current
+			l.setHeld(sent)
 			return State{}, nil
 		}
 		if found, err = Look(ctx, l.client, l.params.Release, opts); err != nil {
@@ -104,7 +109,7 @@ func (l *Lease) ours(object *coordinationv1.Lease) bool {
 	return ptr.Deref(object.Spec.HolderIdentity, "") == l.self.identity()
 }
 
-// write creates the Lease as ours, or overwrites previous if that has not changed.
+// write creates the Lease as ours, or overwrites previous if it has not changed.
 func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
 	holder, err := json.Marshal(l.self)
@@ -128,8 +133,8 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 }
 
 // setHeld records that the Lease is ours, as shown by a request made at the time sent.
-func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
-	l.object = object
+func (l *Lease) setHeld(sent time.Time) {
+	l.forbiddenReported = false
 	l.latest.set(observation{condition: held, at: sent})
 }
 
@@ -140,6 +145,6 @@ func (l *Lease) undoAcquire() {
 	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	if err == nil && l.ours(current) {
 		l.object = current
-		_ = l.deleteOwn(ctx) // if that fails, it expires
+		_ = l.deleteOwn(ctx) // if this fails, the Lease expires
 	}
 }

@@ -1,13 +1,9 @@
 package lease
 
 import (
-	"crypto/rand"
 	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -18,24 +14,12 @@ import (
 const (
 	lockFileSuffix = ".lock"
 	// lockFileRetention is how long the lock files of killed runs are kept: they show other runs
-	// that these holders are dead.
+	// that those runs are dead.
 	lockFileRetention = 7 * 24 * time.Hour
 )
 
 // safeRunID matches the run IDs that are safe as a file name: a Lease may contain anything.
 var safeRunID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
-
-// newHolder returns the Holder for a new run in this process.
-func newHolder(operation string) Holder {
-	h := Holder{User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
-	if u, err := user.Current(); err == nil {
-		h.User = u.Username
-	} else if id := os.Getuid(); id >= 0 {
-		h.User = "user " + strconv.Itoa(id)
-	}
-	h.Host, _ = os.Hostname()
-	return h
-}
 
 // acquireLockFile creates and locks the lock file of a run. It returns nil if that fails. If this run is then killed,
 // other runs have to wait for its Lease to expire.
@@ -46,7 +30,7 @@ func acquireLockFile(dir, runID string) *flock.Flock {
 	removeOldLockFiles(dir)
 	f := flock.New(filepath.Join(dir, runID+lockFileSuffix))
 	if locked, err := f.TryLock(); !locked || err != nil {
-		_ = f.Close() // it may be open
+		_ = os.Remove(f.Path()) // an unlocked file would show other runs that this one is dead
 		return nil
 	}
 	return f

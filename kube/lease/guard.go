@@ -12,7 +12,7 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // Err returns a *LostError if the lock is lost.
 func (l *Lease) Err() error {
 	if o, _ := l.latest.get(); o.condition == lost {
-		return o.lost
+		return o.lostErr
 	}
 	return nil
 }
@@ -29,7 +29,7 @@ func (l *Lease) Guard(ctx context.Context) error {
 		case held, forbidden, namespaceGone:
 			return nil
 		case lost:
-			return o.lost
+			return o.lostErr
 		case released:
 			return fmt.Errorf("this run already released its lock on release %s in namespace %s", l.params.Release, l.params.Namespace)
 		}

@@ -166,6 +166,32 @@ func TestPermissionIsRevoked(t *testing.T) {
 	})
 }
 
+// TestOneWarningIfRecreateIsForbidden: the Lease was deleted and may not be created again, although it may be updated
+// (R51).
+func TestOneWarningIfRecreateIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &records{s: newStore()}
+		l := acquire(t, r.s, r.params(), Options{})
+		loseLease := func(wantCalls int32) {
+			t.Helper()
+			r.s.denyCreate()
+			r.s.deleteByHand("r")
+			time.Sleep(time.Minute + retryDelay/2) // between two renewals
+			if err := l.Guard(canceledContext(t)); err != nil || r.withoutPermission.Load() != wantCalls {
+				t.Errorf("error %v, OnForbidden called %d times, want %d", err, r.withoutPermission.Load(), wantCalls)
+			}
+		}
+		loseLease(1)
+		r.s.restoreNamespace()
+		time.Sleep(6 * time.Second)
+		if o, _ := l.latest.get(); o.condition != held {
+			t.Errorf("condition %v after creations are allowed again, want held", o.condition)
+		}
+		loseLease(2)
+		release(t, l)
+	})
+}
+
 // TestNamespaceIsRecreated: writes continue while the namespace of the release is terminating or gone.
 // Once it exists again, another run may have started (R51a).
 func TestNamespaceIsRecreated(t *testing.T) {

@@ -1,14 +1,19 @@
 // Package lease lets one run at a time work on a release (R51). A run holds a coordination.k8s.io Lease in the
 // release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
-// the run's machine shows at once that a run there was killed. Of lockstep, the package imports only engine/plan.
+// the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/plan.
 //
 // client-go's leaderelection does not fit: it keeps the Lease after its release, cannot
 // store details of the holder, and finds out that a holder is dead only by waiting.
 package lease
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -54,8 +59,20 @@ type Holder struct {
 	RunID   string `json:"run,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
-	// Since is when it started, by its own clock.
+	// Since is when the run took the lock, by its own clock (AcquireTime if another program holds the Lease).
 	Since time.Time `json:"since,omitzero"`
+}
+
+// newHolder returns the Holder for a new run in this process.
+func newHolder(operation string) Holder {
+	h := Holder{User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
+	if u, err := user.Current(); err == nil {
+		h.User = u.Username
+	} else if id := os.Getuid(); id >= 0 {
+		h.User = "user " + strconv.Itoa(id)
+	}
+	h.Host, _ = os.Hostname()
+	return h
 }
 
 // String describes the run: "upgrade by ann on box (process 7) since 2026-01-02 03:04:05 UTC".

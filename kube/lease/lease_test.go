@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // upgrade is a run that never checks the release records.
@@ -188,6 +190,35 @@ func TestLockFileShowsDeadHolder(t *testing.T) { // R51
 		if found, _ := Look(t.Context(), s, "r", Options{LockDir: t.TempDir()}); found.Status != Dead || time.Since(start) < defaultDuration {
 			t.Errorf("without its lock file: %v after %s", found, time.Since(start))
 		}
+	})
+}
+
+func TestUnlockableLockFileIsRemoved(t *testing.T) { // an unlocked file would show that its run is dead
+	dir := t.TempDir()
+	path := filepath.Join(dir, "abcdefgh"+lockFileSuffix)
+	other := flock.New(path)
+	if locked, err := other.TryLock(); !locked || err != nil {
+		t.Fatal(locked, err)
+	}
+	if f := acquireLockFile(dir, "abcdefgh"); f != nil {
+		t.Error("locked a file that is already locked")
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("lock file still exists: %v", err)
+	}
+}
+
+func TestLostLeaseWithoutHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		l := acquire(t, s, upgrade, Options{})
+		s.clearHolder("r")
+		time.Sleep(6 * time.Second)
+		assertLost(t, l, "its Lease has no holder any more; something other than lockstep released it")
+		release(t, l)
 	})
 }
 

@@ -67,8 +67,8 @@ const pollInterval = time.Second
 //
 // The holder counts as dead once the Lease has stayed unchanged for its full duration, by the monotonic clock of this
 // machine. Each renewal changes the resourceVersion, so the holder sent its last renewal before the first read here. Its
-// Guard allows no writes once the duration has passed since then. Clocks of two machines are never compared. A takeover
-// fails if the resourceVersion has changed since.
+// Guard allows no writes once the duration has passed since then, unless it lost its permission for Leases (R51).
+// Clocks of two machines are never compared. A takeover fails if the resourceVersion has changed since.
 //
 // An outage may have kept the holder from renewing too. So the time between two reads counts as at most a quarter of
 // the duration, or 2*pollInterval if that is longer. Five slow reads are therefore enough to decide.
@@ -112,9 +112,10 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	if ptr.Deref(l.Spec.HolderIdentity, "") == "" {
 		return dead, true // released by something other than lockstep
 	}
-	if isDead, known := o.opts.dead(h); known && isDead {
+	switch isDead, certain := o.opts.dead(h); {
+	case certain && isDead:
 		return dead, true
-	} else if known {
+	case certain:
 		return live, true
 	}
 	if o.first == nil {

@@ -11,7 +11,8 @@ type condition int
 const (
 	// held: renewed, so nobody else can take it before its duration is over.
 	held condition = iota
-	// forbidden: the user no longer has permission for Leases; only the release records show other runs (R51).
+	// forbidden: the user no longer has permission for Leases. The release records show other runs (R51), and so
+	// does the Lease if it can still be read.
 	forbidden
 	// namespaceGone: the namespace is being deleted or is gone, so nobody can hold a Lease in it.
 	namespaceGone
@@ -26,8 +27,10 @@ const (
 // observation is the condition of a run's own Lease at one time.
 type observation struct {
 	condition condition
-	at        time.Time  // when the request that showed it was sent
-	lost      *LostError // if the condition is lost
+	// at is when the request that showed it was sent. For unknown, it is still the time of the last held or
+	// forbidden observation.
+	at      time.Time
+	lostErr *LostError // if the condition is lost
 }
 
 // namespaceGoneGrace is how long writes are allowed after the namespace was seen to be gone: another run may
@@ -55,7 +58,7 @@ func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }
 
-// latestObservation is the latest observation. Renewals set it, and Guard waits for it to change.
+// latestObservation is the latest observation. Acquire, renewals and Release set it; Guard waits for it to change.
 type latestObservation struct {
 	mu      sync.Mutex
 	value   observation
@@ -77,7 +80,7 @@ func (l *latestObservation) get() (observation, <-chan struct{}) {
 	return l.value, l.changed
 }
 
-// lastCondition returns the condition as last observed, even if that has expired.
+// lastCondition returns the condition as last observed, even if it has expired.
 func (l *latestObservation) lastCondition() condition {
 	o, _ := l.get()
 	return o.condition

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // retryDelay is the delay between attempts to renew, recreate or delete the Lease.
@@ -92,7 +93,7 @@ func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, s
 		}
 	}
 	if l.latest.lastCondition() != lost {
-		l.setHeld(object, sent)
+		l.setHeld(sent)
 	}
 	return nil
 }
@@ -121,14 +122,14 @@ func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error 
 	if err := l.checkRecords(ctx); err != nil {
 		return err
 	}
-	before := l.latest.lastCondition()
-	if before == lost {
+	if l.latest.lastCondition() == lost {
 		return nil
 	}
 	l.latest.set(observation{condition: forbidden, at: sent})
-	if before != forbidden && l.params.OnForbidden != nil {
+	if !l.forbiddenReported && l.params.OnForbidden != nil {
 		l.params.OnForbidden(State{Status: Unavailable, Err: why})
 	}
+	l.forbiddenReported = true
 	return nil
 }
 
@@ -162,6 +163,10 @@ func (l *Lease) recreate(ctx context.Context) error {
 }
 
 func (l *Lease) loseTo(current *coordinationv1.Lease) {
+	if ptr.Deref(current.Spec.HolderIdentity, "") == "" {
+		l.loseBecause("its Lease has no holder any more; something other than lockstep released it")
+		return
+	}
 	l.loseBecause("another run took it over: " + holderOf(current).String())
 }
 
@@ -170,6 +175,6 @@ func (l *Lease) loseBecause(why string) {
 }
 
 func (l *Lease) lose(err *LostError) {
-	l.latest.set(observation{condition: lost, lost: err})
+	l.latest.set(observation{condition: lost, lostErr: err})
 	close(l.lost)
 }

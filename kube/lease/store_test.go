@@ -184,6 +184,22 @@ func (s *store) restoreNamespace() {
 	s.createErr = nil
 }
 
+// denyCreate refuses creations, but no other writes.
+func (s *store) denyCreate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.createErr = errDenied
+}
+
+// clearHolder empties holderIdentity, as client-go's leader election does to release a Lease.
+func (s *store) clearHolder(release string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leases[Name(release)].DeepCopy()
+	l.Spec.HolderIdentity = nil
+	_, _ = s.put(l)
+}
+
 // deleteByHand deletes a Lease as a user would.
 func (s *store) deleteByHand(release string) {
 	s.mu.Lock()
