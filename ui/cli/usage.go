@@ -41,7 +41,7 @@ func explainUsage(root *cobra.Command, args []string, err error) error {
 		err = command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", flags[0], strings.Join(flags[1:], " or --")))
 	}
 	if isUsageError(err) {
-		return fmt.Errorf(`%w; try "%s --help"`, err, cmd.CommandPath())
+		return fmt.Errorf("%w; for details: %s", err, allFlags)
 	}
 	return err
 }
