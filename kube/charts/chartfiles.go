@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // chartFiles is one chart as it was read, before Helm renames or drops anything. Each subchart has
@@ -64,7 +66,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	}
 	c, err := loader.LoadFiles(cf.files)
 	if err != nil {
-		return nil, err
+		return nil, explainInvalid(own, err)
 	}
 	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
 		return nil, fmt.Errorf("chart %s has apiVersion %q; supported: v1, v2, v3", c.Name(), v)
@@ -79,6 +81,21 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 		cf.subs = append(cf.subs, sub)
 	}
 	return cf, nil
+}
+
+// invalidFile matches an error of Helm's loader about a YAML file.
+var invalidFile = regexp.MustCompile(`^cannot load (\S+): `)
+
+// explainInvalid explains an error of Helm's loader if one of the files is invalid YAML.
+func explainInvalid(files []*archive.BufferedFile, err error) error {
+	if found := invalidFile.FindStringSubmatch(err.Error()); found != nil {
+		for _, f := range files {
+			if f.Name == found[1] {
+				return documents.Invalid(f.Name, f.Data, err)
+			}
+		}
+	}
+	return err
 }
 
 // split separates a chart's own files from the files in charts/, which it returns by the name

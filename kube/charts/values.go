@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -31,7 +32,9 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	case errors.As(err, &file):
 		return nil, fmt.Errorf("--set-file: cannot read %s: %s", file.Path, fileReason(file))
 	case err != nil && valuesFile.MatchString(err.Error()):
-		return nil, documents.ValuesError(valuesFile.FindStringSubmatch(err.Error())[1], err)
+		name := valuesFile.FindStringSubmatch(err.Error())[1]
+		data, _ := os.ReadFile(name) // not that of a URL or "-"
+		return nil, documents.ValuesError(name, data, err)
 	case err != nil:
 		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
 		text = notJSON.ReplaceAllString(text, "$1 $2: the value is not valid JSON; use key=JSON or {\"key\": JSON}")

@@ -1,14 +1,28 @@
 package documents
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // parserError matches an error of a YAML parser, or the first of several.
 var parserError = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\d+): (.*)`)
+
+// parserPrefix matches what precedes the message in an error of a YAML parser.
+var parserPrefix = regexp.MustCompile(`^(?:.*error converting YAML to JSON: )?yaml: `)
+
+// Messages that SyntaxError corrects according to the file.
+const (
+	reserved = "a value starts with a reserved character, such as @, % or a tab; quote it"
+	tab      = "indented with a tab; use spaces"
+	control  = "contains a control character; remove it"
+)
 
 // plainErrors are the most frequent messages of the parser in plain words.
 var plainErrors = map[string]string{
@@ -19,40 +33,94 @@ var plainErrors = map[string]string{
 	"did not find expected ',' or '}'":                `a "{" is not closed`,
 	"did not find expected node content":              "expected a value",
 	"found unexpected end of stream":                  "a quote is not closed",
-	"found character that cannot start any token":     "a value starts with a reserved character, such as @, % or a tab; quote it",
-	"found a tab character that violates indentation": "indented with a tab; use spaces",
+	"found character that cannot start any token":     reserved,
+	"found a tab character that violates indentation": tab,
 	"could not find expected ':'":                     `expected ":" after a key`,
+	"control characters are not allowed":              control,
 }
 
-// SyntaxError returns the line of a YAML parser's error, 0 if it has none, and its message in plain
+// SyntaxError returns the line of a YAML parser's error about data, 0 if it has none, and its message in plain
 // words.
-func SyntaxError(err error) (line int, message string) {
-	parts := parserError.FindStringSubmatch(err.Error())
-	if parts == nil {
-		return 0, strings.TrimPrefix(err.Error(), "yaml: ")
+func SyntaxError(data []byte, err error) (line int, message string) {
+	if parts := parserError.FindStringSubmatch(err.Error()); parts != nil {
+		line, _ = strconv.Atoi(parts[1])
+		message = parts[2]
+	} else {
+		message = parserPrefix.ReplaceAllString(err.Error(), "")
 	}
-	line, _ = strconv.Atoi(parts[1])
-	message = parts[2]
-	if strings.HasPrefix(message, "did not find expected") {
-		line++ // in these messages the parser counts lines from 0
+	plain, frequent := plainErrors[message]
+	if strings.HasPrefix(message, "did not find expected") || line == 0 && frequent {
+		line++ // the parser counts lines from 0 in the former and omits line 0
 	}
-	if plain := plainErrors[message]; plain != "" {
+	if frequent {
 		message = plain
 	}
+	lines := bytes.Split(data, []byte("\n"))
+	switch {
+	case message == reserved && line <= len(lines) && tabIndented(lines[line-1]):
+		message = tab
+	case message == tab: // the parser names an earlier line
+		if i := slices.IndexFunc(lines[min(line-1, len(lines)):], tabIndented); i >= 0 {
+			line += i
+		}
+	case message == control:
+		line = 1 + slices.IndexFunc(lines, func(text []byte) bool { return bytes.ContainsFunc(text, isControl) })
+	case strings.Contains(message, "UTF-8"):
+		line = 1 + slices.IndexFunc(lines, func(text []byte) bool { return !utf8.Valid(text) })
+		message = "not UTF-8; save the file as UTF-8"
+	case strings.HasPrefix(message, "invalid map key: map["):
+		message = "a key is a mapping; write a string"
+	}
 	return line, message
+}
+
+func tabIndented(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("\t")) }
+
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\r' }
+
+// template matches a line whose value is an unquoted template.
+var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?\{\{`)
+
+// TemplateLine returns the line of the template that makes data invalid YAML, given the parser's error, or 0.
+func TemplateLine(data []byte, err error) int {
+	near, _ := SyntaxError(data, err) // may be off by one
+	if near == 0 && !strings.Contains(err.Error(), "yaml: invalid map key") {
+		return 0
+	}
+	for i, text := range bytes.Split(data, []byte("\n")) {
+		if n := i + 1; template.Match(text) && (near == 0 || n >= near-1 && n <= near+1) {
+			return n
+		}
+	}
+	return 0
+}
+
+// Invalid explains a YAML parser's error about a file. It returns other errors unchanged.
+func Invalid(file string, data []byte, err error) error {
+	if !parserPrefix.MatchString(err.Error()) {
+		return err
+	}
+	if line := TemplateLine(data, err); line > 0 {
+		return fmt.Errorf("%s:%d: template syntax ({{ … }}) in a plain YAML file; quote it", file, line)
+	}
+	line, message := SyntaxError(data, err)
+	if line == 0 {
+		return fmt.Errorf("%s: invalid YAML: %s", file, message)
+	}
+	return fmt.Errorf("%s:%d: invalid YAML: %s", file, line, message)
 }
 
 // notMapping matches an error about a values file that contains something other than a mapping.
 var notMapping = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go value of type map`)
 
-// ValuesError explains an error about a values file that is not a YAML mapping.
-func ValuesError(file string, err error) error {
+// ValuesError explains an error about a values file that is not a YAML mapping. data is its content, nil if unknown.
+func ValuesError(file string, data []byte, err error) error {
 	if found := notMapping.FindStringSubmatch(err.Error()); found != nil {
 		kind := map[string]string{"array": "a list", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]
 		return fmt.Errorf("values file %s: must be a mapping (key: value), but is %s", file, kind)
 	}
-	if line, message := SyntaxError(err); line > 0 {
-		return fmt.Errorf("values file %s:%d: invalid YAML: %s", file, line, message)
+	if invalid := Invalid(file, data, err); invalid != err {
+		return fmt.Errorf("values file %w", invalid)
 	}
 	return fmt.Errorf("values file %s: %w", file, err)
 }

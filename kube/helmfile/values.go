@@ -269,7 +269,7 @@ func readValues(file string) (map[string]any, error) {
 	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, documents.ValuesError(file, err)
+		return nil, documents.ValuesError(file, data, err)
 	}
 	return values, nil
 }
