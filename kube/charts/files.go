@@ -30,8 +30,8 @@ func readPath(path string) ([]*archive.BufferedFile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := archive.EnsureArchive(path, f); err != nil {
-		return nil, err
+	if archive.EnsureArchive(path, f) != nil {
+		return nil, errors.New("not a chart archive (.tgz); check the file, or download it again")
 	}
 	return readArchive(f)
 }

@@ -175,10 +175,22 @@ var (
 	// noTemplate and undefinedTemplate match errors of include and template.
 	noTemplate        = regexp.MustCompile(`(?:template: )?no template ("[^"]*") associated with template "gotpl"`)
 	undefinedTemplate = regexp.MustCompile(`template ("[^"]*") not defined`)
+	brokenLine        = regexp.MustCompile(`(error calling include:)\s+(no template )`)
+	// invalidSchema matches Helm's error about a schema that is not JSON, incompatible that about a kubeVersion.
+	invalidSchema = regexp.MustCompile(`(?s)values don't meet the specifications of the schema\(s\) in the following chart\(s\):\n` +
+		`(?:.*\n)?([^\s:]+):\n((?:unexpected )?EOF\b|invalid character [^\n]*).*`)
+	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
-// ExplainError adds to an error of a template what to do, if it is about a missing value or a missing template.
-func ExplainError(err error) error {
+// Versions of Kubernetes for ExplainError.
+const (
+	OfCluster = "the cluster runs $2; use another version of the chart"
+	OfFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
+)
+
+// ExplainError adds to an error of rendering what to do, if it is about a missing value, a missing template, an invalid
+// schema or the version of Kubernetes, which is OfCluster or OfFlag.
+func ExplainError(err error, kubernetes string) error {
 	if err == nil {
 		return nil
 	}
@@ -192,8 +204,11 @@ func ExplainError(err error) error {
 			text += fmt.Sprintf("; %s must be a map", parent)
 		}
 	}
+	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
+	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+kubernetes)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
+	text = brokenLine.ReplaceAllString(text, "$1 $2")
 	if text == err.Error() {
 		return err
 	}

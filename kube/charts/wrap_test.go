@@ -200,8 +200,8 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain).Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain))
+			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, OfFlag).Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, OfFlag))
 			}
 		})
 	}
@@ -231,15 +231,17 @@ func TestExplainError(t *testing.T) {
 		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
 		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
 	} {
-		if got := ExplainError(errors.New(text)).Error(); got != text+want {
+		if got := ExplainError(errors.New(text), OfCluster).Error(); got != text+want {
 			t.Errorf("got  %s\nwant %s", got, text+want)
 		}
 	}
 	for text, want := range map[string]string{
-		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`: `error calling include:` + "\n" + `no template "nope"; define it or correct the name`,
-		`at <{{template "nope" .}}>: template "nope" not defined`:                                         `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
+		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:         `error calling include: no template "nope"; define it or correct the name`,
+		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF": "values.schema.json of shop: invalid JSON: unexpected EOF",
+		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                         "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
+		`at <{{template "nope" .}}>: template "nope" not defined`:                                                 `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
-		if got := ExplainError(errors.New(text)).Error(); got != want {
+		if got := ExplainError(errors.New(text), OfCluster).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

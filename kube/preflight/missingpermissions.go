@@ -64,11 +64,15 @@ func ExplainDenied(c *connect.Client, err error) error {
 		Resource:  schema.GroupResource{Group: found[4], Resource: found[3]},
 		Namespace: found[5],
 	})
-	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(describeUser(c, found[1]), missing)}}}
+	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, found[1], missing)}}}
 }
 
-func missingPermissionsText(user string, missing permissions.Set) string {
-	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user, missing)
+// missingPermissionsText returns the message about permissions that the named user lacks.
+func missingPermissionsText(c *connect.Client, name string, missing permissions.Set) string {
+	if config, err := c.Getter.ToRESTConfig(); err == nil && name == "system:anonymous" && config.Impersonate.UserName == "" {
+		return fmt.Sprintf("the kubeconfig user has no credentials (context %q); log in, or check the user", c.ContextName())
+	}
+	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", describeUser(c, name), missing)
 }
 
 // rulesIn returns the rules that grant the user permissions in a namespace, nil if the request fails. The

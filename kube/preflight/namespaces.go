@@ -162,7 +162,7 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string
 
 // missingNamespace returns the error about a namespace that the user cannot create without a permission.
 func missingNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
-	text := missingPermissionsText(currentUser(ctx, c), permissions.Set{lacks: nil})
+	text := missingPermissionsText(c, Username(ctx, c), permissions.Set{lacks: nil})
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
 }
 

@@ -35,8 +35,12 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
 		case b.Scope().Taken(f.Owner):
-			w.Message = fmt.Sprintf("%s (%s) is owned by %s: rename it, or %s", o, place, f.Owner, takeIt)
-			w.Shared = fmt.Sprintf("in %s are owned by %s: rename them, or %s", place, f.Owner, takeThem)
+			renameIt, renameThem := "rename it, or ", "rename them, or "
+			if o.Kind == "CustomResourceDefinition" { // the name is that of its API
+				renameIt, renameThem = "", ""
+			}
+			w.Message = fmt.Sprintf("%s (%s) is owned by %s: %s%s", o, place, f.Owner, renameIt, takeIt)
+			w.Shared = fmt.Sprintf("in %s are owned by %s: %s%s", place, f.Owner, renameThem, takeThem)
 		case !inPrevious[o]:
 			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", o, place, takeIt)
 			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, takeThem)

@@ -99,7 +99,7 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 		needed.Why = "if namespace " + p.Common.Namespace + " does not exist"
 		missing.Add(needed)
 	}
-	w := plan.Warning{Message: missingPermissionsText(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
+	w := plan.Warning{Message: missingPermissionsText(s.Client, Username(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run the operation
 		p.Warnings = append(p.Warnings, w)
 	} else {
