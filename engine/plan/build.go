@@ -318,7 +318,7 @@ func (p *planner) failGraph(root string, groups []*Group) {
 func (p *planner) group(d *draft) *Group {
 	a := d.arranged
 	for _, o := range a.duplicates {
-		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
+		p.warn("R13", d.chart, &o, "%s is rendered more than once; the last one in the manifest is applied; remove the other", describe(o))
 	}
 	for _, o := range a.refused {
 		var others []string
