@@ -69,9 +69,6 @@ func ExplainDenied(c *connect.Client, err error) error {
 
 // missingPermissionsText returns the message about permissions that the named user lacks.
 func missingPermissionsText(c *connect.Client, name string, missing permissions.Set) string {
-	if config, err := c.Getter.ToRESTConfig(); err == nil && name == "system:anonymous" && config.Impersonate.UserName == "" {
-		return fmt.Sprintf("the kubeconfig user has no credentials (context %q); log in, or check the user", c.ContextName())
-	}
 	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", describeUser(c, name), missing)
 }
 

@@ -255,7 +255,7 @@ func TestScreenControlsRuns(t *testing.T) {
 	t.Run("keys before the screen", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "install", "early", filepath.Join(data, "charts", "plain"), "-n", "early", "--create-namespace")
 		c.keys("qk")
-		c.await(0, "done")
+		c.await(0, "press q to quit")
 		c.keys("q")
 		if code := c.ends(); code != 0 {
 			t.Errorf("exit code %d: what was typed before the screen was there has aborted the run", code)
