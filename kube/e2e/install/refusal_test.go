@@ -149,11 +149,11 @@ func TestMalformedFields(t *testing.T) {
 		{name: "wrong type", docs: func(string) []string {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
 		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
-		{name: "two faults", docs: func(string) []string {
-			return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: true, c: {d: e}}", "foo: 1")}
+		{name: "several faults", docs: func(string) []string { // of those in one object, the API server may report only one
+			return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: true}"), rig.Object("v1/ConfigMap/b", nil, "data: {c: {d: e}}"), rig.Object("v1/ConfigMap/c", nil, "foo: 1")}
 		}, want: []string{
-			"ConfigMap/a: data.b must be a string, but is a boolean; quote it\n", "ConfigMap/a: data.c must be a string, but is a map; correct it in the chart\n",
-			"ConfigMap/a: unknown field foo; remove it or correct its name",
+			"ConfigMap/a: data.b must be a string, but is a boolean; quote it", "ConfigMap/b: data.c must be a string, but is a map; correct it in the chart",
+			"ConfigMap/c: unknown field foo; remove it or correct its name",
 		}},
 		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: 1}")} },
 			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
