@@ -27,7 +27,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 		duration time.Duration // of the first run's Lease, which is renewed after every third of it
 		ready    string        // the delay until its first group is ready
 	}{
-		"by its Lease":  {12 * time.Second, "1h"}, // gives the second run 4 s
+		"by its Lease":  {24 * time.Second, "1h"}, // gives the second run 8 s
 		"by its record": {time.Hour, "1s"},
 	}
 	for name, x := range tests {
