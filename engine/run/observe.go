@@ -197,14 +197,10 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 
 // isCurrent reports whether the last observation of the object counts: see object.version (R22).
 func (o *object) isCurrent() bool {
-	switch {
-	case o.last.Status == "":
+	switch applied := o.request == requestSucceeded; {
+	case o.last.Status == "", !applied && o.inFlight:
 		return false
-	case o.request == requestSucceeded:
-		return o.last.Version == 0 || o.last.Version >= o.version
-	case o.inFlight:
-		return false
-	case o.applied:
+	case applied, o.applied:
 		return o.last.Version == 0 || o.last.Version >= o.version
 	}
 	return o.fresh
