@@ -72,22 +72,16 @@ func Misspelt(key string) (known string) {
 	if !strings.HasPrefix(key, keyPrefix) || slices.Contains(knownKeys, key) {
 		return ""
 	}
-	return nearest(key, knownKeys, len(key)-len(keyPrefix))
+	return Nearest(key, knownKeys, typosIn(len(key)-len(keyPrefix)))
 }
 
-// Nearest returns the known name that is most similar to a misspelt one, or "" if none is similar.
-func Nearest(name string, known []string) string { return nearest(name, known, len(name)) }
-
-// nearest is Nearest for a name of which only the given number of characters can be misspelt.
-func nearest(name string, known []string, length int) (found string) {
-	least := 1 + min(max(length/3, 1), maxTypos)
-	for _, k := range known {
-		if d := EditDistance(name, k); d < least {
-			found, least = k, d
-		}
-	}
-	return found
+// NearestName returns the known name that is most similar to a misspelt one, or "" if none is similar.
+func NearestName(name string, known []string) string {
+	return Nearest(name, known, typosIn(len(name)))
 }
+
+// typosIn returns how many characters may be wrong in a misspelt name of a length.
+func typosIn(length int) int { return min(max(length/3, 1), maxTypos) }
 
 // Annotation looks up an annotation in either spelling (R3). The key with two slashes takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {

@@ -118,6 +118,18 @@ func closest(text string, ids []string) string {
 	return best
 }
 
+// Nearest returns the first of the names with the smallest edit distance to a text, or "" if all have more
+// than the given number of typos.
+func Nearest(text string, names []string, typos int) (nearest string) {
+	least := typos + 1
+	for _, name := range names {
+		if d := EditDistance(text, name); d < least {
+			nearest, least = name, d
+		}
+	}
+	return nearest
+}
+
 // EditDistance returns the Levenshtein distance of two texts.
 func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -191,7 +191,7 @@ func ignoredValues(annotations map[string]string) (messages []string) {
 
 // suggestion suggests the known value that is most similar to an unknown one, or lists all.
 func suggestion(value string, known []string) string {
-	if near := plan.Nearest(value, known); near != "" {
+	if near := plan.NearestName(value, known); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "use one of " + strings.Join(known, ", ")

@@ -80,7 +80,7 @@ func similarKind(unknown schema.GroupVersionKind) string {
 	}
 	slices.Sort(inVersion)
 	slices.Sort(elsewhere)
-	if near := cmp.Or(plan.Nearest(unknown.Kind, inVersion), plan.Nearest(unknown.Kind, elsewhere)); near != "" {
+	if near := cmp.Or(plan.NearestName(unknown.Kind, inVersion), plan.NearestName(unknown.Kind, elsewhere)); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -89,12 +89,6 @@ func similarFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 }
 
 // similarName returns the name that is most similar to a word, or "" if none is.
-func similarName(word string, names []string) (similar string) {
-	least := (len(word) + 3) / 3 // up to a third of the letters may differ
-	for _, name := range names {
-		if d := plan.EditDistance(word, name); d < least {
-			similar, least = name, d
-		}
-	}
-	return similar
+func similarName(word string, names []string) string {
+	return plan.Nearest(word, names, len(word)/3)
 }
