@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -24,14 +25,11 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 	for _, r := range b.Resources(previous) {
 		inPrevious[r.Object] = true
 	}
-	checked := map[plan.Object]bool{} // a chart may render an object twice
-	for _, i := range list {
-		f := b.Fact(i)
-		if f == nil || f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() || checked[f.Resource.Object] {
+	for f := range distinctFacts(b, list) {
+		if f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() {
 			continue
 		}
 		o := f.Resource.Object
-		checked[o] = true
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
 		case b.Scope().Taken(f.Owner):
@@ -52,6 +50,23 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 	return conflicts
 }
 
+// distinctFacts returns the fact of each object of list, once if a chart renders the object several times.
+func distinctFacts(b *manifest.Builder, list helmkube.ResourceList) iter.Seq[*manifest.Fact] {
+	return func(yield func(*manifest.Fact) bool) {
+		seen := map[plan.Object]bool{}
+		for _, i := range list {
+			f := b.Fact(i)
+			if f == nil || seen[f.Resource.Object] {
+				continue
+			}
+			seen[f.Resource.Object] = true
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
 // placeOf describes the namespace of an object, or returns cluster if it has none.
 func placeOf(o plan.Object, cluster string) string {
 	if o.Namespace == "" {
@@ -63,8 +78,8 @@ func placeOf(o plan.Object, cluster string) string {
 // OwnerWarnings returns a warning for each other release from which a rollback takes over objects.
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	taken := map[string][]string{} // names of objects by owner
-	for _, i := range list {
-		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) && !slices.Contains(taken[f.Owner], f.Resource.Object.String()) {
+	for f := range distinctFacts(b, list) {
+		if b.Scope().Taken(f.Owner) {
 			taken[f.Owner] = append(taken[f.Owner], f.Resource.Object.String())
 		}
 	}
