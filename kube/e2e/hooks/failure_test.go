@@ -82,24 +82,12 @@ func TestRefusedHook(t *testing.T) {
 	hook := func(weight, policy string) map[string]string {
 		return map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-weight": weight, "helm.sh/hook-delete-policy": policy}
 	}
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{
-		rig.ConfigMap("a", nil), rig.ConfigMap("first", hook("1", "hook-succeeded")), rig.ConfigMap("locked", hook("2", "hook-failed"))}, "\n---\n")})
-	chart, err := charts.LoadPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := rig.Files{"templates/all.yaml": strings.Join([]string{
+		rig.ConfigMap("a", nil), rig.ConfigMap("first", hook("1", "hook-succeeded")), rig.ConfigMap("locked", hook("2", "hook-failed"))}, "\n---\n")}
 	const locked = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: locked}\ndata: {is: somebody else's}"
 
-	helms := rig.New(t)
-	helms.Create(locked)
-	if out, err := helms.RunHelm("install", "t", dir); err == nil {
-		t.Fatalf("helm succeeded: %s", out)
-	}
-	r := rig.NewNamed(t, helms.Namespace+"-l")
-	r.Create(locked)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
-	r.MustFail(op, err, "pre-install:ConfigMap/locked")
-	if got, want := r.ConfigMaps(r.Namespace), helms.ConfigMaps(helms.Namespace); !slices.Equal(got, want) || !slices.Contains(got, "locked") {
+	helms, ours := installBoth(t, files, locked, "pre-install:ConfigMap/locked")
+	if got, want := ours.ConfigMaps(ours.Namespace), helms.ConfigMaps(helms.Namespace); !slices.Equal(got, want) || !slices.Contains(got, "locked") {
 		t.Errorf("left %v, Helm %v", got, want)
 	}
 }
@@ -109,28 +97,36 @@ func TestRefusedHook(t *testing.T) {
 func TestRefusedScopedHook(t *testing.T) {
 	t.Parallel()
 	const policy = "hook-succeeded,hook-failed"
-	locked := rig.Job("work", nil, "0s")
-	dir := rig.MakeDir(t, rig.Files{
+	files := rig.Files{
 		"charts/db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 1.0.0\n",
 		"charts/db/templates/all.yaml": rig.ConfigMap("a", nil) + "\n---\n" +
 			rig.Job("work", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy, plan.AnnotationHookScope: plan.HookScopeSubchart}, "1s"),
-	})
+	}
+	helms, ours := installBoth(t, files, rig.Job("work", nil, "0s"), "pre-install:Job/work")
+	if got, want := ours.Jobs(), helms.Jobs(); !slices.Equal(got, want) || len(got) != 1 {
+		t.Errorf("left %v, Helm %v", got, want)
+	}
+}
+
+// installBoth installs a chart with Helm and with lockstep, each in its own namespace in which an object exists already.
+// Both installs must fail, that of lockstep with a message that contains failure.
+func installBoth(t *testing.T, files rig.Files, existing, failure string) (helms, ours *rig.Rig) {
+	t.Helper()
+	dir := rig.MakeDir(t, files)
 	chart, err := charts.LoadPath(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	helms := rig.New(t)
-	helms.Create(locked)
+	helms = rig.New(t)
+	helms.Create(existing)
 	if out, err := helms.RunHelm("install", "t", dir); err == nil {
 		t.Fatalf("helm succeeded: %s", out)
 	}
-	r := rig.NewNamed(t, helms.Namespace+"-l")
-	r.Create(locked)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
-	r.MustFail(op, err, "pre-install:Job/work")
-	if got, want := r.Jobs(), helms.Jobs(); !slices.Equal(got, want) || len(got) != 1 {
-		t.Errorf("left %v, Helm %v", got, want)
-	}
+	ours = rig.NewNamed(t, helms.Namespace+"-l")
+	ours.Create(existing)
+	op, err := ours.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
+	ours.MustFail(op, err, failure)
+	return helms, ours
 }
 
 // TestHooksWithoutObjects: the hooks of a release without objects are units of the run, also if its manifest has a
