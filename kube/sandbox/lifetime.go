@@ -28,9 +28,10 @@ type ready struct {
 func runSandbox(ctx context.Context, o options, in *interrupts) (code int, err error) {
 	started := time.Now()
 	s, err := open(o)
-	if errors.Is(err, errForeignKubeconfig) {
+	switch {
+	case errors.Is(err, errForeignKubeconfig):
 		return exitUsage, err
-	} else if err != nil {
+	case err != nil:
 		return exitFailed, err
 	}
 	defer func() {
@@ -38,8 +39,8 @@ func runSandbox(ctx context.Context, o options, in *interrupts) (code int, err e
 			code, err = max(code, exitFailed), e
 		}
 	}()
-	in.onExit(func() { _ = s.remove() })
-	if err := s.log(o.verbosity); err != nil {
+	in.setCleanup(func() { _ = s.remove() })
+	if err := s.redirectLogs(o.verbosity); err != nil {
 		return exitFailed, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,9 +71,10 @@ func runSandbox(ctx context.Context, o options, in *interrupts) (code int, err e
 // runCommand runs COMMAND and returns its exit code.
 func (s *sandbox) runCommand(argv []string, in *interrupts) (int, error) {
 	c, err := in.startCommand(argv, append(os.Environ(), "KUBECONFIG="+s.kubeconfig))
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return in.exitCode(), nil
-	} else if err != nil {
+	case err != nil:
 		return exitFailed, err
 	}
 	defer in.commandEnded()
@@ -98,18 +100,27 @@ func (s *sandbox) printReady(o options, took time.Duration) error {
 	return err
 }
 
-// ended returns a channel that delivers an error if the cluster stops unexpectedly.
+// ended returns a channel that delivers an error if the cluster stops unexpectedly. From the first call on, that includes
+// the end of the API server.
 func (s *sandbox) ended() <-chan error {
 	if api := s.apiDone; api != nil {
 		done := make(chan error, 1)
 		s.apiDone = done
 		go func() {
 			err := <-api
-			done <- err
-			s.fail(fmt.Errorf("kube-apiserver ended: %v", err))
+			done <- err // for stop
+			s.fail(apiServerEnded(err))
 		}()
 	}
 	return s.failed
+}
+
+// apiServerEnded returns the error about an API server that ended by itself, with err or without an error.
+func apiServerEnded(err error) error {
+	if err == nil {
+		return errors.New("kube-apiserver ended")
+	}
+	return fmt.Errorf("kube-apiserver ended: %w", err)
 }
 
 // shellQuote quotes s as one word for a shell, if necessary.

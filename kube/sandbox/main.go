@@ -215,8 +215,8 @@ func (in *interrupts) commandEnded() {
 	in.command = nil
 }
 
-// onExit sets the cleanup that a second signal runs before it ends the process.
-func (in *interrupts) onExit(f func()) {
+// setCleanup sets the function that a second signal calls before it ends the process.
+func (in *interrupts) setCleanup(f func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.cleanup = f

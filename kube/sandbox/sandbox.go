@@ -114,8 +114,8 @@ func claimKubeconfig(file string) (bool, error) {
 
 func (s *sandbox) path(name string) string { return filepath.Join(s.dir.Path, name) }
 
-// log redirects the logs of the components to files in the folder.
-func (s *sandbox) log(verbosity int) error {
+// redirectLogs redirects the logs of the components to files in the folder.
+func (s *sandbox) redirectLogs(verbosity int) error {
 	if err := redirectStderr(s.path("stderr.log")); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (s *sandbox) startControllers(ctx context.Context, p *pki.PKI, cfg *rest.Co
 	return nil
 }
 
-// run runs a part of the cluster, which should continue until ctx is done.
+// run runs a part of the cluster in the background. If the part ends before ctx is done, the cluster has failed.
 func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	s.parts.Go(func() {
 		if err := f(); ctx.Err() == nil {
@@ -291,7 +291,7 @@ func (s *sandbox) waitFor(ctx context.Context, what string, ok func() bool) erro
 		select {
 		case err := <-s.apiDone:
 			s.apiDone = nil
-			return fmt.Errorf("kube-apiserver ended: %w", err)
+			return apiServerEnded(err)
 		case err := <-s.failed:
 			return err
 		case <-deadline:
@@ -352,7 +352,7 @@ func runWithTimeout(d time.Duration, f func()) {
 	}
 }
 
-// remove removes temporary files. It may be called concurrently with anything, and more than once.
+// remove removes temporary files. It may be called from any goroutine, and more than once.
 func (s *sandbox) remove() error {
 	var err error
 	if s.removeKubeconfig {

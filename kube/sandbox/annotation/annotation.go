@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -56,7 +57,7 @@ func (v *Values) OneOf(name string, allowed ...string) string {
 	if s == "" || slices.Contains(allowed, s) {
 		return s
 	}
-	v.problem(name, s, fmt.Sprintf("must be one of %v", allowed))
+	v.problem(name, s, "must be one of "+strings.Join(allowed, ", "))
 	return ""
 }
 

@@ -28,7 +28,7 @@ import (
 // a cloud, a storage driver, devices or joining nodes.
 var disabledControllers = append([]string{"device-taint-eviction-controller"}, disabledInAllVersions...)
 
-// disabledInAllVersions are the disabledControllers that every supported version knows; an unknown name is an error.
+// disabledInAllVersions are the disabledControllers that every supported version knows. A version refuses unknown names.
 var disabledInAllVersions = []string{
 	"node-lifecycle-controller", "node-ipam-controller", "bootstrap-signer-controller", "token-cleaner-controller",
 	"persistentvolume-attach-detach-controller", "taint-eviction-controller",

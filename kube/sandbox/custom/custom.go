@@ -59,7 +59,7 @@ func (c *controller) forget(o *unstructured.Unstructured) {
 	delete(c.seen, o.GetUID())
 }
 
-// firstSeen returns when the object's generation was first observed.
+// firstSeen returns when the object's generation was first observed, and records it.
 func (c *controller) firstSeen(o *unstructured.Unstructured, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,16 +124,16 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 		problem = p
 	}
 	if problem != "" {
-		return c.missingFields(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
+		return c.unlessCurrent(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
 	}
-	done := c.missingFields(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
+	done := c.unlessCurrent(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
 	switch {
 	case done == nil || left <= 0:
 		return done, 0
 	case custom != nil:
 		return nil, left
 	}
-	return c.missingFields(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
+	return c.unlessCurrent(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
 }
 
 // condition is the content of the Ready condition.
@@ -165,8 +165,8 @@ func status(o *unstructured.Unstructured, custom map[string]any, ready condition
 	return map[string]any{"conditions": append(list, want)}
 }
 
-// missingFields adds observedGeneration to want and returns it, or nil if the object already has all of want.
-func (c *controller) missingFields(o *unstructured.Unstructured, want map[string]any) map[string]any {
+// unlessCurrent adds observedGeneration to want and returns it, or nil if the object already has all of want.
+func (c *controller) unlessCurrent(o *unstructured.Unstructured, want map[string]any) map[string]any {
 	want["observedGeneration"] = o.GetGeneration()
 	current, _, _ := unstructured.NestedMap(o.Object, "status")
 	if contains(current, want) {
@@ -263,7 +263,7 @@ func (w *watcher) stop(crd *unstructured.Unstructured) {
 	}
 }
 
-// servedBy returns the API of a CRD, or false if it is not served yet or no longer.
+// servedBy returns the API of a CRD, or false if it is not served.
 func servedBy(crd *unstructured.Unstructured) (servedAPI, bool) {
 	var d struct {
 		Spec struct {

@@ -156,9 +156,9 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 		return 0, nil
 	}
 	if s.fail == failEvicted || pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
-		p.failed = k.failedSiblings(pod)
+		p.failedSiblings = k.failedSiblings(pod)
 	}
-	p.missing, p.missingIn = k.missingReference(ctx, p)
+	p.obstacle, p.blockedContainer = k.findObstacle(ctx, p)
 	k.warnPullSecrets(ctx, p)
 	changed := p.run()
 	if p.starts {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// probeDelay is how long a pod must be unready before an event reports a failing probe.
+	// probeDelay is how long a pod must be unready before an event reports a failing probe or mount.
 	probeDelay = 2 * time.Second
 	// repeatPeriod is the time between two equal events.
 	repeatPeriod = 15 * time.Second
 	// probePeriod is the default period of a readiness probe.
 	probePeriod = 10 * time.Second
-	// errImagePull is how long ErrImagePull is shown after a failed pull, before ImagePullBackOff.
-	errImagePull = 2 * time.Second
-	// firstPull is the back-off after the first failed pull. It doubles up to maxPull.
-	firstPull = 10 * time.Second
-	maxPull   = 5 * time.Minute
-	// maxRestart is the longest back-off of a crash loop. It starts at 1s (a real kubelet: 10s) and doubles.
-	maxRestart = 32 * time.Second
-	// referencePeriod is the interval at which a pod checks for missing ConfigMaps and Secrets.
-	referencePeriod = 2 * time.Second
+	// pullErrorPeriod is how long ErrImagePull is shown after a failed pull, before ImagePullBackOff.
+	pullErrorPeriod = 2 * time.Second
+	// minPullBackOff is the back-off after the first failed pull. It doubles up to maxPullBackOff.
+	minPullBackOff = 10 * time.Second
+	maxPullBackOff = 5 * time.Minute
+	// maxRestartBackOff is the longest back-off of a crash loop. It starts at 1s (a real kubelet: 10s) and doubles.
+	maxRestartBackOff = 32 * time.Second
+	// obstaclePeriod is the interval at which a pod checks whether an obstacle is gone.
+	obstaclePeriod = 2 * time.Second
 	// processPoll is the interval at which a pod checks whether its process has ended.
 	processPoll = 100 * time.Millisecond
 )
@@ -58,12 +58,12 @@ type pass struct {
 	script script
 	past   history
 	now    time.Time
-	// failed is the number of failed pods of the same controller. It is only set if the script depends on it.
-	failed int
-	newIP  func() string
-	// missing describes what prevents the start of a container: a missing ConfigMap, Secret or key, or a user that
-	// is not allowed. missingIn is the container, or "" if a volume refers to the missing object.
-	missing, missingIn string
+	// failedSiblings is the number of failed pods of the same controller. It is only set if the script depends on it.
+	failedSiblings int
+	newIP          func() string
+	// obstacle describes what prevents the start of a container: a missing ConfigMap, Secret or key, or a user that
+	// is not allowed. blockedContainer is the container, or "" if a volume refers to the missing object.
+	obstacle, blockedContainer string
 	// process is the container that runs as a process, or "". exit is how it ended, nil while it runs.
 	process string
 	exit    *container.Exit
@@ -110,16 +110,16 @@ func (p *pass) run() bool {
 		p.failPull(age - s.startDelay)
 	case s.fail == failConfig:
 		p.cannotStart("CreateContainerConfigError", s.messageOr(`configmap "missing" not found`))
-	case p.missing != "":
-		p.waitForReference()
+	case p.obstacle != "":
+		p.waitForObstacle()
 	case s.fail == failCreate:
 		p.cannotStart("CreateContainerError", s.messageOr(`failed to reserve container name: name "app" is reserved`))
 	case s.fail == failRun:
 		p.cannotStart("RunContainerError", s.messageOr(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
-	case s.fail == failEvicted && p.failed > 0 && age < restartDelay(p.failed):
+	case s.fail == failEvicted && p.failedSiblings > 0 && age < restartDelay(p.failedSiblings):
 		// Without a delay, the controller would replace evicted pods in a busy loop.
 		p.setPending(false, creating)
-		p.recheckIn(restartDelay(p.failed) - age)
+		p.recheckIn(restartDelay(p.failedSiblings) - age)
 	case s.fail == failEvicted:
 		p.evict()
 	default:
@@ -169,21 +169,21 @@ func (p *pass) cannotStart(reason, message string) {
 	}
 }
 
-// waitForReference handles a pod whose start p.missing prevents.
-func (p *pass) waitForReference() {
-	if p.missingIn == "" { // a volume
+// waitForObstacle handles a pod whose start p.obstacle prevents.
+func (p *pass) waitForObstacle() {
+	if p.blockedContainer == "" { // a volume
 		p.setPending(len(p.pod.Spec.InitContainers) == 0, creating)
-		p.repeatEvent(repeatPeriod, event{warning: true, reason: "FailedMount", message: p.missing})
+		p.repeatEvent(repeatPeriod, event{warning: true, reason: "FailedMount", message: p.obstacle})
 	} else {
 		p.setPending(true, func(c corev1.Container) corev1.ContainerStateWaiting {
-			if c.Name != p.missingIn {
+			if c.Name != p.blockedContainer {
 				return creating(c)
 			}
-			return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: p.missing}
+			return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: p.obstacle}
 		})
-		p.repeatEvent(repeatPeriod, event{p.missingIn, true, "Failed", "Error: " + p.missing})
+		p.repeatEvent(repeatPeriod, event{p.blockedContainer, true, "Failed", "Error: " + p.obstacle})
 	}
-	p.recheckIn(referencePeriod)
+	p.recheckIn(obstaclePeriod)
 }
 
 // evict fails a pod as if its node were low on disk space.
@@ -203,8 +203,8 @@ func (p *pass) allContainers() []corev1.Container {
 func (p *pass) failPull(age time.Duration) {
 	since, next := pullCycle(age)
 	reason := "ErrImagePull"
-	if since < errImagePull {
-		p.recheckIn(errImagePull - since)
+	if since < pullErrorPeriod {
+		p.recheckIn(pullErrorPeriod - since)
 	} else {
 		reason = "ImagePullBackOff"
 		p.recheckIn(next)
@@ -243,7 +243,7 @@ func (p *pass) pullError(image string) string {
 // pullCycle returns the time since the last failed pull and the time until the next one, given the time since
 // the first failed pull.
 func pullCycle(age time.Duration) (since, next time.Duration) {
-	for wait := firstPull; ; wait = min(2*wait, maxPull) {
+	for wait := minPullBackOff; ; wait = min(2*wait, maxPullBackOff) {
 		if age < wait {
 			return max(age, 0), wait - age
 		}

@@ -202,7 +202,7 @@ func TestFailedSiblingsCount(t *testing.T) {
 		pod.Status = corev1.PodStatus{}
 		play(t, pod, 0)
 		s, _ := parseScript(pod)
-		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(time.Second), failed: failed}
+		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(time.Second), failedSiblings: failed}
 		p.run()
 		if p.status.Phase != want {
 			t.Errorf("after %d failed pods: %s, want %s", failed, p.status.Phase, want)
@@ -221,7 +221,7 @@ func TestEvictionsBackOff(t *testing.T) {
 		want   corev1.PodPhase
 	}{{0, time.Second, corev1.PodFailed}, {3, 7 * time.Second, corev1.PodPending}, {3, 8 * time.Second, corev1.PodFailed}} {
 		pod.Status = corev1.PodStatus{StartTime: &metav1.Time{Time: epoch}}
-		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(tt.age), failed: tt.failed}
+		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(tt.age), failedSiblings: tt.failed}
 		if p.run(); p.status.Phase != tt.want {
 			t.Errorf("%s after %d evictions: %s, want %s", tt.age, tt.failed, p.status.Phase, tt.want)
 		}

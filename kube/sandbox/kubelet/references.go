@@ -14,10 +14,10 @@ import (
 	"lockstep/kube/sandbox/container"
 )
 
-// missingReference checks the ConfigMaps, Secrets and keys that a pod needs before it can start, then the users of
-// its containers (rootViolation). It returns a kubelet's message about the first problem and the container that
-// has it, "" for a volume.
-func (k *Kubelet) missingReference(ctx context.Context, p *pass) (what, in string) {
+// findObstacle checks the ConfigMaps, Secrets and keys that a pod needs before it can start, then the users of its
+// containers (rootViolation). It returns a kubelet's message about the first problem and the container that has it,
+// "" for a volume.
+func (k *Kubelet) findObstacle(ctx context.Context, p *pass) (what, in string) {
 	if p.hasRun() {
 		return "", ""
 	}
@@ -26,10 +26,10 @@ func (k *Kubelet) missingReference(ctx context.Context, p *pass) (what, in strin
 		v := &p.pod.Spec.Volumes[i]
 		for _, part := range container.Sources(v) {
 			if c := part.ConfigMap; c != nil && !isTrue(c.Optional) {
-				r.volume(v.Name, container.ConfigMap, c.Name, c.Items)
+				r.checkVolume(v.Name, container.ConfigMap, c.Name, c.Items)
 			}
 			if s := part.Secret; s != nil && !isTrue(s.Optional) {
-				r.volume(v.Name, container.Secret, s.Name, s.Items)
+				r.checkVolume(v.Name, container.Secret, s.Name, s.Items)
 			}
 		}
 	}
@@ -40,10 +40,10 @@ func (k *Kubelet) missingReference(ctx context.Context, p *pass) (what, in strin
 		in = c.Name
 		for _, e := range c.EnvFrom {
 			if m := e.ConfigMapRef; m != nil && !isTrue(m.Optional) {
-				r.object(container.ConfigMap, m.Name)
+				r.checkObject(container.ConfigMap, m.Name)
 			}
 			if s := e.SecretRef; s != nil && !isTrue(s.Optional) {
-				r.object(container.Secret, s.Name)
+				r.checkObject(container.Secret, s.Name)
 			}
 		}
 		for _, e := range c.Env {
@@ -51,10 +51,10 @@ func (k *Kubelet) missingReference(ctx context.Context, p *pass) (what, in strin
 				continue
 			}
 			if m := e.ValueFrom.ConfigMapKeyRef; m != nil && !isTrue(m.Optional) {
-				r.key(container.ConfigMap, "ConfigMap", m.Name, m.Key)
+				r.checkKey(container.ConfigMap, "ConfigMap", m.Name, m.Key)
 			}
 			if s := e.ValueFrom.SecretKeyRef; s != nil && !isTrue(s.Optional) {
-				r.key(container.Secret, "Secret", s.Name, s.Key)
+				r.checkKey(container.Secret, "Secret", s.Name, s.Key)
 			}
 		}
 	}
@@ -108,11 +108,11 @@ type references struct {
 	what      string
 }
 
-func (r *references) volume(volume, kind, name string, items []corev1.KeyToPath) {
+func (r *references) checkVolume(volume, kind, name string, items []corev1.KeyToPath) {
 	if r.what != "" {
 		return
 	}
-	keys := r.object(kind, name)
+	keys := r.checkObject(kind, name)
 	for _, i := range items {
 		if _, ok := keys[i.Key]; r.what == "" && !ok {
 			r.what = fmt.Sprintf("references non-existent %s key: %s", kind, i.Key)
@@ -123,13 +123,14 @@ func (r *references) volume(volume, kind, name string, items []corev1.KeyToPath)
 	}
 }
 
-func (r *references) key(kind, title, name, key string) {
-	if _, ok := r.object(kind, name)[key]; r.what == "" && !ok {
+func (r *references) checkKey(kind, title, name, key string) {
+	if _, ok := r.checkObject(kind, name)[key]; r.what == "" && !ok {
 		r.what = fmt.Sprintf("couldn't find key %s in %s %s/%s", key, title, r.namespace, name)
 	}
 }
 
-func (r *references) object(kind, name string) map[string][]byte {
+// checkObject returns the data of an object.
+func (r *references) checkObject(kind, name string) map[string][]byte {
 	if r.what != "" {
 		return nil
 	}

@@ -138,14 +138,14 @@ func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 // it replaces.
 func (p *pass) previousTries(policy corev1.RestartPolicy, attempt int) int {
 	if policy == corev1.RestartPolicyNever {
-		return p.failed
+		return p.failedSiblings
 	}
 	return attempt
 }
 
 // restartDelay returns the back-off before the restart that follows an attempt.
 func restartDelay(attempt int) time.Duration {
-	return min(time.Second<<min(attempt, 30), maxRestart)
+	return min(time.Second<<min(attempt, 30), maxRestartBackOff)
 }
 
 // beginAttempt starts an attempt of the containers.

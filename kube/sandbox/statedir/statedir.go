@@ -22,9 +22,9 @@ const (
 	lockName = "lock"
 	// maxSocketPath is below the limits for a unix socket's path: 104 bytes on macOS, 108 on Linux.
 	maxSocketPath = 100
-	// grace is how old a folder without a lock file must be to be swept: the owner of a newer one may be about to
-	// lock it.
-	grace = time.Minute
+	// minUnlockedAge is how old a folder without a lock file must be before Sweep removes it: the owner of a newer one
+	// may be about to lock it.
+	minUnlockedAge = time.Minute
 )
 
 // errInUse means that another process owns a folder.
@@ -175,13 +175,14 @@ func Sweep(parent string) {
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
 			continue
 		}
-		sweep(filepath.Join(parent, e.Name()), info)
+		removeUnowned(filepath.Join(parent, e.Name()), info)
 	}
 }
 
-func sweep(path string, info os.FileInfo) {
+// removeUnowned removes a folder unless it has an owner, or may be about to get one.
+func removeUnowned(path string, info os.FileInfo) {
 	_, err := os.Stat(filepath.Join(path, lockName))
-	if errors.Is(err, os.ErrNotExist) && time.Since(info.ModTime()) < grace {
+	if errors.Is(err, os.ErrNotExist) && time.Since(info.ModTime()) < minUnlockedAge {
 		return
 	}
 	d := &Dir{Path: path, temp: true}
