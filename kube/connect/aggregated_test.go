@@ -23,7 +23,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 				}
 				return response(200, "{}"), nil
 			})
-			x.link.responded = true
+			x.link.connected, x.link.responded = true, true
 			var outages, retries []string
 			defer x.link.Listen(Listener{
 				Unreachable: func(_ time.Time, reason string) { outages = append(outages, reason) },
@@ -68,7 +68,7 @@ func TestAggregatedAPIDuringOutage(t *testing.T) {
 			}
 			return response(200, "{}"), nil
 		})
-		x.link.responded = true
+		x.link.connected, x.link.responded = true, true
 		var wg sync.WaitGroup
 		for _, path := range []string{thingPath, secretsPath + "/x"} {
 			wg.Go(func() {

@@ -100,8 +100,8 @@ func (c *Client) Link() *Link { return c.link }
 // Namespace returns the namespace of the settings.
 func (c *Client) Namespace() string { return c.settings.Namespace() }
 
-// KubectlFlags returns the flags with which kubectl connects to the same cluster, as far as the environment does not
-// already say so.
+// KubectlFlags returns the flags that make kubectl connect to the same cluster. It omits --kubeconfig if KUBECONFIG names
+// the same file.
 func (c *Client) KubectlFlags() []string {
 	flags := []string{}
 	if file := c.settings.KubeConfig; file != "" && file != os.Getenv("KUBECONFIG") {
@@ -169,7 +169,7 @@ func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
-// InitHelm initializes Helm's action configuration for a namespace, or for all if it is empty.
+// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
 func InitHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
 	driver := StorageDriver()
 	err := cfg.Init(getter, namespace, driver)

@@ -67,7 +67,7 @@ func (m mapperDiscovery) Invalidate() {
 	m.CachedDiscoveryInterface.Invalidate()
 }
 
-// discoveryTimeout replaces client-go's timeout of 32 s. In fact the transport's context and limits end discovery.
+// discoveryTimeout replaces client-go's timeout of 32 s. The transport's context and limits end discovery much earlier.
 const discoveryTimeout = time.Hour
 
 // throughTransport returns a configuration whose requests go through t. Below t are client-go's round trippers for config,

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Guard sets a function that is called before each write. It waits until the request may be sent; if its context has
-// ended, it returns at once. If it returns an error, the request is not sent.
+// Guard sets a function that each write calls first. The function waits until the write may be sent; if its context has
+// ended, it decides at once. If it returns an error, the write is not sent.
 func (w *Writes) Guard(wait func(context.Context) error) { w.guard.Store(&wait) }
 
 // admit waits until a write may be sent.
@@ -17,7 +17,7 @@ func (w *Writes) admit(ctx context.Context) error {
 	return nil
 }
 
-// canceled is a context that has ended.
+// canceled is a context that has ended: with it, a guard does not wait.
 var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -25,7 +25,7 @@ var canceled = func() context.Context {
 }()
 
 // enter waits until the request may be sent. It holds no pass while the guard waits, because the guard may send requests
-// itself. It asks the guard again after it has waited for the gates.
+// itself. After it has waited for the gates, it asks the guard again.
 func (c *call) enter(ctx context.Context) (*pass, error) {
 	if !c.writes {
 		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)

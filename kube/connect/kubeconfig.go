@@ -13,6 +13,8 @@ import (
 // NoClusterError means that the kubeconfig is missing, invalid, or selects no cluster. It says how to fix that.
 type NoClusterError struct{ error }
 
+func (e *NoClusterError) Unwrap() error { return errors.Unwrap(e.error) }
+
 // unreachableError means that the cluster does not respond or refuses the credentials.
 type unreachableError struct{ error }
 
@@ -28,8 +30,6 @@ func IsClusterError(err error) bool {
 func noCluster(format string, args ...any) error {
 	return &NoClusterError{fmt.Errorf(format, args...)}
 }
-
-func (e *NoClusterError) Unwrap() error { return errors.Unwrap(e.error) }
 
 // noClusterError explains why the kubeconfig selects no cluster.
 func (c *Client) noClusterError() error {

@@ -19,8 +19,8 @@ type Link struct {
 	cache cache
 
 	mu        sync.Mutex
-	connected bool           // a connection was ever accepted
-	responded bool           // a response ever arrived
+	connected bool           // a connection has been accepted
+	responded bool           // a response has arrived; then connected is true too
 	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
@@ -103,14 +103,14 @@ func (l *Link) oldest() *gate {
 // linkState is what is known about an API server.
 type linkState struct {
 	unreachable bool // it does not respond now
-	connected   bool // a connection was ever accepted at its address
-	responded   bool // it ever responded
+	connected   bool // it has accepted a connection
+	responded   bool // it has responded
 }
 
 func (l *Link) state() linkState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return linkState{unreachable: len(l.gates) > 0, connected: l.connected || l.responded, responded: l.responded}
+	return linkState{unreachable: len(l.gates) > 0, connected: l.connected, responded: l.responded}
 }
 
 func (l *Link) notifyRetry(w *Writes, t Target, since time.Time, answer string) {
@@ -258,13 +258,14 @@ type outcome int
 const (
 	inconclusive outcome = iota // the try ended for other reasons
 	responded                   // the API server responded
-	busy                        // it, or a proxy in front of it, does not serve the group version now
+	busy                        // it, or a proxy in front of it, cannot serve the group version now
 	lost                        // the connection broke, or no response came
 	refused                     // the connection was refused
 )
 
-// end records the outcome of a request that was sent at since. It reports whether one of the request's gates is now closed.
-func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
+// end records the outcome of a request that was sent at the given time. It reports whether one of the request's gates is
+// now closed.
+func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 	l := p.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,11 +281,11 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 			l.open(serverGate)
 			reason += " for " + strings.TrimPrefix(p.group, "/")
 		}
-		l.fail(p.group, 1, since, reason)
+		l.fail(p.group, 1, sent, reason)
 	case lost:
-		l.fail(serverGate, 1, since, reason)
+		l.fail(serverGate, 1, sent, reason)
 	case refused:
-		l.fail(serverGate, lostAfter, since, reason)
+		l.fail(serverGate, lostAfter, sent, reason)
 	}
 	for _, g := range p.probes {
 		g.tries++
@@ -322,7 +323,7 @@ func (l *Link) open(key string) {
 	g.queue = nil
 }
 
-// fail counts a failure, and closes the gate after lostAfter of them.
+// fail adds weight to the failures of a gate, and closes it once they reach lostAfter.
 func (l *Link) fail(key string, weight int, since time.Time, reason string) {
 	l.failures[key] += weight
 	if l.failures[key] >= lostAfter && l.gates[key] == nil {

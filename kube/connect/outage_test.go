@@ -41,7 +41,7 @@ func TestOutage(t *testing.T) {
 				}
 				return response(503, ""), nil
 			})
-			x.link.responded = true
+			x.link.connected, x.link.responded = true, true
 			var calls []string
 			defer x.link.Listen(Listener{
 				Unreachable: func(since time.Time, reason string) {
@@ -83,7 +83,7 @@ func TestShortDeadlineStillProbes(t *testing.T) {
 			}
 			return response(200, "{}"), nil
 		})
-		x.link.responded = true
+		x.link.connected, x.link.responded = true, true
 		for range 12 { // within the five minutes of operationContext
 			unreachable = true
 			outage, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -180,7 +180,7 @@ func TestNoResponse(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(operationContext(t), 2*time.Minute, errors.New("timed out (--timeout)"))
 			defer cancel()
 			x, _ := newTestTransport(ctx, tt.do)
-			x.link.responded = true
+			x.link.connected, x.link.responded = true, true
 			resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, ""))
 			if tt.fails {
 				if err == nil || !strings.Contains(err.Error(), "timed out (--timeout)") || !strings.Contains(err.Error(), "no complete response within ") {

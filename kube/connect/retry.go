@@ -73,7 +73,7 @@ type call struct {
 type attempts struct {
 	began       time.Time
 	tries       int
-	errorsSince time.Time // when the current series of internal errors or overloads began
+	errorsSince time.Time // when the current series of server errors (verdict.serverError) began, or zero
 	refreshed   bool      // the credentials were read again
 	// A failed try may have succeeded, although no response says so, or may at least have arrived at an API server.
 	mayHaveSucceeded, mayHaveArrived bool
@@ -137,7 +137,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if last = err; !v.retry || c.streams {
 			return c.settle(ctx, resp, err)
 		}
-		c.recordFailure(resp, err)
+		c.recordFailure(v, resp, err)
 		if c.limitReached(v) {
 			return c.giveUp(resp, err, nil)
 		}
@@ -168,8 +168,15 @@ func (c *call) canceledError(err, last, cause error) error {
 	return err
 }
 
-// recordFailure records whether a try that failed may have arrived or succeeded nevertheless.
-func (c *call) recordFailure(resp *http.Response, err error) {
+// recordFailure records whether a try that failed may have arrived or succeeded nevertheless, and since when the server
+// responds with errors.
+func (c *call) recordFailure(v verdict, resp *http.Response, err error) {
+	switch {
+	case !v.serverError, v.aggregated && c.t.link.state().unreachable: // an outage has another limit
+		c.errorsSince = time.Time{}
+	case c.errorsSince.IsZero():
+		c.errorsSince = time.Now()
+	}
 	if err != nil {
 		arrived := !notSent(err)
 		c.mayHaveSucceeded, c.mayHaveArrived = c.mayHaveSucceeded || arrived, c.mayHaveArrived || arrived
@@ -194,14 +201,6 @@ func (c *call) newRequest(ctx context.Context) *http.Request {
 func (c *call) limitReached(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
-	state := c.t.link.state()
-	serverError := v.serverError && !(v.aggregated && state.unreachable) // an outage has another limit
-	switch {
-	case !serverError:
-		c.errorsSince = time.Time{}
-	case c.errorsSince.IsZero():
-		c.errorsSince = now
-	}
 	limit := l.serverErrors
 	switch {
 	case v.overloaded:
@@ -209,8 +208,8 @@ func (c *call) limitReached(v verdict) bool {
 	case c.dryRun && (limit == 0 || limit > maxDryRunErrors):
 		limit = maxDryRunErrors
 	}
-	return over(c.began, l.unreachable) || !state.responded && over(c.began, l.firstContact) ||
-		serverError && over(c.errorsSince, limit) || c.target.isAggregatedDiscovery() && c.tries+1 >= maxDiscoveryTries
+	return over(c.began, l.unreachable) || !c.t.link.state().responded && over(c.began, l.firstContact) ||
+		!c.errorsSince.IsZero() && over(c.errorsSince, limit) || c.target.isAggregatedDiscovery() && c.tries+1 >= maxDiscoveryTries
 }
 
 // giveUp ends the call with the result of the last try. ended is the error of the context that ended the wait, or nil.

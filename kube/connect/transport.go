@@ -52,8 +52,8 @@ type arrivedError struct{ error }
 
 func (e *arrivedError) Unwrap() error { return e.error }
 
-// MayHaveArrived reports whether a failed write may have reached an API server. The server may carry it out even after
-// a read that does not find its result, because canceling a request does not stop it on its way.
+// MayHaveArrived reports whether a failed write may have reached an API server. Even if a read does not find its result,
+// the server may still carry it out, because cancelling a request does not recall it.
 func MayHaveArrived(err error) bool {
 	var arrived *arrivedError
 	return errors.As(err, &arrived)

@@ -113,7 +113,7 @@ func TestRetries(t *testing.T) {
 					}
 					return response(200, "{}"), nil
 				})
-				x.link.responded = true
+				x.link.connected, x.link.responded = true, true
 				resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, body))
 				want, tries := 200, int32(3)
 				if fail.final {
