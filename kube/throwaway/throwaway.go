@@ -211,7 +211,7 @@ const BinaryEnv = "LOCKSTEP_SANDBOX_BIN"
 
 const (
 	program = "lockstep-sandbox"
-	module  = "lockstep"
+	module  = "lockstep" // also the name of its main program
 )
 
 // ErrNotFound is the error of Start and Command if there is no lockstep-sandbox.

@@ -1,4 +1,4 @@
-// Package faultproxy provides a proxy in front of an API server. With it tests make single requests,
+// Package faultproxy provides a proxy in front of an API server. Tests use it to make single requests,
 // connections or the whole server fail.
 package faultproxy
 
@@ -174,8 +174,8 @@ func reset(c net.Conn) {
 	_ = raw.Close()
 }
 
-// DropResponse forwards a request to the API server and drops the response: the API server has executed
-// the request, but the client cannot know.
+// DropResponse forwards a request to the API server and drops the response, so the API server has executed
+// a request that the client may believe to have failed. The caller decides what the client sees instead.
 func DropResponse(r *http.Request, next http.Handler) { next.ServeHTTP(httptest.NewRecorder(), r) }
 
 // WriteKubeconfig writes a kubeconfig for clients of the proxy.

@@ -101,16 +101,22 @@ func (m *member) lock() (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil && !errors.Is(err, syscall.EINTR) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		locked, err := f.Stat()
-		if current, statErr := os.Stat(f.Name()); err == nil && statErr == nil && os.SameFile(locked, current) {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil && isAt(f, f.Name()) {
 			return func() { _ = f.Close() }, nil
 		}
-		_ = f.Close() // the last member has removed this lock file
+		_ = f.Close()
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		// A signal interrupted the wait, or the last member has removed this lock file.
 	}
+}
+
+// isAt reports whether an open file is the one at a path.
+func isAt(f *os.File, path string) bool {
+	open, err := f.Stat()
+	current, pathErr := os.Stat(path)
+	return err == nil && pathErr == nil && os.SameFile(open, current)
 }
 
 // join makes this process a member. It returns with the lock held.

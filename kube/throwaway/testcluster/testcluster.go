@@ -30,10 +30,10 @@ func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 func Alone() { alone = true }
 
 var (
-	alone   bool
-	mu      sync.Mutex
-	cluster *Cluster
-	failed  error
+	alone    bool
+	mu       sync.Mutex
+	cluster  *Cluster
+	startErr error
 )
 
 // Main runs the tests of a package and then stops using the cluster. It returns the exit code.
@@ -71,8 +71,8 @@ func Get(t testing.TB) *Cluster {
 func Start() (*Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	if cluster != nil || failed != nil {
-		return cluster, failed
+	if cluster != nil || startErr != nil {
+		return cluster, startErr
 	}
 	c, err := start()
 	if err == nil {
@@ -81,8 +81,8 @@ func Start() (*Cluster, error) {
 		}
 	}
 	if err != nil {
-		failed = fmt.Errorf("start the cluster of the tests: %w", err)
-		return nil, failed
+		startErr = fmt.Errorf("start the cluster of the tests: %w", err)
+		return nil, startErr
 	}
 	cluster = c
 	return c, nil
