@@ -52,7 +52,7 @@ type podWatch struct {
 	namespace string
 }
 
-// deletedPod is a deleted pod. Its owner is remembered until a time, because warnings about the pod may be late.
+// deletedPod is a deleted pod whose owner is remembered for a while, because warnings about the pod may be late.
 type deletedPod struct {
 	types.NamespacedName
 	until time.Time
@@ -145,7 +145,7 @@ func (w *podWatches) run(ctx context.Context, p podWatch) {
 			return w.kube.CoreV1().Pods(p.namespace).Watch(ctx, metav1.ListOptions{})
 		}, func(e watch.Event) {
 			if pod, ok := e.Object.(*corev1.Pod); ok {
-				w.pod(pod, e.Type == watch.Deleted)
+				w.handlePod(pod, e.Type == watch.Deleted)
 			}
 		})
 		return
@@ -154,7 +154,7 @@ func (w *podWatches) run(ctx context.Context, p podWatch) {
 		return w.kube.CoreV1().Events(p.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	}, func(e watch.Event) {
 		if ev, ok := e.Object.(*corev1.Event); ok && e.Type != watch.Deleted {
-			w.warning(ev)
+			w.handleWarning(ev)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func (w *podWatches) unlisten(o owner, s *Signs) {
 	}
 }
 
-func (w *podWatches) pod(p *corev1.Pod, deleted bool) {
+func (w *podWatches) handlePod(p *corev1.Pod, deleted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forgetDeleted()
@@ -211,7 +211,7 @@ func (w *podWatches) pod(p *corev1.Pod, deleted bool) {
 	}
 	of := ownerOf(p)
 	w.owners[name] = of
-	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.sign(of, time.Time{}) {
+	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.notify(of, time.Time{}) {
 		w.reported[p.UID] = t
 	}
 }
@@ -226,7 +226,7 @@ func (w *podWatches) forgetDeleted() {
 	w.deleted = w.deleted[n:]
 }
 
-func (w *podWatches) warning(e *corev1.Event) {
+func (w *podWatches) handleWarning(e *corev1.Event) {
 	of := owner{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,17 +238,17 @@ func (w *podWatches) warning(e *corev1.Event) {
 			of.kind, of.name = "Deployment", of.name[:at]
 		}
 	}
-	w.sign(of, e.CreationTimestamp.Time)
+	w.notify(of, e.CreationTimestamp.Time)
 }
 
-// sign calls the listeners of an object whose runs started before the sign appeared; the zero time means now. It reports
-// whether there were any. The caller holds the lock.
-func (w *podWatches) sign(of owner, at time.Time) (reported bool) {
-	for s, report := range w.listeners[of] {
+// notify calls those listeners of an object whose runs started before a sign of trouble appeared at the given time; zero
+// means now. It reports whether there were any. The caller holds the lock.
+func (w *podWatches) notify(of owner, at time.Time) (notified bool) {
+	for s, sign := range w.listeners[of] {
 		if at.IsZero() || !at.Before(s.started) {
-			report()
-			reported = true
+			sign()
+			notified = true
 		}
 	}
-	return reported
+	return notified
 }

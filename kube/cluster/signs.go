@@ -34,7 +34,8 @@ type owner struct{ namespace, kind, name string }
 var podOwners = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
 	"Pod": true, "PersistentVolumeClaim": true}
 
-// withStatusSigns adds signs to the observations of kinds that are not in podOwners: a sign is a changed message of an object that is not ready.
+// withStatusSigns adds signs to the observations of kinds that are not in podOwners: a sign is a changed message of an object
+// that is not ready.
 func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	var mu sync.Mutex
 	last := map[plan.Object]string{}

@@ -39,7 +39,7 @@ type Session struct {
 
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
 type Target struct {
-	s       Session
+	session Session
 	infos   map[plan.Object]*resource.Info
 	send    func(*resource.Info) error // applies an object; nil for a removal
 	removal Removal
@@ -88,7 +88,7 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
-		s: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
+		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
 		reports:  map[plan.Object]func(run.Observation){},
 		deferred: map[plan.Object]*deferredWatch{}, expiring: map[plan.Object]*expiringJob{},
 	}
@@ -115,14 +115,14 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			continue
 		}
 		if t.send != nil && podOwners[obj.Kind] && obj.Namespace != "" {
-			t.s.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Trouble: true}) })
+			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Trouble: true}) })
 		}
 		t.mu.Lock()
 		t.reports[obj] = report
 		t.mu.Unlock()
-		f := t.s.Builder.Fact(i)
+		f := t.session.Builder.Fact(i)
 		rule := f.Rule
-		rule.JobsComplete = g.JobsComplete || t.s.JobsComplete
+		rule.JobsComplete = g.JobsComplete || t.session.JobsComplete
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
@@ -135,7 +135,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		}
 		targets = append(targets, target)
 	}
-	t.s.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
+	t.session.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
 // watchLater watches an object as soon as its name, resource and scope are known. It reports the object under its name in
@@ -147,7 +147,7 @@ func (t *Target) watchLater(ctx context.Context, i *resource.Info, f *manifest.F
 		known := target
 		known.Object.Name, known.Object.Namespace = i.Name, i.Namespace
 		known.GVR, known.Namespaced = i.Mapping.Resource, i.Namespaced()
-		t.s.RunWatcher.Watcher.Watch(ctx, []status.Target{known}, func(ob run.Observation) {
+		t.session.RunWatcher.Watcher.Watch(ctx, []status.Target{known}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
 		})
@@ -185,7 +185,7 @@ func (t *Target) stopDeferred(obj plan.Object) {
 // Late returns the objects of kinds that the cluster does not serve yet. They are not watched.
 func (t *Target) Late() (objects []plan.Object) {
 	for obj, i := range t.infos {
-		if t.s.Builder.Fact(i).Late {
+		if t.session.Builder.Fact(i).Late {
 			objects = append(objects, obj)
 		}
 	}
@@ -197,11 +197,11 @@ func (t *Target) Late() (objects []plan.Object) {
 func (t *Target) ResolveLate() (remain bool) {
 	for _, obj := range t.Late() {
 		i := t.infos[obj]
-		if t.s.Builder.Resolve(i) != nil {
+		if t.session.Builder.Resolve(i) != nil {
 			remain = true
 			continue
 		}
-		t.s.Builder.Fact(i).Late = false
+		t.session.Builder.Fact(i).Late = false
 		t.startDeferred(obj, i)
 	}
 	return remain
@@ -217,7 +217,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 		}
 		i.Name = ""
 	}
-	t.s.Builder.Fact(i).KeepSent(i)
+	t.session.Builder.Fact(i).KeepSent(i)
 	if err := manifest.CreateNamed(i); err != nil {
 		return err
 	}
@@ -233,26 +233,16 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		return run.Outcome{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
 	defer t.reportRetries(i, obj)()
-	f := t.s.Builder.Fact(i)
+	f := t.session.Builder.Fact(i)
 	if f.Generated {
 		return t.applyGenerated(ctx, i, f, obj)
 	}
-	t.mu.Lock()
-	t.attempts[obj]++
-	retry := t.attempts[obj] > 1
-	t.mu.Unlock()
 	hook := t.hooks[obj]
-	if hook != nil {
-		if err := hook.Clear(ctx, i); err != nil {
-			return run.Outcome{}, err
-		}
-	} else if retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
-		if err := t.s.DeleteAndWait(ctx, i); err != nil {
-			return run.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
-		}
+	retry, err := t.beginAttempt(ctx, i, obj)
+	if err != nil {
+		return run.Outcome{}, err
 	}
-	t.expiring[obj].begin()
-	err := t.sendLate(ctx, i, f, func(i *resource.Info) error {
+	err = t.sendLate(ctx, i, f, func(i *resource.Info) error {
 		t.startDeferred(obj, i)
 		f.KeepSent(i)
 		return t.send(i)
@@ -275,12 +265,32 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil) // saves most of the memory
-		if t.s.Resumes && change == event.Unchanged && !retry && hook == nil && HasFailed(u, f.Rule) {
+		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}
 	}
 	t.expiring[obj].applied(i)
 	return run.Outcome{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
+}
+
+// beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
+// of a hook and, at a retry, a Job or Pod.
+func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, obj plan.Object) (retry bool, err error) {
+	t.mu.Lock()
+	t.attempts[obj]++
+	retry = t.attempts[obj] > 1
+	t.mu.Unlock()
+	if hook := t.hooks[obj]; hook != nil {
+		err = hook.Clear(ctx, i)
+	} else if retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
+		if err = t.session.DeleteAndWait(ctx, i); err != nil {
+			err = fmt.Errorf("replace %s: %w", obj, err)
+		}
+	}
+	if err == nil {
+		t.expiring[obj].begin()
+	}
+	return retry, err
 }
 
 // applyGenerated creates an object whose name the API server generates.
@@ -295,7 +305,7 @@ func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manife
 
 // refused adds to an error why the API server refused an object, and what to do.
 func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
-	return t.s.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
+	return t.session.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
 }
 
 // HasFailed reports whether an object is a failed Job or Pod.
@@ -312,7 +322,7 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 		return func() {}
 	}
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
-	return t.s.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, answer string) {
+	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, answer string) {
 		if of.Subresource = ""; of == about {
 			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(answer)})
 		}
@@ -325,7 +335,7 @@ func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (
 	if err := i.Get(); err != nil {
 		return run.Outcome{}, fmt.Errorf("read %s: %w", obj, err)
 	}
-	t.s.Warn(plan.Warning{Rule: "R44", Object: &obj,
+	t.session.Warn(plan.Warning{Rule: "R44", Object: &obj,
 		Message: fmt.Sprintf("%s keeps a change made outside the chart since it was applied: %v", obj, conflict)})
 	return run.Outcome{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
@@ -337,11 +347,11 @@ func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fac
 	}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		if last = t.s.Builder.Resolve(i); last != nil {
+		if last = t.session.Builder.Resolve(i); last != nil {
 			return false, nil
 		}
 		if i.Name != "" {
-			t.s.Builder.ReadLate(ctx, i)
+			t.session.Builder.ReadLate(ctx, i)
 		}
 		last = send(i)
 		return last == nil || !apierrors.IsNotFound(last), nil
@@ -359,12 +369,12 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	if i == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
-	if err := t.s.Builder.Fact(i).Before().Err; err != nil {
+	if err := t.session.Builder.Fact(i).Before().Err; err != nil {
 		return run.Outcome{Change: event.Kept, Message: "kept: " + diagnose.Unreadable("its owner", err)}, nil
 	}
 	defer t.reportRetries(i, obj)()
 	if t.removal.Keep {
-		why, err := t.removal.readWhyKept(t.s.Builder.Scope(), i)
+		why, err := t.removal.readWhyKept(t.session.Builder.Scope(), i)
 		if err != nil || why != "" {
 			return run.Outcome{Change: event.Kept, Message: why}, err
 		}

@@ -20,7 +20,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	if i.Mapping == nil || i.Name == "" {
 		return run.Outcome{}, false
 	}
-	client := t.s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
+	client := t.session.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
 	var old metav1.Object
 	switch {
 	case err == nil:

@@ -64,7 +64,8 @@ func (j *expiringJob) applied(i *resource.Info) {
 	}
 }
 
-// report forwards an observation. For an expired Job it reports the result instead of Gone.
+// report forwards an observation, after telling the object's hook its status. For an expired Job it reports the result
+// instead of Gone.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
@@ -85,7 +86,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 		if !j.reading {
 			j.reading = true
 			name, uid := j.name, j.uid
-			t.s.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readResult(ctx, j, name, uid, ob, to) })
+			t.session.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readResult(ctx, j, name, uid, ob, to) })
 		}
 		return
 	default:
@@ -105,7 +106,7 @@ func expired(ob, end run.Observation) run.Observation {
 
 // readResult finds out how an expired Job ended.
 func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
-	end, known := resultOf(ctx, t.s.Client, ob.Object.Namespace, name, uid)
+	end, known := resultOf(ctx, t.session.Client, ob.Object.Namespace, name, uid)
 	if ctx.Err() != nil {
 		return
 	}
@@ -117,14 +118,14 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 	}
 	if !known {
 		o := ob.Object
-		t.s.Warn(plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
+		t.session.Warn(plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
 			"%s: removed by ttlSecondsAfterFinished before its result was seen; counted as complete", o)})
 	}
 	j.end = end
 	report(expired(ob, end))
 }
 
-// endReasons are the reasons of the Events about the end of a Job.
+// endReasons are the reasons of the Events that tell how a Job ended.
 var endReasons = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
 	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded}
 

@@ -9,8 +9,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// Watches are watches that any number of runs share: in each namespace with a run one for each kind of its objects, one for
-// pods and one for warnings. Each run sees only its own objects.
+// Watches are shared by any number of runs. In each namespace with a run there is one watch for each kind of its objects, one
+// for pods and one for warnings. Each run sees only its own objects.
 type Watches struct {
 	hub   *status.Hub
 	pods  *podWatches

@@ -22,7 +22,7 @@ import (
 // deletionGrace is how long the failure of an object that is being deleted is reported instead of the deletion.
 const deletionGrace = 15 * time.Second
 
-// ignoreRecentDeletion removes the deletion timestamp of a failed object within deletionGrace.
+// ignoreRecentDeletion makes the report treat a failed object as if it were not being deleted, within deletionGrace.
 func (b *reportBuilder) ignoreRecentDeletion() {
 	since := b.live.GetDeletionTimestamp()
 	if since == nil || time.Since(since.Time) > deletionGrace {
@@ -44,9 +44,9 @@ func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructu
 	f.evidence = d.finalizerLines(ctx, u)
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Namespace":
-		f.evidence = append(d.remainingObjects(ctx, u), conditions(u)...)
+		f.evidence = append(d.remainingObjects(ctx, u), unhealthyConditionLines(u)...)
 	case "CustomResourceDefinition.apiextensions.k8s.io", "Pod":
-		f.evidence = append(f.evidence, conditions(u)...)
+		f.evidence = append(f.evidence, unhealthyConditionLines(u)...)
 	}
 	if len(u.GetFinalizers()) == 1 {
 		f.cause += ": " + d.finalizerReason(ctx, u, u.GetFinalizers()[0])
@@ -99,7 +99,7 @@ const claimProtection = "kubernetes.io/pvc-protection"
 // beingDeleted is the prefix of the cause for an object that is being deleted.
 const beingDeleted = "being deleted"
 
-// finalizerLines says for each finalizer of an object what it waits for.
+// finalizerLines describes what each finalizer of an object waits for.
 func (d *Diagnoser) finalizerLines(ctx context.Context, u *unstructured.Unstructured) (lines []string) {
 	for _, f := range u.GetFinalizers() {
 		lines = append(lines, "finalizer "+f+": "+d.finalizerReason(ctx, u, f))
@@ -133,7 +133,7 @@ func (d *Diagnoser) finalizerReason(ctx context.Context, u *unstructured.Unstruc
 // maxListed limits how many objects are named.
 const maxListed = 3
 
-// podsUsing returns up to maxListed pods that use a claim. inUse reports whether any of its pods is not being deleted.
+// podsUsing returns up to maxListed pods that use a claim. inUse reports whether a pod that is not being deleted uses it.
 func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {

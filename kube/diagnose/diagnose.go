@@ -2,7 +2,7 @@
 // last lines of their logs. It also reads the data of the screen's inspector. Its central types are Diagnoser, Report
 // and Pod; package kube and the packages below it may import it.
 //
-// It never changes the cluster. A failed read, for instance for lack of permission, becomes a line of the report
+// It never changes the cluster. A failed read, for example because of a missing permission, becomes a line of the report
 // instead of an error. Text from the cluster is cleaned (status.CleanText), except for the logs that the inspector
 // follows. Values of Secrets are never shown.
 package diagnose
@@ -42,7 +42,7 @@ const (
 	maxPods   = 5
 	maxEvents = 8
 	maxLogs   = 10
-	eventPods = 2 // the worst pods, whose events are read
+	eventPods = 2 // the events of only this many of the worst pods are read
 )
 
 // Clients maps kinds to resources and configures streams to the cluster.
@@ -165,7 +165,7 @@ func (d *Diagnoser) readLogs(ctx context.Context, b *reportBuilder) {
 // lines returns the details for people: conditions, pods, events, log lines and failed reads.
 func (b *reportBuilder) lines() []string {
 	var lines []string
-	for _, c := range conditions(b.live) {
+	for _, c := range unhealthyConditionLines(b.live) {
 		lines = append(lines, "condition "+c)
 	}
 	// Ready and completed pods explain nothing.

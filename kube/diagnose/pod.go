@@ -57,12 +57,12 @@ type Container struct {
 type severity int
 
 const (
-	healthy       severity = iota // ready, or completed
-	starting                      // still starting
-	unready                       // running, but not ready
-	unschedulable                 // cannot be scheduled
-	cannotStart                   // cannot start
-	crashed                       // failed
+	healthy  severity = iota // ready, or completed
+	starting                 // or terminating
+	unready                  // running, but not ready
+	unschedulable
+	cannotStart
+	crashed // failed, evicted, or terminated from outside
 )
 
 // String describes the pod in one line.
@@ -203,7 +203,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 	case whyFalse(pod, corev1.PodScheduled) != "":
 		p.severity, p.Why = unschedulable, "cannot be scheduled: "+schedulingCause(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
-		p.notReady(pod)
+		p.assessUnready(pod)
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
 		p.severity, p.Why = starting, "has no node: scheduler "+pod.Spec.SchedulerName+" has not assigned one"
 	case p.Why == "":
@@ -237,18 +237,18 @@ func terminationCause(pod *corev1.Pod) string {
 	return ""
 }
 
-const notReadyText = "is running but not ready"
+const unreadyText = "is running but not ready"
 
-// notReady finds the problem of a running pod: a container is not ready, or a readiness gate is false.
-func (p *Pod) notReady(pod *corev1.Pod) {
+// assessUnready finds the problem of a running pod: a container is not ready, or a readiness gate is false.
+func (p *Pod) assessUnready(pod *corev1.Pod) {
 	p.severity = unready
 	for _, c := range p.Containers {
 		if c.State == "running" && !c.Ready && (!c.Init || c.Sidecar) {
-			p.Why, p.culprit = c.title()+" "+notReadyText, c.Name
+			p.Why, p.culprit = c.title()+" "+unreadyText, c.Name
 			return
 		}
 	}
-	p.Why = notReadyText
+	p.Why = unreadyText
 	if why := whyFalse(pod, corev1.PodReady); strings.Contains(why, "readiness gate") {
 		p.Why = "running but not ready: " + why
 	}
@@ -299,5 +299,5 @@ func (p Pod) notReadyDespiteContainers() bool {
 			return false
 		}
 	}
-	return p.severity == unready && p.Why == notReadyText
+	return p.severity == unready && p.Why == unreadyText
 }

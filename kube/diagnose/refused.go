@@ -167,14 +167,14 @@ var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(E
 // withoutName removes the object's name from a refusal.
 func withoutName(message string) string { return refusalPrefix.ReplaceAllString(message, "") }
 
-// wrongType matches what the API server says about a value with the wrong type, up to the end of the line. The value may
-// be secret. wrongJSON matches the same of its JSON decoder.
+// wrongType matches the API server's message about a value of the wrong type, up to the end of the line: the message quotes
+// the value, which may be secret. wrongJSON matches the message of the API server's JSON decoder.
 var (
 	wrongType = regexp.MustCompile(`: expected (string|numeric|boolean|list|map|any scalar)(?: \(int or float\))?, got (.*)`)
 	wrongJSON = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go struct field (?:\w*\.)?(\S+) of type (.*)`)
 )
 
-// ExplainTypes rewords what the API server says about values with the wrong type, and hides the values: "data.a must be a
+// ExplainTypes rewords the API server's messages about values of the wrong type, and hides the values: "data.a must be a
 // string, but is a number; quote it".
 func ExplainTypes(text string) string {
 	text = wrongType.ReplaceAllStringFunc(text, func(s string) string {
@@ -200,10 +200,10 @@ func typeMismatch(want, got string) string {
 	return text + "is a " + got
 }
 
-// rawValue matches a value in a message about its type.
+// rawValue matches a value that a message about its type quotes.
 var rawValue = regexp.MustCompile(`^&value\.valueUnstructured\{Value:(.*)\}$`)
 
-// typeOf returns the type of a value in a message about its type, which has the value or only its Go type.
+// typeOf returns the type of the value that a message about its type quotes: the value itself or only its Go type.
 func typeOf(got string) string {
 	m := rawValue.FindStringSubmatch(got)
 	if m == nil {

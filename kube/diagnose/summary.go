@@ -42,7 +42,7 @@ func (b *reportBuilder) summarize() string {
 }
 
 // withReadinessVerdict puts the verdict of the chart's readiness expressions (R23) before a cause that is only a symptom,
-// or if a failure expression is true. Otherwise the verdict becomes evidence.
+// or before any cause if a failure expression is true. Otherwise the verdict becomes evidence.
 func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	v := b.verdict()
 	switch {
@@ -77,7 +77,7 @@ func (b *reportBuilder) evidence() []string {
 	lines = append(lines, b.statusWithoutEvent()...)
 	distinct := distinctLines(b.Cause, lines)
 	distinct = append(distinct, b.newestLogLines(distinct)...)
-	for _, c := range conditions(b.live) {
+	for _, c := range unhealthyConditionLines(b.live) {
 		if !event.Repeats(c, b.Cause) && !slices.ContainsFunc(distinct, func(known string) bool { return event.Repeats(c, known) }) {
 			distinct = append(distinct, c)
 		}
@@ -310,8 +310,8 @@ var negativeConditions = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed
 // isNegative reports whether the condition is a problem if it is True.
 func (c condition) isNegative() bool { return negativeConditions.MatchString(c.kind) }
 
-// unhealthy returns the conditions whose status a healthy object would not have.
-func unhealthy(u *unstructured.Unstructured) []condition {
+// unhealthyConditions returns the conditions whose status a healthy object would not have.
+func unhealthyConditions(u *unstructured.Unstructured) []condition {
 	all := listConditions(u)
 	isOperator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
 	return slices.DeleteFunc(all, func(c condition) bool {
@@ -325,9 +325,9 @@ func unhealthy(u *unstructured.Unstructured) []condition {
 	})
 }
 
-// conditions returns the unhealthy conditions as text.
-func conditions(u *unstructured.Unstructured) (lines []string) {
-	for _, c := range unhealthy(u) {
+// unhealthyConditionLines returns the unhealthy conditions as text.
+func unhealthyConditionLines(u *unstructured.Unstructured) (lines []string) {
+	for _, c := range unhealthyConditions(u) {
 		lines = append(lines, c.String())
 	}
 	return lines
@@ -354,7 +354,7 @@ func worstCondition(u *unstructured.Unstructured, expressions string) *condition
 		}
 		return w
 	}
-	all := unhealthy(u)
+	all := unhealthyConditions(u)
 	if len(all) == 0 {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 // explainer diagnoses objects that are not ready: at each sign of trouble, and otherwise after a delay, like package run.
 type explainer struct {
 	mu       sync.Mutex
-	objects  map[plan.Object]*diagnoses
-	schedule run.Schedule[*diagnoses]
+	objects  map[plan.Object]*diagnosisState
+	schedule run.Schedule[*diagnosisState]
 	wake     chan struct{} // has a token if a diagnosis may be due
 }
 
@@ -24,8 +24,8 @@ type target struct {
 	object plan.Object
 }
 
-// diagnoses is the state of the diagnoses of one object.
-type diagnoses struct {
+// diagnosisState is the state of the diagnoses of one object.
+type diagnosisState struct {
 	target    target
 	pace      run.Pace
 	notReady  bool
@@ -42,19 +42,19 @@ const (
 
 func newExplainer() explainer {
 	return explainer{
-		objects: map[plan.Object]*diagnoses{}, wake: make(chan struct{}, 1),
-		schedule: run.Schedule[*diagnoses]{Limit: maxDiagnoses},
+		objects: map[plan.Object]*diagnosisState{}, wake: make(chan struct{}, 1),
+		schedule: run.Schedule[*diagnosisState]{Limit: maxDiagnoses},
 	}
 }
 
-// trouble schedules a diagnosis at once, because an object shows a sign of trouble.
-func (x *explainer) trouble(t target) {
+// diagnoseNow schedules a diagnosis without delay, because an object shows a sign of trouble.
+func (x *explainer) diagnoseNow(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.add(x.get(t), time.Now())
 }
 
-// observe records whether an object is ready. It returns why waiting will not help, or "".
+// observe records whether an object is ready. failure is why waiting will not help, or "".
 func (x *explainer) observe(t target, notReady bool) (failure string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -71,10 +71,10 @@ func (x *explainer) observe(t target, notReady bool) (failure string) {
 	return d.failure
 }
 
-func (x *explainer) get(t target) *diagnoses {
+func (x *explainer) get(t target) *diagnosisState {
 	d := x.objects[t.object]
 	if d == nil {
-		d = &diagnoses{diagnosed: make(chan struct{})}
+		d = &diagnosisState{diagnosed: make(chan struct{})}
 		x.objects[t.object] = d
 	}
 	d.target = t
@@ -82,7 +82,7 @@ func (x *explainer) get(t target) *diagnoses {
 }
 
 // add schedules a diagnosis if the object was last observed as not ready.
-func (x *explainer) add(d *diagnoses, at time.Time) {
+func (x *explainer) add(d *diagnosisState, at time.Time) {
 	if d.notReady {
 		x.schedule.Add(d, &d.pace, at)
 		x.wakeUp()
@@ -167,7 +167,7 @@ func (x *explainer) diagnoseAll(ctx context.Context) {
 func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, d := range x.schedule.Start(now, func(d *diagnoses) bool { return d.notReady }) {
+	for _, d := range x.schedule.Start(now, func(d *diagnosisState) bool { return d.notReady }) {
 		started = append(started, d.target)
 	}
 	return started, x.schedule.Next()

@@ -30,19 +30,19 @@ func TestDiagnosedAtFirstSign(t *testing.T) {
 			}, func(_ target, f run.Finding) { published = append(published, f.Cause) })
 		}()
 		of := func(name string) target { return target{object: plan.Object{Kind: "Deployment", Name: name}} }
-		x.trouble(of("crashing")) // not observed yet
+		x.diagnoseNow(of("crashing")) // not observed yet
 		x.observe(of("crashing"), true)
 		x.observe(of("quiet"), true)
 		x.observe(of("well"), false)
-		x.trouble(of("well"))
-		x.trouble(of("crashing"))
+		x.diagnoseNow(of("well"))
+		x.diagnoseNow(of("crashing"))
 		synctest.Wait()
 		if !slices.Equal(diagnosed["crashing"], []time.Duration{0}) || len(diagnosed["quiet"]) > 0 {
 			t.Errorf("at first, diagnosed at %v", diagnosed)
 		}
 		for time.Since(start) < time.Minute {
 			time.Sleep(100 * time.Millisecond)
-			x.trouble(of("crashing"))
+			x.diagnoseNow(of("crashing"))
 		}
 		synctest.Wait()
 		if n := len(diagnosed["crashing"]); n < 2 || n*6 > 20 {

@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/run"
 )
 
-// group is a group with the last observations of its objects, possibly from an earlier revision.
+// group holds the last observations of a group's objects, possibly from an earlier revision.
 type group struct {
 	*plan.Group
 	last    map[plan.Object]run.Observation

@@ -33,7 +33,7 @@ import (
 type View struct {
 	client          *connect.Client
 	name, namespace string
-	number          int // revision, 0 for the latest
+	number          int // of the revision to show, 0 for the latest
 	feed            event.Feed
 	mask            mask.Mask
 
@@ -289,7 +289,7 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 	}
 }
 
-// observe publishes what an observation changes.
+// observe publishes the events that an observation causes.
 func (v *View) observe(unit event.Unit, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -303,7 +303,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		return
 	}
 	if ob.Trouble {
-		v.explainer.trouble(target{unit, ob.Object})
+		v.explainer.diagnoseNow(target{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
