@@ -45,7 +45,7 @@ type (
 // Ellipsis replaces the secret values in the arguments that Mask.Argument returns.
 const Ellipsis = mask.Ellipsis
 
-// RegistryCredential is how a user logs in to a registry.
+// RegistryCredential is a login for a registry.
 type RegistryCredential = charts.RegistryCredential
 
 var (
@@ -57,8 +57,8 @@ var (
 	// PinChart resolves the version in an oci:// reference to a digest, and returns that reference.
 	PinChart = charts.Pin
 	// FindRegistryCredential returns the stored credential for the registry of an oci://
-	// chart, empty if there is none. RegistryConfig returns a registry config file with
-	// credentials by chart.
+	// chart, empty if there is none. RegistryConfig returns the content of a registry config
+	// file with the credentials of charts.
 	FindRegistryCredential = charts.FindRegistryCredential
 	RegistryConfig         = charts.RegistryConfig
 	// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory

@@ -46,6 +46,7 @@ var (
 func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
 	user := make(chan string, 1)
 	go func() { user <- c.User(ctx) }() // concurrent with the next request, because both may be slow
+	// Other errors are ignored: the user may start runs without permission to read ServiceAccounts.
 	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: %w", t.Namespace, t.ServiceAccount, ErrNoAccount)
 	}
@@ -84,7 +85,7 @@ func WriteTask(w io.Writer, t Task) error {
 			text, err = YAML(fields)
 		}
 		if err != nil {
-			return fmt.Errorf("write the manifests of release %s: %w", t.Release, err)
+			return fmt.Errorf("write the manifests of the run of release %s: %w", t.Release, err)
 		}
 		if _, err := io.WriteString(w, "---\n"+text); err != nil {
 			return err
@@ -110,12 +111,12 @@ func (c *Client) ExplainDenied(err error) error { return preflight.ExplainDenied
 // User returns the name under which the API server knows the user, "" if the request fails.
 func (c *Client) User(ctx context.Context) string { return preflight.Username(ctx, c.Client) }
 
-// WhyPodWaits says why a pod has not started.
+// WhyPodWaits returns the reason why a pod has not started.
 func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
 	return c.Diagnose(ctx, plan.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}).Cause
 }
 
-// WhyJobWaits says why a Job has no pod.
+// WhyJobWaits returns the reason why a Job has no pod.
 func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
 	found := c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
 	if found.Symptom { // the last pod was deleted, for example by an eviction

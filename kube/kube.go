@@ -64,13 +64,13 @@ const (
 	OrderInferred = operation.OrderInferred
 )
 
-// WaitOrdered is the wait strategy of HIP-0025: in the order of the DAG (R27).
+// WaitOrdered is the wait strategy of HIP-0025: it waits in the order of the DAG (R27).
 const WaitOrdered = helmclient.WaitOrdered
 
 // Client is a connection to a cluster. It may be used by several goroutines.
 //
-// Each Prepare method checks and plans an operation. It writes nothing. Its context ends only its
-// own requests; to abort the operation, call Operation.Command.
+// Each Prepare method checks and plans an operation, and writes nothing. Cancelling its context stops
+// only the preparation; to abort the operation, use Operation.Command.
 type Client struct{ *connect.Client }
 
 // NoClusterError is the error about a kubeconfig without a usable cluster.

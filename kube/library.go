@@ -82,8 +82,8 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if err != nil {
 		return nil, err
 	}
-	namespace := inner.Namespace // as Helm's client does
-	if namespace == "" {
+	namespace := inner.Namespace
+	if namespace == "" { // Helm's client does the same
 		namespace, _, _ = getter.ToRawKubeConfigLoader().Namespace()
 	}
 	helm, err := client.Helm(namespace)
@@ -185,8 +185,8 @@ func (l *library) newSubject(name string, rel *rel1.Release) subject {
 	}
 }
 
-// client returns the decorator for the current action. Without an engine it can only send objects
-// that have no order.
+// client returns the decorator for the current action. If eng is nil, the decorator can only send
+// objects that have no order.
 func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session := l.session
 	session.Builder = session.Builder.For(l.subject.scope)
@@ -282,9 +282,9 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 		}
 	})
 	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: l.session.Client.Diagnose})
-	abort := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
+	stopAborting := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
-	abort()
+	stopAborting()
 	end := run.End{Status: event.Succeeded}
 	if err != nil {
 		end = run.End{Status: event.Failed, Message: err.Error(), Exit: event.ExitFailed}

@@ -60,8 +60,8 @@ func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	}
 	all[argsFile] = line
 	var packed bytes.Buffer
-	zip := gzip.NewWriter(&packed)
-	out := tar.NewWriter(zip)
+	compressed := gzip.NewWriter(&packed)
+	out := tar.NewWriter(compressed)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(all[name]))}); err != nil {
 			return nil, fmt.Errorf("pack %s: %w", name, err)
@@ -70,7 +70,7 @@ func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 			return nil, fmt.Errorf("pack %s: %w", name, err)
 		}
 	}
-	if err := errors.Join(out.Close(), zip.Close()); err != nil {
+	if err := errors.Join(out.Close(), compressed.Close()); err != nil {
 		return nil, fmt.Errorf("pack: %w", err)
 	}
 	if packed.Len() > maxPacked {
@@ -94,7 +94,7 @@ func Unpack(from, into string) (args []string, err error) {
 		}
 		packed.Write(part)
 	}
-	zip, err := gzip.NewReader(&packed)
+	unzipped, err := gzip.NewReader(&packed)
 	if err != nil {
 		return nil, fmt.Errorf("unpack %s: %w", from, err)
 	}
@@ -103,7 +103,7 @@ func Unpack(from, into string) (args []string, err error) {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	defer root.Close()
-	for in := tar.NewReader(zip); ; {
+	for in := tar.NewReader(unzipped); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return args, nil

@@ -109,7 +109,7 @@ type inbox struct {
 	leases coordinationclient.LeaseInterface
 	name   string
 	seen   map[string]bool // ids of returned requests
-	// unconfirmed are annotations of which it is not known whether they were removed.
+	// unconfirmed are the annotations that may have been removed: the last attempt to remove them failed.
 	unconfirmed map[string]string
 }
 
@@ -134,7 +134,7 @@ func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 }
 
 // take removes the requests from a version of the Lease and returns them in order. If the removal fails, a later call
-// returns them, once a later version shows whether they were removed.
+// returns them: it removes those that its version still has, and the others are known to be gone.
 func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (requests []string, err error) {
 	found := map[string]string{}
 	for key, request := range lease.Annotations {

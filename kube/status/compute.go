@@ -72,8 +72,8 @@ func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
-// byKstatus returns the status according to kstatus (R22, R26). Its Failed is final: decide handles Pods that may still
-// get a node, and a Deployment fails only after its progress deadline.
+// byKstatus returns the status according to kstatus (R22, R26). Failed is final: decide has already handled Pods that may
+// still get a node, and kstatus fails a Deployment only after its progress deadline.
 func byKstatus(u *unstructured.Unstructured) Result {
 	k, err := kstatus.Compute(u)
 	if err != nil {
@@ -267,8 +267,8 @@ var (
 	oneRemains = regexp.MustCompile(`^(\S+?)\.? (?:has|in) (\d+) resource instances$`)
 )
 
-// shortenRemaining shortens what the API server says about the rest of a namespace: "remaining objects: pods (2)". Other
-// messages are returned unchanged.
+// shortenRemaining shortens the API server's message about the objects left in a namespace to "remaining objects: pods
+// (2)". It returns other messages unchanged.
 func shortenRemaining(message string) string {
 	m := remaining.FindStringSubmatch(message)
 	if m == nil {

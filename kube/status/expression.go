@@ -73,7 +73,7 @@ var (
 	signs = regexp.MustCompile(`^([=!<>~]+|is\b|eq\b|ne\b|lt\b|le\b|gt\b|ge\b)`)
 )
 
-// mistakenOperators has the operator for each operator of other languages.
+// mistakenOperators maps operators of other languages to those of an Expression.
 var mistakenOperators = map[string]string{
 	"=": "==", "===": "==", "is": "==", "eq": "==", "!": "!=", "!==": "!=", "<>": "!=", "ne": "!=",
 	"lt": "<", "le": "<=", "=<": "<=", "gt": ">", "ge": ">=", "=>": ">=",

@@ -1,4 +1,4 @@
-// Package status determines whether objects in the cluster are ready, and why not. Package
+// Package status determines whether objects in the cluster are ready, and if not, why. Package
 // kube and the packages below it may import it.
 //
 // Compute is a pure function from an object, a Rule and the time to a Result.
@@ -41,7 +41,7 @@ type Options struct {
 const helmSelector = "app.kubernetes.io/managed-by=Helm"
 
 // maxNamedWatches limits the watches by name for the unlabelled objects of one kind and namespace. If one call has that many
-// of them, or that many watches by name were started, the objects share a watch without a filter.
+// of them, or that many watches by name were started, the objects share a watch without a filter, and so do later ones.
 const maxNamedWatches = 8
 
 // Hub runs the watches for any number of Watchers: one list and one watch for each kind and namespace, or for each kind.
@@ -113,14 +113,14 @@ func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
 }
 
-// watch subscribes a Watcher to the streams of its targets, and reports what limits watching them.
+// watch subscribes a Watcher to the streams of its targets, and reports the limits on watching them.
 func (h *Hub) watch(ctx context.Context, w *Watcher, targets []Target, report reporter) {
 	for _, text := range h.subscribe(ctx, w, targets, report) {
 		w.notice(text)
 	}
 }
 
-// subscribe subscribes a Watcher to the streams of its targets, and returns what limits watching.
+// subscribe subscribes a Watcher to the streams of its targets, and returns the limits on watching them.
 func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -273,7 +273,7 @@ type Watcher struct {
 	closed  bool
 
 	mu      sync.Mutex
-	doubted map[doubt]bool
+	doubted map[doubt]bool // already reported
 }
 
 type doubt struct {
@@ -335,8 +335,8 @@ func (w *Watcher) notice(text string) {
 	w.report(func() { w.warn(plan.Warning{Rule: "R22", Message: CleanText(text)}) })
 }
 
-// doubts reports each undecidable comparison once (R23).
-func (w *Watcher) doubts(o plan.Object, texts []string) {
+// reportDoubts reports each undecidable comparison once (R23).
+func (w *Watcher) reportDoubts(o plan.Object, texts []string) {
 	for _, text := range texts {
 		w.mu.Lock()
 		known := w.doubted[doubt{o, text}]

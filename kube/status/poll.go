@@ -13,8 +13,8 @@ import (
 // pollers limits the concurrent requests of getAll.
 const pollers = 8
 
-// poll replaces watching if that is forbidden or not supported, with the error why: it lists the objects at intervals or, if listing is forbidden too, gets each
-// subscribed object.
+// poll replaces watching, which failed with why because it is forbidden or not supported. It lists the objects at
+// intervals or, if listing is forbidden too, gets each subscribed object.
 func (s *source) poll(ctx context.Context, mayList bool, why error) {
 	every, problem := s.stream.hub.options.Poll, "no permission to watch"
 	if apierrors.IsMethodNotSupported(why) {
@@ -34,7 +34,7 @@ func (s *source) poll(ctx context.Context, mayList bool, why error) {
 		case err != nil:
 			s.pause(ctx, err)
 		default:
-			s.failed = 0
+			s.failures = 0
 			s.recovered()
 			sleep(ctx, jitter(every), s.wake)
 		}
@@ -51,8 +51,8 @@ func (s *source) getAll(ctx context.Context) error {
 	return all.Wait()
 }
 
-// get reads one object and sends it to the stream, or that it is missing or may not be read. It returns only temporary
-// errors.
+// get reads one object and sends the result to the stream: the object, that it is missing, or that it cannot be read. It
+// returns only temporary errors.
 func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	u, err := s.client().Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
@@ -61,7 +61,7 @@ func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	case apierrors.IsNotFound(err):
 		s.send(ctx, delta{gone: name})
 	case denied(err):
-		s.send(ctx, delta{unseen: name, why: "cannot be read: " + err.Error()})
+		s.send(ctx, delta{unreadable: name, why: "cannot be read: " + err.Error()})
 	default:
 		return err
 	}

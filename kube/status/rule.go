@@ -31,8 +31,8 @@ func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 // ParseRule parses the readiness annotations of an object. The caller sets JobsComplete and Hook.
 //
 // If a value is not a list of strings, or an expression is invalid, the error names the annotation (R2, R24). If only
-// one of the two annotations is set, kstatus decides, and ParseRule returns a warning without chart and object (R24). An
-// empty list or value counts as not set.
+// one of the two annotations is set, kstatus decides, and ParseRule returns a warning that names neither chart nor object
+// (R24). An empty list or value counts as not set.
 func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
 	success, err := parseList(annotations, SuccessAnnotation)
 	if err != nil {

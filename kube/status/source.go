@@ -22,8 +22,8 @@ import (
 type source struct {
 	stream   *stream
 	wake     chan struct{} // wakes poll when a subscription has joined
-	failed   int           // consecutive failed attempts
-	unknown  int           // consecutive responses that the kind is unknown
+	failures int           // consecutive failed attempts
+	notFound int           // consecutive responses that the kind is unknown
 	reported bool          // the current outage was reported
 	span     time.Duration // maximum duration of the next watch
 }
@@ -43,12 +43,12 @@ const (
 	outageAfter = 4
 )
 
-// A proxy may buffer the events of a watch until the watch ends. So watches are short until one delivers an event well
-// before its end; then each is twice as long as the one before. If a proxy delays events, watches stay short.
+// A proxy may buffer the events of a watch until the watch ends. So watches start short. Each time one delivers an event
+// well before its end, the next is twice as long. If a proxy delays events, watches stay short.
 const (
 	initialSpan = 5 * time.Second
 	delayedSpan = 2 * time.Second
-	maxSpan     = 5 * time.Minute // plus up to as much again, so that not all watches end at once
+	maxSpan     = 5 * time.Minute // up to twice as long at random, so that watches do not all end at once
 	// eventMargin is how long before the end of a watch its first event must arrive to count as not delayed.
 	eventMargin = time.Second
 )
@@ -64,14 +64,14 @@ func newSource(s *stream) *source {
 // client returns the client for the objects of the stream.
 func (s *source) client() reader {
 	key, hub := s.stream.key, s.stream.hub
-	if kind := s.kind(); kind.Kind != "" && hub.options.Metadata != nil {
+	if kind := s.metadataKind(); kind.Kind != "" && hub.options.Metadata != nil {
 		return metadataReader{hub.options.Metadata.Resource(key.gvr).Namespace(key.namespace), kind}
 	}
 	return hub.client.Resource(key.gvr).Namespace(key.namespace)
 }
 
-// kind returns the kind of the objects if it is one of metadataKinds; otherwise its Kind is "".
-func (s *source) kind() schema.GroupVersionKind {
+// metadataKind returns the kind of the objects if it is one of metadataKinds; otherwise the Kind field is "".
+func (s *source) metadataKind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
 	return gvr.GroupVersion().WithKind(metadataKinds[gvr.GroupResource()])
 }
@@ -135,7 +135,7 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 		}
 	}
 	s.send(ctx, delta{complete: true, list: all, version: ParseVersion(version)})
-	s.unknown = 0
+	s.notFound = 0
 	s.recovered()
 	return version, nil
 }
@@ -147,7 +147,7 @@ func (s *source) follow(ctx context.Context, version string) error {
 		next, err := s.watch(ctx, version)
 		lived := time.Since(started)
 		if next != version || lived > maxBackoff {
-			s.failed = 0
+			s.failures = 0
 			s.recovered()
 		}
 		version = next
@@ -196,12 +196,12 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			if e.Type == watch.Error {
 				return version, apierrors.FromObject(e.Object)
 			}
-			u := toUnstructured(e.Object, s.kind())
+			u := toUnstructured(e.Object, s.metadataKind())
 			if u == nil {
 				return version, fmt.Errorf("unexpected %T in a watch", e.Object)
 			}
 			version = u.GetResourceVersion()
-			s.event(ctx, e.Type, u)
+			s.sendEvent(ctx, e.Type, u)
 		}
 	}
 }
@@ -221,8 +221,8 @@ func (s *source) adaptSpan(first time.Time) {
 	}
 }
 
-// event sends an event of a watch to the stream.
-func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.Unstructured) {
+// sendEvent sends an event of a watch to the stream.
+func (s *source) sendEvent(ctx context.Context, t watch.EventType, u *unstructured.Unstructured) {
 	switch t {
 	case watch.Added, watch.Modified:
 		s.send(ctx, delta{put: trim(u)})
@@ -249,21 +249,22 @@ func (s *source) send(ctx context.Context, d delta) {
 }
 
 // pause waits before the next attempt: 0.1 s to 5 s, or as long as the server asks. err is the error of the last attempt,
-// nil if it does not count as an outage. pause reports an outage, or that the kind is unknown, after several failures.
+// nil if it does not count as an outage. After several failures, pause reports an outage or, if the kind is unknown, that
+// its objects are gone.
 func (s *source) pause(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	wait := min(maxBackoff, minBackoff<<min(s.failed, 10))
-	s.failed++
+	wait := min(maxBackoff, minBackoff<<min(s.failures, 10))
+	s.failures++
 	if apierrors.IsNotFound(err) {
-		if s.unknown++; s.unknown == unknownAfter {
+		if s.notFound++; s.notFound == unknownAfter {
 			s.send(ctx, delta{complete: true})
 		}
 		sleep(ctx, jitter(min(wait, maxUnknownDelay)), nil)
 		return
 	}
-	if err != nil && s.failed >= outageAfter && !s.reported {
+	if err != nil && s.failures >= outageAfter && !s.reported {
 		s.reported = true
 		s.stream.notice("cannot watch "+s.stream.key.String()+", retrying: "+err.Error(), false)
 	}

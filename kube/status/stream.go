@@ -29,7 +29,7 @@ type stream struct {
 	contents
 }
 
-// streamUse belongs to the Hub and its lock.
+// streamUse is guarded by the Hub's lock.
 type streamUse struct {
 	users   map[*Watcher]bool // open Watchers that have used it
 	idle    *time.Timer       // ends the stream once it has no users
@@ -61,7 +61,7 @@ type subscription struct {
 	watcher *Watcher
 	ctx     context.Context
 	report  reporter
-	first   bool // the stream was started for it, so the stream's data is newer
+	first   bool // the stream was started for it, so the stream's first list is newer than Target.Existed
 	objects []*watched
 }
 
@@ -83,9 +83,9 @@ type delta struct {
 	gone types.NamespacedName
 	// version is that of a complete list or of a deletion. Without either, nothing has changed up to this version.
 	version uint64
-	// unseen is the name of an object that cannot be read, why the reason.
-	unseen types.NamespacedName
-	why    string
+	// unreadable is the name of an object that cannot be read, why the reason.
+	unreadable types.NamespacedName
+	why        string
 }
 
 func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
@@ -117,8 +117,8 @@ func (s *stream) targetID(o *watched) types.NamespacedName {
 	return s.id(o.target.Object.Namespace, o.target.Object.Name)
 }
 
-// addUser adds a Watcher to the users of the stream. It returns what limits watching, unless the Watcher was already told.
-// The caller holds the Hub's lock.
+// addUser adds a Watcher to the users of the stream. It returns the limits on watching, unless the Watcher already knows
+// them. The caller holds the Hub's lock.
 func (s *stream) addUser(w *Watcher) (limits []string) {
 	if s.users[w] {
 		return nil
@@ -129,7 +129,7 @@ func (s *stream) addUser(w *Watcher) (limits []string) {
 	return slices.DeleteFunc([]string{s.limit, s.trouble}, func(text string) bool { return text == "" })
 }
 
-// notice tells all users what limits watching, permanently or temporarily.
+// notice tells all users about a permanent or temporary limit on watching.
 func (s *stream) notice(text string, permanent bool) {
 	s.hub.mu.Lock()
 	if permanent {
@@ -294,10 +294,10 @@ func (s *stream) apply(d delta) {
 	case d.gone.Name != "":
 		delete(s.objects, d.gone)
 		for _, o := range s.watched[d.gone] {
-			s.missing(o, d.version)
+			s.reportGone(o, d.version)
 		}
-	case d.unseen.Name != "":
-		for _, o := range s.watched[d.unseen] {
+	case d.unreadable.Name != "":
+		for _, o := range s.watched[d.unreadable] {
 			o.report(run.Observation{Status: event.InProgress, Message: d.why})
 		}
 	}
@@ -315,7 +315,7 @@ func (s *stream) refresh(o *watched) {
 		case s.outdated(o, now):
 			s.waiting[o], s.timed[o] = true, true
 		default:
-			s.missing(o, s.version)
+			s.reportGone(o, s.version)
 		}
 		return
 	}
@@ -327,7 +327,7 @@ func (s *stream) refresh(o *watched) {
 	} else {
 		delete(s.timed, o)
 	}
-	o.sub.watcher.doubts(o.target.Object, r.Doubts)
+	o.sub.watcher.reportDoubts(o.target.Object, r.Doubts)
 	o.report(r.Observation)
 }
 
@@ -335,8 +335,8 @@ func (s *stream) refresh(o *watched) {
 // every minute.
 const maxBookmarkDelay = 90 * time.Second
 
-// outdated reports whether an object may be missing only because the mirror is older than Target.Existed. The answer is
-// no once maxBookmarkDelay has passed.
+// outdated reports whether an object may be missing only because the mirror is older than Target.Existed. The first call
+// makes the object due after maxBookmarkDelay; from then on the answer is no.
 func (s *stream) outdated(o *watched, now time.Time) bool {
 	if o.sub.first || s.version == 0 || s.seen >= o.target.Existed {
 		return false
@@ -347,7 +347,8 @@ func (s *stream) outdated(o *watched, now time.Time) bool {
 	return now.Before(o.due)
 }
 
-func (s *stream) missing(o *watched, version uint64) {
+// reportGone reports that an object does not exist.
+func (s *stream) reportGone(o *watched, version uint64) {
 	delete(s.timed, o)
 	delete(s.waiting, o)
 	o.report(run.Observation{Status: event.Gone, Version: version})
