@@ -28,9 +28,9 @@ GO ?= go
 STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
-# Most tests wait for a cluster, so more run at once than there are cores. make lint vets.
+# Most tests wait for a cluster, so more run at once than there are cores. make lint runs vet.
 TEST = $(GO) test -vet=off -p 4 -parallel 12 -timeout 40m
-# More memory for a fifth less processor time.
+# More memory, but a fifth less CPU time.
 TESTENV = $(STATIC) GOGC=300
 
 .PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release image clean
@@ -59,11 +59,11 @@ sandbox:
 demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
-# The longest packages begin first, so that no core is idle at the end.
+# The longest packages start first, so that no core is idle at the end.
 LONGEST = ./ui/cli ./kube/e2e/outage ./kube/chaos ./kube/e2e/order ./ui/board
 
 test: all
-	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once: it is built once, before them
+	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once, so build it first
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
 	CHAOS_PROGRAM=$(CURDIR)/bin/lockstep $(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
 	cd kube/sandbox && $(TESTENV) $(TEST) ./...
@@ -73,13 +73,10 @@ quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
 
 # ROWS=expression measures only some rows, and ADD=1 puts them into the results;
-# COMPARE=old.json lists what became slower.
+# COMPARE=old.json lists the rows that became slower.
 BENCH = $(if $(ROWS),-only "$(ROWS)" $(if $(ADD),-add,-out ""),) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
 
-# A program that runs from source has no sandbox next to it.
-BUILT = LOCKSTEP_SANDBOX_BIN=$${LOCKSTEP_SANDBOX_BIN:-$(CURDIR)/bin/lockstep-sandbox}
-
-MEASURE = $(STATIC) $(GO) test -c -o bin/bench ./kube/bench && $(BUILT) $(STATIC) bin/bench -measure
+MEASURE = $(STATIC) $(GO) test -c -o bin/bench ./kube/bench && $(STATIC) bin/bench -measure
 
 bench: all
 	$(MEASURE) $(BENCH)
@@ -91,8 +88,8 @@ chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
 	[ -n "$(ROW)" ] || CHAOS=long $(TESTENV) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage ./kube/e2e/order ./kube/e2e/permissions
 
-# Only API server, controllers and scheduler are of the older version; the rest of the
-# sandbox is current.
+# Only the API server, controllers and scheduler are older; the rest of the sandbox is
+# current.
 KUBERNETES ?= 1.33 1.35
 COMPAT = ./kube/e2e/... ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
 STAMP = k8s.io/component-base/version.git

@@ -148,7 +148,7 @@ func checkNamespace(cmd *cobra.Command) error {
 }
 
 const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and
-flags. Resources form groups, which are applied in the order of their dependencies, within a chart and between
+flags. Kubernetes objects form groups, which are applied in the order of their dependencies, within a chart and between
 subcharts. You can watch, pause and step through a deployment.
 
 Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan: 0 no changes, 4 changes.`

@@ -115,19 +115,17 @@ func addCompletion(root *cobra.Command) {
 	for _, shell := range cmd.Commands() {
 		shell.Args = command.Args(0, 0)
 		shell.Short = "print the completion script for " + shell.Name()
-		_, how, _ := strings.Cut(shell.Long, "\n\n")
+		_, how, _ := strings.Cut(strings.ReplaceAll(shell.Long, "#### ", ""), "\n\n")
 		shell.Long = "Print the completion script for " + shell.Name() + ".\n\n" + how
 	}
 }
 
 // showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
 func showHelp(root, c *cobra.Command, args []string) {
-	if usesNoCluster(c) {
-		for _, name := range clusterFlags {
-			if f := c.Flag(name); f != nil && !f.Hidden {
-				f.Hidden = true
-				defer func() { f.Hidden = false }()
-			}
+	for _, name := range uselessFlags(c) {
+		if f := c.Flag(name); f != nil && !f.Hidden {
+			f.Hidden = true
+			defer func() { f.Hidden = false }()
 		}
 	}
 	if f := c.Flag("namespace"); f != nil && c.Annotations[command.NamespaceUsage] != "" {
@@ -151,16 +149,22 @@ func showHelp(root, c *cobra.Command, args []string) {
 	}
 }
 
-// noClusterCommands and their subcommands use neither a cluster nor a chart. Help does not list
-// clusterFlags for them.
+// noClusterCommands and their subcommands use neither a cluster nor a chart.
 var (
-	noClusterCommands = []string{"completion", "help", "version", "sandbox", "runs rm"}
+	noClusterCommands = []string{"completion", "help", "version", "runs rm"}
 	clusterFlags      = []string{"namespace", "kubeconfig", "kube-context", "registry-config", "repository-config"}
 )
 
-func usesNoCluster(c *cobra.Command) bool {
+// uselessFlags returns the global flags that a command refuses or that have no effect on it. Help does not list them.
+func uselessFlags(c *cobra.Command) []string {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	return slices.ContainsFunc(noClusterCommands, func(p string) bool { return strings.HasPrefix(path+" ", p+" ") })
+	switch {
+	case c.DisableFlagParsing: // another program parses the flags
+		return append([]string{"color", "debug"}, clusterFlags...)
+	case slices.ContainsFunc(noClusterCommands, func(p string) bool { return strings.HasPrefix(path+" ", p+" ") }):
+		return clusterFlags
+	}
+	return nil
 }
 
 // shortHelp calls show, which prints the help of c, while the less common parts of c are hidden.

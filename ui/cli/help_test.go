@@ -40,3 +40,13 @@ func TestHelpFitsScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpOfSandbox: the help of sandbox does not list lockstep's global flags, which lockstep-sandbox refuses.
+func TestHelpOfSandbox(t *testing.T) {
+	out, err := program(t, nil, "help", "sandbox").Output()
+	for _, name := range []string{"--color", "--debug", "--kube-context"} {
+		if err != nil || strings.Contains(string(out), name) {
+			t.Errorf("help sandbox lists %s (error %v):\n%s", name, err, out)
+		}
+	}
+}

@@ -15,7 +15,7 @@ const dagLong = `Show the groups of a chart and what each waits for. This needs 
 
 Groups in one layer do not wait for each other. A group starts as soon as all groups it waits for are ready, even if
 others of their layer are still running. Use a group's name with --break-on: CHART:GROUP, where CHART is the path
-to the subchart. Resources without a group are CHART:(unsequenced); in a shell, type CHART:~.
+to the subchart. Objects without a group are CHART:(unsequenced); in a shell, type CHART:~.
 
 Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 

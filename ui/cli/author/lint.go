@@ -24,7 +24,7 @@ import (
 )
 
 const lintLong = `Check charts: everything that "helm lint" checks, and also the order: circular dependencies, unknown names, invalid
-readiness expressions, resources that lose their place in the order, and more. This needs no cluster.
+readiness expressions, objects that lose their place in the order, and more. This needs no cluster.
 
 INFO lines are Helm's suggestions, and annotations that stop Helm (but not lockstep) from installing the chart.
 

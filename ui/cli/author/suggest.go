@@ -28,7 +28,8 @@ group is rendered only under a condition, other groups wait for it under the sam
 first renders the chart with the new lines in memory, with your values and with each boolean value flipped, and checks
 that the order is always the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why,
 and the lines to add by hand. It cannot edit annotations that come from a helper, a place in a template that renders
-objects of several groups, packaged charts, or symbolic links. With --partial it then skips those groups, and all groups that wait for them.
+objects of several groups, packaged charts, or symbolic links. With --partial it skips those groups instead, and all
+groups that wait for them.
 
 If templates use the release name, pass NAME before CHART.`
 
@@ -67,7 +68,7 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 	f.BoolVar(&flags.tui, "tui", false, "open the screen")
 	f.BoolVar(&flags.write, "write", false, "write the order to the chart's files")
 	f.BoolVar(&flags.partial, "partial", false, "with --write: if some groups cannot be written, write the others")
-	command.AddChoice(cmd, &flags.why, "why", "", "reasons to list: calls, or all references as well (all)", "calls", "all")
+	command.AddChoice(cmd, &flags.why, "why", "", "reasons to list: calls, or all (references too)", "calls", "all")
 	command.AddChoice(cmd, &flags.spelling, "spelling", "", "keys that --write adds: with one slash (helm) or two (hip, as in HIP-0025)", "helm", "hip")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")

@@ -52,13 +52,13 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	f := cmd.Flags()
 	flags.Add(f)
 	command.AddOrder(cmd, &flags.Order)
-	command.AddWait(cmd, &wait, "print in this order; all but ordered print Helm's order without group comments")
+	command.AddWait(cmd, &wait, "wait strategy to print for; all but ordered give Helm's order, without group comments")
 	f.BoolVar(&opts.IncludeCRDs, "include-crds", false, "also print crds/")
 	f.BoolVar(&opts.NoHooks, "no-hooks", false, "omit hooks")
 	f.BoolVar(&opts.SkipTests, "skip-tests", false, "omit test hooks")
 	f.StringArrayVarP(&opts.ShowOnly, "show-only", "s", nil, "print only these templates (repeatable)")
 	f.StringVar(&opts.OutputDir, "output-dir", "", "write a file per template to this directory instead")
-	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: in a subdirectory named after the release")
+	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: use a subdirectory named after the release")
 	for _, name := range []string{"render-subchart-notes", "hide-notes", "skip-crds", "create-namespace", "disable-openapi-validation"} {
 		f.Bool(name, false, "no effect, as in Helm")
 		_ = f.MarkHidden(name) // fails only if the flag is not defined

@@ -319,7 +319,8 @@ func (a *app) newManifests() *cobra.Command {
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
 lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
 	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
-	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets"} {
+	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
+		"post-renderer", "post-renderer-args"} {
 		cmd.Flags().Lookup(name).Hidden = true
 	}
 	return cmd

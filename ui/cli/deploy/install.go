@@ -27,10 +27,10 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // fails only if the flag is not defined
 }
 
-const installLong = `Install a chart in this order: crds/, pre-install hooks, resource groups, post-install hooks.
+const installLong = `Install a chart in this order: crds/, pre-install hooks, groups of objects, post-install hooks.
 A group starts as soon as every group it waits for is ready.
 
-In a terminal, a screen shows every resource and lets you pause, step, retry and abort. Without a terminal, lockstep
+In a terminal, a screen shows every object and lets you pause, step, retry and abort. Without a terminal, lockstep
 prints a line per event, or with -o json a JSON object per event ("lockstep help events").
 
 lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, Ctrl-C on the
@@ -63,9 +63,9 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
 	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the namespace if it does not exist")
 	f.BoolVar(&d.rendering.SkipCRDs, "skip-crds", false, "skip crds/")
-	f.BoolVar(&d.rendering.TakeOwnership, "take-ownership", false, "take over existing resources, even from another release")
+	f.BoolVar(&d.rendering.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
 	addForce(cmd, &d.rendering.ForceConflicts, &d.rendering.ForceReplace)
-	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "skip validation of resources against Kubernetes' schema")
+	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "skip validation of objects against Kubernetes' schema")
 	f.BoolVar(&d.rendering.SubNotes, "render-subchart-notes", false, "also show the notes of subcharts")
 	f.BoolVar(&d.rendering.HideNotes, "hide-notes", false, "hide notes")
 	f.StringVar(&d.rendering.Description, "description", "", "description of the release")
@@ -77,7 +77,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 func addForce(cmd *cobra.Command, conflicts, replace *bool) {
 	f := cmd.Flags()
 	f.BoolVar(conflicts, "force-conflicts", false, "take over fields owned by other managers")
-	f.BoolVar(replace, "force-replace", false, "replace resources instead of patching them")
+	f.BoolVar(replace, "force-replace", false, "replace objects instead of patching them")
 	f.BoolVar(replace, "force", false, "alias of --force-replace")
 	_ = f.MarkHidden("force") // fails only if the flag is not defined
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")

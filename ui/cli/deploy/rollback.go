@@ -14,7 +14,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const rollbackLong = `Roll back a release to an earlier revision, in that revision's order. Resources that this revision does not have are
+const rollbackLong = `Roll back a release to an earlier revision, in that revision's order. Objects that this revision does not have are
 removed in the reverse of the current order. Without REVISION, or with 0, the last deployed revision before the current
 one is used, or the previous revision if none was deployed.
 

@@ -37,7 +37,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.DurationVar(&r.common.Timeout, "timeout", defaultTimeout, "time limit of the whole operation")
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
-	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (resources without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
+	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")

@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const upgradeLong = `Upgrade a release: run pre-upgrade hooks, apply group by group in the chart's order, delete resources that are no longer
+const upgradeLong = `Upgrade a release: run pre-upgrade hooks, apply group by group in the chart's order, delete objects that are no longer
 in the chart (in the reverse of their old order), and run post-upgrade hooks.
 
 Without new values, the values of the last revision are reused. --reuse-values merges new values into them,

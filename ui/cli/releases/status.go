@@ -53,7 +53,7 @@ lockstep status -f helmfile.yaml`,
 	a.addRevision(cmd)
 	command.AddOutput(cmd, output.Formats()...)
 	f := cmd.Flags()
-	f.Bool("show-resources", false, "no effect: resources are always shown")
+	f.Bool("show-resources", false, "no effect: objects are always shown")
 	_ = f.MarkHidden("show-resources") // fails only if the flag is not defined
 	return cmd
 }
@@ -156,7 +156,7 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	case <-view.Seen():
 		return state, nil
 	default:
-		return nil, fmt.Errorf("could not read all resources within %s; try again, or use lockstep watch, which has no time limit", readTimeout)
+		return nil, fmt.Errorf("could not read all objects within %s; try again, or use lockstep watch, which has no time limit", readTimeout)
 	}
 }
 

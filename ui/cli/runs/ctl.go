@@ -43,8 +43,8 @@ The keys in parentheses do the same on the screen.
 edit is refused if no object changes, if the chart fails to render, if its order is invalid, or if the values exceed
 16 MiB.
 
-GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means resources
-without a group. break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job.
+GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means objects
+without a group. break and disable also accept a pattern, "*:schema", or the kind of an object in the group, kind=Job.
 "lockstep help attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run has ended.`

@@ -18,7 +18,8 @@ its pods behave:
   sandbox/exit-code: "1"       exit code of a container that ends
   sandbox/fail-times: "2"      with exit-code: fail this many times, then work
   sandbox/unready-after: 10s   become unready after this time
-  sandbox/fail: image          also config, never-ready, pending
+  sandbox/fail: image          also config, create, run, pending, attach, oom,
+                               never-ready, liveness, startup, evicted
   sandbox/log: TEXT            text that the container logs
 
   --kubeconfig FILE   write the kubeconfig to FILE

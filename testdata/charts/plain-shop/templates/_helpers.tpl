@@ -5,7 +5,7 @@ app.kubernetes.io/part-of: shop
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* What stays the same from version to version. */}}
+{{/* Labels that are the same in every version. */}}
 {{- define "shop.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
