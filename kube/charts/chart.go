@@ -15,11 +15,14 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +32,8 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/engine/plan"
 )
 
 // Ref is a reference to a chart, as in Helm: a directory, a packaged chart, repo/name, an
@@ -58,15 +63,38 @@ func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart
 // even if the user meant a path.
 func noSuchChart(name string, err error) error {
 	repo, _, _ := strings.Cut(name, "/")
+	if similar := similarPath(name); similar != "" {
+		return fmt.Errorf("no such directory or archive; did you mean %s?", similar)
+	}
 	switch err.Error() {
 	case fmt.Sprintf("path %q not found", name):
-		return errors.New("no such directory or archive")
+		return errors.New("no such directory or archive; check the path")
 	case "repo " + repo + " not found":
 		return fmt.Errorf("no such directory or archive, and no repository named %s; add one with: helm repo add %[1]s URL", repo)
 	case "non-absolute URLs should be in form of repo_name/path_to_chart, got: " + name:
 		return errors.New("no such directory or archive; charts in a repository are REPO/NAME, a URL, oci://…, or NAME with --repo")
 	}
 	return err
+}
+
+// similarPath returns the path most similar to name in the same directory, "" if there is none.
+func similarPath(name string) string {
+	dir, base := filepath.Split(name)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() || strings.HasSuffix(e.Name(), ".tgz") {
+			names = append(names, e.Name())
+		}
+	}
+	const maxTypos = 2
+	if similar := plan.Nearest(base, names, min(maxTypos, len(base)/2)); similar != "" && similar != base {
+		return dir + similar
+	}
+	return ""
 }
 
 // locate returns the local path of a chart. It needs an action because Helm has no other way
@@ -125,6 +153,9 @@ func LoadPath(path string) (*Chart, error) {
 
 func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
 	root, err := newChartFiles(files)
+	if err != nil && err.Error() == "Chart.yaml file is missing" {
+		return nil, fmt.Errorf("chart %s: it has no Chart.yaml; check the path", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", path, err)
 	}

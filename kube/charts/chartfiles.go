@@ -246,6 +246,9 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 			b.warn("R2b", path, "Chart.yaml: annotation %s is unknown and has no effect; did you mean %s?", key, near)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(cf.facts.misspelt)) {
+		b.warn("R2b", path, "Chart.yaml: %s of dependency %s is unknown and has no effect; did you mean depends-on?", cf.facts.misspelt[name], name)
+	}
 	for _, d := range cf.meta.Dependencies {
 		b.addDeclared(node, cf, h, d, at)
 	}

@@ -80,7 +80,7 @@ func TestDirectoryAndArchiveLoadTheSame(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	for ref, want := range map[string]string{
-		"./nowhere":         "chart ./nowhere: no such directory or archive",
+		"./nowhere":         "chart ./nowhere: no such directory or archive; check the path",
 		"oci://host/x":      "missing registry client",
 		"unknown-repo/shop": "chart unknown-repo/shop: no such directory or archive, and no repository named unknown-repo; add one with: helm repo add unknown-repo URL",
 		"nowhere":           "chart nowhere: no such directory or archive; charts in a repository are REPO/NAME",
@@ -90,6 +90,17 @@ func TestLoadErrors(t *testing.T) {
 		settings.RepositoryCache = t.TempDir()
 		if _, err := Load(Ref{Chart: ref}, settings, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", ref, err, want)
+		}
+	}
+	dir := write(t, plus(in("charts/shop", tree{"Chart.yaml": chartYAML("shop")}), tree{"empty/values.yaml": ""}))
+	for path, want := range map[string]string{
+		"charts/shpo": "no such directory or archive; did you mean " + filepath.Join(dir, "charts/shop") + "?",
+		"charts/x":    "no such directory or archive; check the path",
+		"empty":       "it has no Chart.yaml; check the path",
+	} {
+		path = filepath.Join(dir, path)
+		if _, err := Load(Ref{Chart: path}, cli.New(), nil); err == nil || err.Error() != "chart "+path+": "+want {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	repo := func(url string) action.ChartPathOptions { return action.ChartPathOptions{RepoURL: url} }

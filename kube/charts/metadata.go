@@ -21,6 +21,8 @@ type facts struct {
 	dependsOnKey string
 	// dependsOnByDependency is depends-on of each dependency, by alias, else name (R4).
 	dependsOnByDependency map[string][]string
+	// misspelt are the keys of dependencies that resemble depends-on, by alias, else name of the dependency.
+	misspelt map[string]string
 	// faults are about malformed lists (R2).
 	faults []plan.Fault
 	// converted are the annotations whose values became strings.
@@ -115,13 +117,14 @@ func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
 //
 // Rule R4: depends-on is read here because Helm's loader drops it.
 func (f *facts) extractDependency(m *kyaml.Node) bool {
+	name := cmp.Or(scalarText(child(m, "alias")), scalarText(child(m, "name")))
+	f.noteMisspelt(m, name)
 	key, value := documents.Entry(m, "depends-on")
 	if key == nil {
 		return false
 	}
 	at := slices.Index(m.Content, key)
 	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
-	name := cmp.Or(scalarText(child(m, "alias")), scalarText(child(m, "name")))
 	list, ok := names(value)
 	if !ok {
 		f.fault("depends-on of dependency "+name, value)
@@ -132,6 +135,18 @@ func (f *facts) extractDependency(m *kyaml.Node) bool {
 	}
 	f.dependsOnByDependency[name] = list
 	return true
+}
+
+// noteMisspelt adds the key of a dependency that looks like depends-on to misspelt. Helm ignores unknown keys.
+func (f *facts) noteMisspelt(m *kyaml.Node, name string) {
+	for k := range documents.Entries(m) {
+		if key := k.Value; key != "depends-on" && plan.NearestName(key, []string{"depends-on"}) != "" {
+			if f.misspelt == nil {
+				f.misspelt = map[string]string{}
+			}
+			f.misspelt[name] = key
+		}
+	}
 }
 
 // IncompatibleAnnotation is an ordering annotation that lockstep accepts and Helm does not: Helm

@@ -48,6 +48,12 @@ func TestTree(t *testing.T) {
 			want: "shop \n  shop/db db  \n", rules: []string{"R2b"},
 		},
 		{
+			name: "R2b: misspelt depends-on",
+			files: plus(in("charts/db", sub("db")), in("charts/web", sub("web")), tree{
+				"Chart.yaml": chartYAML("shop", deps, dep("db", "condition: db.enabled"), dep("web", "dependsOn: [db]"))}),
+			want: "shop \n  shop/db db  \n  shop/web web  \n", rules: []string{"R2b"},
+		},
+		{
 			name: "R2: malformed lists are faults",
 			files: plus(in("charts/db", sub("db")), tree{
 				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: '[\"db\"'\n", deps, dep("db", "depends-on: {a: b}"))}),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -26,7 +27,10 @@ import (
 func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
 	v, err := o.MergeValues(getter.All(settings))
 	var file *fs.PathError
+	var request *url.Error
 	switch {
+	case errors.As(err, &request):
+		return nil, fmt.Errorf("cannot read values file %s: %w; check the URL and the network", request.URL, request.Err)
 	case errors.As(err, &file) && file.Error() == err.Error(): // only the error of --set-file is wrapped
 		return nil, fmt.Errorf("cannot read values file %s: %s", file.Path, fileReason(file))
 	case errors.As(err, &file):

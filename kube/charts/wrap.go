@@ -179,7 +179,12 @@ var (
 	// invalidSchema matches Helm's error about a schema that is not JSON, incompatible that about a kubeVersion.
 	invalidSchema = regexp.MustCompile(`(?s)values don't meet the specifications of the schema\(s\) in the following chart\(s\):\n` +
 		`(?:.*\n)?([^\s:]+):\n((?:unexpected )?EOF\b|invalid character [^\n]*).*`)
-	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
+	// invalidValues matches the heading of Helm's list of values that violate the schemas of charts, and schemaPath the place
+	// of one of them, such as "- at '/db/port': ".
+	invalidValues = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
+	schemaPath    = regexp.MustCompile(`(?m)^( *)- at '([^']*)': `)
+	combination   = regexp.MustCompile(`(?m)'(allOf|anyOf|oneOf)' failed`)
+	incompatible  = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
 // Versions of Kubernetes for ExplainError.
@@ -205,6 +210,7 @@ func ExplainError(err error, kubernetes string) error {
 		}
 	}
 	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
+	text = explainInvalidValues(text)
 	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+kubernetes)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
@@ -213,6 +219,23 @@ func ExplainError(err error, kubernetes string) error {
 		return err
 	}
 	return &cleanError{text, err}
+}
+
+// explainInvalidValues rewords Helm's list of values that violate values.schema.json: it names the values as --set does.
+func explainInvalidValues(text string) string {
+	before, list, ok := strings.Cut(text, invalidValues)
+	if !ok {
+		return text
+	}
+	list = schemaPath.ReplaceAllStringFunc(list, func(s string) string {
+		m := schemaPath.FindStringSubmatch(s)
+		if m[2] == "" {
+			return m[1] + "- "
+		}
+		return m[1] + "- " + strings.ReplaceAll(strings.TrimPrefix(m[2], "/"), "/", ".") + ": "
+	})
+	list = combination.ReplaceAllString(list, "$1 is violated")
+	return before + "the values violate values.schema.json; correct them with -f or --set\n" + strings.TrimRight(list, "\n")
 }
 
 // fieldPath matches a path of fields in an expression: ".Values.a.b" or "$x.a".

@@ -133,6 +133,12 @@ func (c *Client) ContextName() string {
 	return config.Host
 }
 
+// Impersonates reports whether requests are sent in the name of another user (--kube-as-user).
+func (c *Client) Impersonates() bool {
+	config, err := c.Getter.flags.ToRESTConfig()
+	return err == nil && config.Impersonate.UserName != ""
+}
+
 // Reachable asks the API server for its version. The error says what to check.
 func (c *Client) Reachable(ctx context.Context) error {
 	err := c.Clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()

@@ -52,7 +52,7 @@ func TestForbidden(t *testing.T) {
 			t.Fatalf("%v has no finding", got)
 		}
 		f := why.Finding()
-		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
+		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != "refused by the API server: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
 			t.Errorf("%s\nis explained as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
 		}
 	}
@@ -81,7 +81,7 @@ func TestFieldConflict(t *testing.T) {
 		if err := Explain(apierrors.NewApplyConflict(causes, "Apply failed with some conflicts")); !errors.As(err, &found) {
 			t.Fatal(err)
 		}
-		if f := found.Finding(); f.Cause != "refused: "+tt.owners+"; "+tt.advice || !slices.Equal(f.Evidence, []string{tt.owners}) {
+		if f := found.Finding(); f.Cause != "refused by the API server: "+tt.owners+"; "+tt.advice || !slices.Equal(f.Evidence, []string{tt.owners}) {
 			t.Errorf("cause %q, evidence %q", f.Cause, f.Evidence)
 		}
 	}
@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
 		{"a namespace is being deleted", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
 			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
-		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
+		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused by the API server: other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, hooks)
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 			if f.Cause != tt.cause {
 				t.Errorf("%q\nwant %q", f.Cause, tt.cause)
 			}
-			if !strings.Contains(tt.err.Error(), f.Evidence[0]) || !strings.Contains(err.Error(), strings.TrimPrefix(tt.cause, "refused: ")) {
+			if !strings.Contains(tt.err.Error(), f.Evidence[0]) || !strings.Contains(err.Error(), strings.TrimPrefix(tt.cause, "refused by the API server: ")) {
 				t.Errorf("evidence %q, error %v", f.Evidence, err)
 			}
 		})

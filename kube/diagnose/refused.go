@@ -24,6 +24,12 @@ import (
 // policy, PodSecurity, a webhook) also responds with 403, but with other messages.
 var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
+// refusedByServer starts the cause of a refusal.
+const refusedByServer = "refused by the API server: "
+
+// usedRegexp matches the part of a message about an invalid name that repeats the message as a regular expression.
+var usedRegexp = regexp.MustCompile(`, regex used for validation is '.*?'(\)|$)`)
+
 // LacksPermission reports whether a request was refused because the user lacks a permission.
 func LacksPermission(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
@@ -36,7 +42,7 @@ func Explain(err error) error {
 	if err == nil || !errors.As(err, &answer) {
 		return err
 	}
-	text, message := text.TrimFullStop(err.Error()), text.TrimFullStop(answer.Status().Message)
+	text, message := plainMessage(err.Error()), plainMessage(answer.Status().Message)
 	cause := message
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
@@ -53,8 +59,13 @@ func Explain(err error) error {
 		const advice = "; this user lacks permission: ask an administrator to grant it"
 		text, cause = text+advice, cause+advice
 	}
-	cause = "refused: " + strings.TrimPrefix(withoutName(cause), "refused: ")
+	cause = refusedByServer + strings.TrimPrefix(withoutName(cause), refusedByServer)
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
+}
+
+// plainMessage returns a message of the API server without a full stop and regular expressions.
+func plainMessage(message string) string {
+	return text.TrimFullStop(usedRegexp.ReplaceAllString(message, "$1"))
 }
 
 // refusal is an error of the API server with advice and a Finding.

@@ -37,10 +37,11 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	a, err := r.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()
-		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		if info.Name == "uninstall" {
 			end.Release = event.NoRelease
+			notes = append(notes, leftBehind(r.op.feed.Events())) // such as its namespace and CRDs
 		}
+		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		r.engine.Close(end)
 		return true, cause
 	}

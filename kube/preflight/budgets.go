@@ -72,6 +72,6 @@ func (v *clusterView) checkBudgets(planned *plannedObjects) (warnings []plan.War
 }
 
 func (b budget) warning() plan.Warning {
-	return b.from.warning("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing",
+	return b.from.warning("%s matches pods with %s, but neither the chart nor namespace %s has any, so it protects nothing",
 		b.from, b.selector, b.from.Namespace)
 }

@@ -164,7 +164,7 @@ func TestIdleBudgets(t *testing.T) {
 		objects string
 		want    []string
 	}{
-		"no matching pods":                {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
+		"no matching pods":                {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, but neither the chart nor namespace ns has any, so it protects nothing"}},
 		"matching pods":                   {pdb("{matchLabels: {app: web}}") + web, nil},
 		"by expression":                   {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},
 		"for all":                         {pdb("{}") + web, nil},

@@ -67,8 +67,15 @@ func ExplainDenied(c *connect.Client, err error) error {
 	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, found[1], missing)}}}
 }
 
+// anonymous is the name that the API server gives to users without credentials.
+const anonymous = "system:anonymous"
+
 // missingPermissionsText returns the message about permissions that the named user lacks.
 func missingPermissionsText(c *connect.Client, name string, missing permissions.Set) string {
+	if name == anonymous && !c.Impersonates() {
+		return fmt.Sprintf("the API server accepted no credentials from context %q, and anonymous users lack permissions: %s; "+
+			"log in, or select another context with --kube-context", c.ContextName(), missing)
+	}
 	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", describeUser(c, name), missing)
 }
 

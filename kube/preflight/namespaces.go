@@ -81,10 +81,10 @@ func (planned *plannedObjects) checkMissingNamespace(name string) (out findings)
 			return findings{warnings: []plan.Warning{o.warning("%s is in namespace %s, which is created after it (%s)",
 				o, name, ns.position.group.ID)}}
 		case planned.operatorBefore(o):
-			out.warnings = []plan.Warning{o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
+			out.warnings = []plan.Warning{o.warning("%s is in namespace %s, which does not exist and is not in the chart, "+
 				"so an earlier group must create it", o, name)}
 		default:
-			return findings{refused: []plan.Warning{o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
+			return findings{refused: []plan.Warning{o.warning("%s is in namespace %s, which does not exist: "+
 				"create the namespace, or add it to the chart", o, name)}}
 		}
 	}

@@ -60,7 +60,7 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 func (planned *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range groupByTarget(missing, absent) {
 		r := found[0]
-		warnings = append(warnings, r.from.warning("%s %s (%s), which neither the chart nor %s has: %s",
+		warnings = append(warnings, r.from.warning("%s %s (%s), which is in neither the chart nor %s: %s",
 			subject(found), r.To, r.Path, placeOf(r.To, "the cluster"), r.IfMissing()))
 	}
 	for _, found := range groupByTarget(late, absent) {

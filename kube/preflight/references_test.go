@@ -58,7 +58,7 @@ spec: {template: {spec: {containers: [{name: a, envFrom: [{secretRef: {name: wan
 // plan is likely to create it.
 func TestMissingReferences(t *testing.T) {
 	tests := map[string]struct{ objects, want string }{
-		"a Secret":                {webUsingSecret, "Deployment/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which neither the chart nor namespace ns has: pods cannot start without it"},
+		"a Secret":                {webUsingSecret, "Deployment/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is in neither the chart nor namespace ns: pods cannot start without it"},
 		"twice":                   {webUsingSecret + strings.ReplaceAll(webUsingSecret, "web", "api"), "Deployment/web and 1 more need Secret/wanted ("},
 		"in the chart":            {webUsingSecret + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", ""},
 		"in another namespace":    {webUsingSecret + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, namespace: other}}", "Secret/wanted"},
@@ -78,7 +78,7 @@ func TestMissingReferences(t *testing.T) {
 		"Role may create Secrets": {webUsingSecret + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, create]}]}", ""},
 		"Role may read Secrets":   {webUsingSecret + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}", "Secret/wanted"},
 		"built in":                {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {serviceAccountName: default, priorityClassName: system-node-critical, volumes: [{configMap: {name: kube-root-ca.crt}}]}}", ""},
-		"classes":                 {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {priorityClassName: high}}", "Pod/x needs PriorityClass/high (spec.priorityClassName), which neither the chart nor the cluster has: no pods can be created without it"},
+		"classes":                 {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {priorityClassName: high}}", "Pod/x needs PriorityClass/high (spec.priorityClassName), which is in neither the chart nor the cluster: no pods can be created without it"},
 		"certificate":             {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {tls: [{secretName: wanted}]}}", "Ingress/x needs Secret/wanted (spec.tls[0].secretName)"},
 		"cert-manager Ingress":    {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, annotations: {cert-manager.io/cluster-issuer: le}}, spec: {tls: [{secretName: wanted}]}}", ""},
 		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is created after it (c:(unsequenced)): pods cannot start without it"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/event"
@@ -82,7 +83,7 @@ type fieldFaults struct {
 // fieldFault is one fault, and how to fix it.
 type fieldFault struct{ text, fix string }
 
-// checkFields refuses objects that the API server would refuse because a field is unknown or a value does not fit. With a
+// checkFields refuses objects that the API server would refuse because its name is invalid, a field is unknown or a value does not fit. With a
 // client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It sends a dry run of each
 // object that mayBeMalformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
@@ -126,8 +127,18 @@ func mayBeMalformed(o *incomingObject) bool {
 	if err != nil {
 		return true
 	}
+	if unusualName(o.Name) {
+		return true
+	}
 	convert := runtime.DefaultUnstructuredConverter
 	return convert.FromUnstructuredWithValidation(o.fields, typed, true) != nil || repeatsName(o.fields)
+}
+
+// unusualName reports whether the API server may refuse an object because of its name. Most kinds accept a DNS subdomain,
+// some only a DNS label of Services, and a CronJob at most 52 characters.
+func unusualName(name string) bool {
+	const maxAlwaysValid = 52
+	return name != "" && (len(name) > maxAlwaysValid || len(validation.IsDNS1035Label(name)) > 0)
 }
 
 // native reports whether client-go has a Go type for the kind of an object.
@@ -180,16 +191,24 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults 
 		_, err = client.Patch(v.Context, o.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 			DryRun: dryRun, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 	}
-	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
-		return fieldFaultsIn(diagnose.Explain(err).Error())
+	answer := apierrors.APIStatus(nil)
+	if !errors.As(err, &answer) {
+		return fieldFaults{}
 	}
-	return fieldFaults{}
+	message := diagnose.Explain(err).Error()
+	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) {
+		if m := invalidName.FindStringSubmatch(message); m != nil {
+			return fieldFaults{list: []fieldFault{{"invalid name: " + m[1], fixObjectName}}, undecodable: true}
+		}
+	}
+	return fieldFaultsIn(message)
 }
 
 var (
 	// typedPatch matches messages about a server-side apply, strictDecoding those about other writes.
 	typedPatch     = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
 	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
+	invalidName    = regexp.MustCompile(`\bmetadata\.name: Invalid value: "[^"]*": ([^\n]*?)(?:, (?:metadata|spec)\.\S+: .*)?\]?$`)
 	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
 	// undecodable matches messages about a value that cannot be decoded, which do not name the field.
 	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|` +
@@ -198,9 +217,10 @@ var (
 
 // Fixes of field faults.
 const (
-	fixName  = "remove it or correct its name"
-	fixQuote = "quote it"
-	fixValue = "correct it in the chart"
+	fixName       = "remove it or correct its name"
+	fixObjectName = "rename the object"
+	fixQuote      = "quote it"
+	fixValue      = "correct it in the chart"
 )
 
 // fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The texts are the same for apply, create and update.

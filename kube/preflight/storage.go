@@ -82,7 +82,7 @@ func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.War
 				claim.from, claim.path))
 		} else {
 			warnings = append(warnings, claim.from.warning(
-				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it",
+				"%s needs StorageClass/%s (%s), which is in neither the chart nor the cluster: its claims stay pending without it",
 				claim.from, claim.class, claim.path))
 		}
 	}

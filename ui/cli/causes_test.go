@@ -216,7 +216,7 @@ func (s *causesRun) checkEvents(t *testing.T, c cause) (line string) {
 			line = evidence.FindString(e.Cause)
 		}
 		diagnosed = diagnosed || e.Kind == event.KindDiagnosis
-		if ends && !strings.Contains(e.Message, strings.TrimPrefix(e.Cause, "refused: ")) {
+		if ends && !strings.Contains(e.Message, strings.TrimPrefix(e.Cause, "refused by the API server: ")) {
 			t.Errorf("the message does not contain the cause: %q", e.Message)
 		}
 	}

@@ -88,7 +88,8 @@ func (p Plan) line(c Change) string {
 	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
 		s += " (namespace " + ns + ")"
 	}
-	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
+	message := strings.TrimPrefix(c.Message, c.Object.String()+": ")
+	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), message)
 }
 
 // Count counts the refused changes and those that modify the cluster. Hooks do not count: they

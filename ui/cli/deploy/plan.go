@@ -25,7 +25,7 @@ from earlier groups. Values of Secrets are hidden; plan only names the keys that
 message), warnings and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.
 
 Like every operation, plan first checks the cluster: permissions, API versions, objects owned by others, references to
-objects that neither the chart nor the cluster has, quotas, limits, the namespace's PodSecurity level, and webhooks
+missing objects, quotas, limits, the namespace's PodSecurity level, and webhooks
 without a ready backend. Problems that may resolve themselves are warnings; others are errors, and the operation would
 be refused. --skip-preflight skips these checks.
 
