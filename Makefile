@@ -9,7 +9,7 @@
 #               KUBERNETES=1.33 selects a version, RUN=TestInstall some tests
 # make fuzz     runs every fuzz target for a minute (FUZZTIME=60s)
 # make bench    measures lockstep and helm, in about 15 minutes; ROWS="1,000" selects
-#               rows; kapp and nelm are measured in two rows if they are on the PATH
+#               rows; kapp and nelm are measured in two rows if they are in PATH
 # make scale    measures more objects, releases and watchers, in about 25 minutes;
 #               ROWS="objects" selects rows
 # make lint     gofmt, go vet, staticcheck, and the size of the code

@@ -3,7 +3,7 @@
 //
 //	image -time RFC3339 -licenses FILE [-version V] (-push NAME | -layout DIR) BINARY...
 //
-// Each BINARY is for another platform. Its SBOM, BINARY.cdx.json, is attached to its image as an OCI referrer.
+// Each BINARY is for a different platform. Its SBOM, BINARY.cdx.json, is attached to its image as an OCI referrer.
 package main
 
 import (
@@ -60,7 +60,7 @@ func run(o options, committed, push, dir string) error {
 	return built.print(to)
 }
 
-// pushAll pushes the images, their index as to, and the SBOMs.
+// pushAll pushes the images, their index under the name to, and the SBOMs.
 func pushAll(r release, to string) error {
 	ref, err := name.ParseReference(to)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"lockstep/theme"
 )
 
-// pictures are the pictures of README.md: moments of runs that were recorded on the sandbox. To draw
-// them again: go test ./ui/board -run Pictures -update
+// pictures are moments of runs that were recorded on the sandbox, drawn as SVG. To draw them again:
+// go test ./ui/board -run Pictures -update
 var pictures = []struct {
 	file  string
 	view  view
 	w, h  int
 	look  theme.Options
-	shows []string // texts that its caption promises
+	shows []string // texts that the screen must contain
 }{
 	{"diff", view{run: "sandbox-upgrade", n: 100, keys: "enter", opts: []func(*Options){changesOfUpgrade}, asks: true}, 110, 26, dark, []string{"diff", "example/shop-api:1.0.0", "example/shop-api:1.1.0"}},
 	{"held", view{run: "sandbox-held"}, 100, 26, light, []string{"held", "A re-check", "R retry", "cannot be pulled"}},
