@@ -53,7 +53,7 @@ type Result struct {
 	Restarts []plan.Object
 }
 
-// ManualEdit are lines that cannot be inserted safely.
+// ManualEdit is an edit that cannot be made safely, for the user to make by hand.
 type ManualEdit struct {
 	// Chart is the chart path. Objects are the objects to annotate, none for Chart.yaml.
 	Chart   string        `json:"chart"`
@@ -76,7 +76,7 @@ type ManualEdit struct {
 // Rule R69: lines are inserted, checked in memory, and written all or none.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 	now := Order{src.Rendered.Tree, src.Rendered.Resources}
-	omitted, keepTree := unwritten{}, false // keepTree: the dependencies of charts cannot be written
+	omitted, keepTree := unwritten{}, false // keepTree is set if dependencies of charts cannot be written
 	var manual []ManualEdit
 	for {
 		w, err := newWriter(ctx, src)
@@ -96,7 +96,7 @@ func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 		}
 		groups, tree := len(omitted), keepTree
 		omitted.add(more, order, now.Tree)
-		keepTree = keepTree || slices.ContainsFunc(more, func(l ManualEdit) bool { return l.Objects == nil })
+		keepTree = keepTree || slices.ContainsFunc(more, func(m ManualEdit) bool { return m.Objects == nil })
 		if len(omitted) == groups && keepTree == tree { // there is nothing more to omit
 			return &Result{Manual: manual}, nil
 		}
@@ -131,7 +131,7 @@ type writer struct {
 	folders  map[string]charts.Folder
 	files    map[string]*file
 	manual   []ManualEdit
-	volatile map[string]bool // paths of the fields that change with each rendering
+	volatile map[string]bool // paths of the fields that change with each rendering; nil until read
 	restarts []plan.Object
 }
 
@@ -180,8 +180,8 @@ func (w *writer) locate(chart, name string) (file, why string) {
 	return path.Join(folder.Dir, name), ""
 }
 
-// want is an object and the lines that its template lacks.
-type want struct {
+// edit is an object and the lines to add to its template, if any.
+type edit struct {
 	doc    charts.Document
 	object plan.Object
 	file   string
@@ -191,43 +191,43 @@ type want struct {
 
 // addAnnotations inserts the missing annotations of objects.
 func (w *writer) addAnnotations(resources []plan.Resource) error {
-	wants, err := w.wants(resources)
+	edits, err := w.edits(resources)
 	if err != nil {
 		return err
 	}
-	found, err := w.find(wants)
+	found, err := w.find(edits)
 	if err != nil {
 		return err
 	}
 	present := w.presences(resources, found)
 	for _, p := range found {
-		w.annotate(p, wants, present)
+		w.annotate(p, edits, present)
 	}
-	for _, want := range wants {
-		if len(want.lines) > 0 && !slices.ContainsFunc(found, func(p *foundPlace) bool { return slices.Contains(p.objects, want.object) }) {
-			why, line := w.refusal(want)
-			w.addManual(want, line, why)
+	for _, e := range edits {
+		if len(e.lines) > 0 && !slices.ContainsFunc(found, func(p *foundPlace) bool { return slices.Contains(p.objects, e.object) }) {
+			why, line := w.refusal(e)
+			w.addManual(e, line, why)
 		}
 	}
 	return nil
 }
 
-// wants compares the annotations that all objects have with those in resources. It returns the
-// objects in the order of the manifest.
-func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
-	to := make(map[plan.Object]*plan.Resource, len(resources))
+// edits compares the present annotations of all objects with those in resources, and adds the lines that
+// cannot be inserted to w.manual. It returns the objects in the order of the manifest.
+func (w *writer) edits(resources []plan.Resource) (edits []*edit, err error) {
+	wanted := make(map[plan.Object]*plan.Resource, len(resources))
 	for i := range resources {
-		to[resources[i].Object] = &resources[i]
+		wanted[resources[i].Object] = &resources[i]
 	}
 	for i, r := range w.src.Rendered.Resources {
-		target := to[r.Object]
+		target := wanted[r.Object]
 		if target == nil {
 			continue
 		}
-		a := &want{doc: w.src.Rendered.Docs[i], object: r.Object, needs: needsOf(target.Annotations)}
+		e := &edit{doc: w.src.Rendered.Docs[i], object: r.Object, needs: needsOf(target.Annotations)}
 		lines, changed := annotationLines(r.Annotations, target.Annotations, w.src.Spelling)
-		name, why := w.locate(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
-		a.file = name
+		name, why := w.locate(r.Chart, strings.TrimPrefix(e.doc.Source, sourcePrefix(r.Chart)))
+		e.file = name
 		if len(lines) > 0 {
 			if changed != "" {
 				why = "it already has " + changed + "; edit that by hand"
@@ -236,36 +236,36 @@ func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 					return nil, err
 				}
 			}
-			a.lines = lines
+			e.lines = lines
 			if why != "" {
-				w.addManual(a, 0, why)
-				a.lines = nil
+				w.addManual(e, 0, why)
+				e.lines = nil
 			}
 		}
-		wants = append(wants, a)
+		edits = append(edits, e)
 	}
-	return wants, nil
+	return edits, nil
 }
 
 // sourcePrefix returns the prefix of the names of a chart's templates.
 func sourcePrefix(chart string) string { return strings.ReplaceAll(chart, "/", "/charts/") + "/" }
 
 // annotate inserts the lines of a place if all objects that it renders need the same lines.
-func (w *writer) annotate(p *foundPlace, wants []*want, present map[groupKey]*presence) {
-	var rendered []*want
-	for _, a := range wants {
-		if slices.Contains(p.objects, a.object) {
-			rendered = append(rendered, a)
+func (w *writer) annotate(p *foundPlace, edits []*edit, present map[groupKey]*presence) {
+	var rendered []*edit
+	for _, e := range edits {
+		if slices.Contains(p.objects, e.object) {
+			rendered = append(rendered, e)
 		}
 	}
 	if len(rendered) == 0 {
 		return
 	}
 	lines := rendered[0].lines
-	if slices.ContainsFunc(rendered, func(a *want) bool { return !slices.Equal(a.lines, lines) }) {
-		for _, a := range rendered {
-			if len(a.lines) > 0 {
-				w.addManual(a, p.place.line, fmt.Sprintf("this place renders %d objects of several groups", len(p.objects)))
+	if slices.ContainsFunc(rendered, func(e *edit) bool { return !slices.Equal(e.lines, lines) }) {
+		for _, e := range rendered {
+			if len(e.lines) > 0 {
+				w.addManual(e, p.place.line, fmt.Sprintf("this place renders %d objects of several groups", len(p.objects)))
 			}
 		}
 	} else if len(lines) > 0 {
@@ -276,12 +276,12 @@ func (w *writer) annotate(p *foundPlace, wants []*want, present map[groupKey]*pr
 
 // withConditions returns the lines of an object, with conditions around the names of groups that are
 // not always rendered.
-func withConditions(a *want, at *place, present map[groupKey]*presence, spelling Spelling) []string {
-	out := slices.Clone(a.lines)
+func withConditions(e *edit, at *place, present map[groupKey]*presence, spelling Spelling) []string {
+	out := slices.Clone(e.lines)
 	for n, l := range out {
 		for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
 			if prefix := spelling.key(key) + ": "; strings.HasPrefix(l, prefix) {
-				if value, conditional := conditionalList(a.doc.Chart, a.needs, at, present); conditional {
+				if value, conditional := conditionalList(e.doc.Chart, e.needs, at, present); conditional {
 					out[n] = prefix + value
 				}
 			}
@@ -292,16 +292,16 @@ func withConditions(a *want, at *place, present map[groupKey]*presence, spelling
 
 // addManual adds the lines of an object to w.manual. Objects that need the same lines at the same
 // position share an entry.
-func (w *writer) addManual(a *want, line int, why string) {
-	l := ManualEdit{Chart: a.doc.Chart, File: a.file, Line: line, Why: why, Lines: a.lines}
+func (w *writer) addManual(e *edit, line int, why string) {
+	m := ManualEdit{Chart: e.doc.Chart, File: e.file, Line: line, Why: why, Lines: e.lines}
 	for i, other := range w.manual {
-		if other.Chart == l.Chart && other.File == l.File && other.Line == l.Line && other.Why == l.Why && slices.Equal(other.Lines, l.Lines) {
-			w.manual[i].Objects = append(other.Objects, a.object)
+		if other.Chart == m.Chart && other.File == m.File && other.Line == m.Line && other.Why == m.Why && slices.Equal(other.Lines, m.Lines) {
+			w.manual[i].Objects = append(other.Objects, e.object)
 			return
 		}
 	}
-	l.Objects = []plan.Object{a.object}
-	w.manual = append(w.manual, l)
+	m.Objects = []plan.Object{e.object}
+	w.manual = append(w.manual, m)
 }
 
 func (w *writer) result(manual []ManualEdit) *Result {

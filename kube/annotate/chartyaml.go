@@ -22,8 +22,8 @@ func (w *writer) addDependencies(now, wanted *plan.Chart) {
 	}
 }
 
-// missingDependencies are all dependencies of a chart's own resources or, if sub is set, of one of its
-// subcharts, of which some are missing.
+// missingDependencies are the dependencies of a chart's own resources or, if sub is set, of one of its
+// subcharts. At least one of them is missing, but dependsOn lists all.
 type missingDependencies struct {
 	chart     *plan.Chart
 	sub       *plan.Subchart
@@ -121,8 +121,8 @@ func (w *writer) addToSubchart(chart string, s plan.Subchart, dependsOn []string
 	w.addManualForChart(manual, name+" is not listed in dependencies, it is only in charts/")
 }
 
-// chartFile reads Chart.yaml or requirements.yaml. It returns nil if the file does not exist or cannot
-// be changed. For Chart.yaml it then also adds the manual edit.
+// chartFile reads Chart.yaml or requirements.yaml, and sets manual.File. If the file does not exist or
+// cannot be changed, it returns nil and, for Chart.yaml, adds the manual edit.
 func (w *writer) chartFile(manual *ManualEdit, name string) (*file, *kyaml.Node) {
 	var why string
 	if manual.File, why = w.locate(manual.Chart, name); why == "" {
@@ -192,7 +192,8 @@ func dependency(root *kyaml.Node, name string) *kyaml.Node {
 	return nil
 }
 
-// lastLine returns the last line of a mapping that contains a whole key and value, 0 if there is none.
+// lastLine returns the last line of a mapping that contains a complete key and value, 0 if there is
+// none.
 func lastLine(m *kyaml.Node) int {
 	last := 0
 	for i := 0; i+1 < len(m.Content); i += 2 {

@@ -44,7 +44,7 @@ func (w *writer) check(wanted *plan.Plan) error {
 	return comparePlans(got, wanted)
 }
 
-// restarted returns the workloads with a checksum in their pod template that changes.
+// restarted returns the workloads whose pod templates contain a checksum that changes.
 func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	sums := func(r *charts.Rendered) map[plan.Object]map[string]string {
 		out := map[plan.Object]map[string]string{}
@@ -146,7 +146,7 @@ func objects(r *charts.Rendered) map[string]any {
 	return out
 }
 
-// compare adds the paths of the fields in which a and b differ to out. at is their own path.
+// compare compares the values a and b at a path, and adds the paths of the fields that differ to out.
 func compare(at string, a, b any, out map[string]bool) {
 	switch a := a.(type) {
 	case map[string]any:

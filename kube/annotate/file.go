@@ -29,7 +29,7 @@ type insertion struct {
 	text string
 }
 
-// read reads a file into w.files. why is the reason why the file cannot be changed, "" if it can.
+// read reads a file into w.files. why is the reason that the file cannot be changed, "" if it can.
 func (w *writer) read(name string) (why string, err error) {
 	if w.files[name] != nil {
 		return "", nil
@@ -46,7 +46,7 @@ func (w *writer) read(name string) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if want := filepath.Join(top, filepath.FromSlash(name)); real != want {
+	if real != filepath.Join(top, filepath.FromSlash(name)) {
 		return "its file is a symbolic link to " + real, nil
 	}
 	raw, err := os.ReadFile(real)

@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/charts"
 )
 
-// errRenamed is the error about an object whose name contains random text or the time.
+// errRenamed is the reason to refuse an object whose name contains random text or the time.
 var errRenamed = errors.New("its name changes with each rendering; give it a fixed name")
 
 // mark is the annotation that identifies the objects of a place in a trial rendering.
@@ -27,11 +27,11 @@ type foundPlace struct {
 
 // find returns the usable places with their objects. It renders the chart with a different
 // mark at each place.
-func (w *writer) find(wants []*want) ([]*foundPlace, error) {
+func (w *writer) find(edits []*edit) ([]*foundPlace, error) {
 	files := map[string]bool{}
-	for _, a := range wants {
-		if len(a.lines) > 0 {
-			files[a.file] = true
+	for _, e := range edits {
+		if len(e.lines) > 0 {
+			files[e.file] = true
 		}
 	}
 	var all []*foundPlace
@@ -45,8 +45,8 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 	return w.usable(all)
 }
 
-// usable returns the places where annotations change nothing else. It bisects the places to find those
-// where they do: text that looks like metadata may be part of a string.
+// usable returns the places where annotations change nothing else, and refuses the others: text that
+// looks like metadata may be part of a string. It finds them by bisection.
 func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -99,14 +99,14 @@ func (w *writer) mark(places []*foundPlace) error {
 }
 
 // refusal returns why an object has no usable place, and the line of that place, 0 if unknown.
-func (w *writer) refusal(a *want) (why string, line int) {
-	f := w.files[a.file]
+func (w *writer) refusal(e *edit) (why string, line int) {
+	f := w.files[e.file]
 	if f.text == nil {
 		return "its template cannot be parsed", 0
 	}
 	var fits []*place
 	for _, p := range f.places {
-		if p.refused != "" && (p.kind == a.object.Kind || p.kind == "") {
+		if p.refused != "" && (p.kind == e.object.Kind || p.kind == "") {
 			fits = append(fits, p)
 		}
 	}

@@ -41,11 +41,11 @@ func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []
 		if _, stored := wanted[plan.StoredKey(key)]; !ok || plan.StoredKey(key) != key && stored {
 			continue
 		}
-		has, there := plan.Annotation(now, key)
-		if there && equivalent(has, value) {
+		old, exists := plan.Annotation(now, key)
+		if exists && equivalent(old, value) {
 			continue
 		}
-		if there {
+		if exists {
 			changed = key
 		}
 		line := spelling.key(key) + ": " + scalar(formatList(value))
@@ -113,7 +113,7 @@ func (t *text) condition(at *branch) (when string, unknown bool) {
 		switch {
 		case at == c.branches[0]:
 			all = append(all, "("+inner+")")
-		case c.whole && len(c.branches) == 2:
+		case c.hasElse && len(c.branches) == 2:
 			all = append(all, "(not ("+inner+"))")
 		default:
 			return "", true
@@ -139,7 +139,8 @@ func rooted(pipeline string) string {
 // groupKey is a group of a chart.
 type groupKey struct{ chart, name string }
 
-// presence is the condition under which a group is rendered: always, or if one of when is true.
+// presence is the condition under which a group is rendered: always, or if one of the conditions in when
+// is true.
 type presence struct {
 	always bool
 	when   []string

@@ -247,7 +247,7 @@ func (t *text) addToBranches(p *place, at *branch, b block, annotations []int) {
 		p.refused, p.holes = byHelper, nil
 		return
 	}
-	if chain.whole {
+	if chain.hasElse {
 		return
 	}
 	margin := t.raw[t.lines[end].start:chain.end.start]

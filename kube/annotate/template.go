@@ -23,7 +23,7 @@ type chain struct {
 	word      string
 	open, end *action
 	branches  []*branch
-	whole     bool // has an else without a condition
+	hasElse   bool // an else without a condition
 }
 
 // in reports whether a branch, or one around it, belongs to one of the given words.
@@ -147,10 +147,10 @@ func nest(top *branch, actions []*action) (after []*branch, ok bool) {
 		case "if", "with", "range", "define", "block":
 			now = (&chain{word: a.word, open: a}).branch(now)
 		case "else", "else if":
-			if now.chain == nil || now.chain.whole {
+			if now.chain == nil || now.chain.hasElse {
 				return nil, false
 			}
-			now.chain.whole = a.word == "else"
+			now.chain.hasElse = a.word == "else"
 			now = now.chain.branch(now.above)
 		case "end":
 			if now.chain == nil {

@@ -19,17 +19,17 @@ type unwritten map[groupKey]string
 // groups that wait for them.
 func (u unwritten) add(manual []ManualEdit, order Order, now *plan.Chart) {
 	group := groupsOf(order.Resources)
-	for _, l := range manual {
-		for _, o := range l.Objects {
+	for _, m := range manual {
+		for _, o := range m.Objects {
 			if key, ok := group[o]; ok && u[key] == "" {
-				u[key] = l.Why
+				u[key] = m.Why
 			}
 		}
-		if l.Objects == nil {
-			for _, m := range missingIn(now, order.Tree) {
+		if m.Objects == nil {
+			for _, missing := range missingIn(now, order.Tree) {
 				for _, key := range group {
-					if m.path != "" && plan.Within(key.chart, m.path) {
-						u[key] = cmp.Or(u[key], "the dependencies of chart "+m.path+" are not written")
+					if missing.path != "" && plan.Within(key.chart, missing.path) {
+						u[key] = cmp.Or(u[key], "the dependencies of chart "+missing.path+" are not written")
 					}
 				}
 			}
@@ -58,8 +58,8 @@ func (u unwritten) addDependents(resources []plan.Resource) {
 	}
 }
 
-// without returns the order without the unwritten groups: their objects keep the annotations that
-// they have now. If keepTree is set, the order also keeps the tree that it has now.
+// without returns the order without the unwritten groups: their objects keep their present
+// annotations. If keepTree is set, the order also keeps its present tree.
 func (u unwritten) without(order Order, now Order, keepTree bool) Order {
 	if keepTree {
 		order.Tree = now.Tree
@@ -77,12 +77,12 @@ func (u unwritten) without(order Order, now Order, keepTree bool) Order {
 	return order
 }
 
-// explain adds the unwritten groups that have no manual edit yet, with their reasons.
+// explain returns the manual edits, plus one for each unwritten group that has none, with the reason.
 func (u unwritten) explain(manual []ManualEdit, order Order) []ManualEdit {
 	explained := map[groupKey]bool{}
 	group := groupsOf(order.Resources)
-	for _, l := range manual {
-		for _, o := range l.Objects {
+	for _, m := range manual {
+		for _, o := range m.Objects {
 			explained[group[o]] = true
 		}
 	}

@@ -44,9 +44,9 @@ func (w *writer) variants(wanted *plan.Plan) ([]ManualEdit, error) {
 	}
 	same := func(a, b ManualEdit) bool { return a.Chart == b.Chart && slices.Equal(a.Objects, b.Objects) }
 	var manual []ManualEdit
-	for _, l := range slices.Concat(found...) { // each group once, with the first value
-		if !slices.ContainsFunc(manual, func(other ManualEdit) bool { return same(l, other) }) {
-			manual = append(manual, l)
+	for _, m := range slices.Concat(found...) { // each group once, with the first value
+		if !slices.ContainsFunc(manual, func(other ManualEdit) bool { return same(m, other) }) {
+			manual = append(manual, m)
 		}
 	}
 	return manual, nil

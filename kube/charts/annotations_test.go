@@ -137,7 +137,7 @@ func TestEveryKeyHasAHint(t *testing.T) {
 	hinted := func(key string, hints []string) bool {
 		return slices.ContainsFunc(hints, func(h string) bool { return strings.HasPrefix(key, h) })
 	}
-	for _, key := range sequencing {
+	for _, key := range convertedKeys {
 		if !hinted(key, orderingHints) {
 			t.Errorf("%s has no hint", key)
 		}

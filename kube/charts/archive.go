@@ -14,8 +14,9 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 )
 
-// Archive packages the chart's current files. It packs a directory without the times of its
-// files, so that the same files give the same bytes, and returns an archive unchanged.
+// Archive reads the chart from disk again and returns it as a .tgz. It packs a directory without
+// modification times, so that the same files always give the same bytes, and returns an archive
+// unchanged.
 func (c *Chart) Archive() ([]byte, error) {
 	const keepTimes = false
 	packed, err := pack(c.path, c.Name(), keepTimes)
@@ -25,8 +26,8 @@ func (c *Chart) Archive() ([]byte, error) {
 	return packed, nil
 }
 
-// pack returns a .tgz archive of the chart at chartPath, with the times of its files if keepTimes
-// is set. It returns an archive unchanged, because packing it again would change its digest.
+// pack returns a .tgz archive of the chart at chartPath, with modification times if keepTimes is
+// set. It returns an archive unchanged, because packing it again would change its digest.
 func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
 	if info, err := os.Stat(chartPath); err != nil || !info.IsDir() {
 		return os.ReadFile(chartPath)
@@ -36,8 +37,8 @@ func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
 		return nil, err
 	}
 	var packed bytes.Buffer
-	zip := gzip.NewWriter(&packed)
-	out := tar.NewWriter(zip)
+	compressed := gzip.NewWriter(&packed)
+	out := tar.NewWriter(compressed)
 	for _, f := range files {
 		if !keepTimes {
 			f.ModTime = time.Time{}
@@ -52,7 +53,7 @@ func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
-	err = errors.Join(out.Close(), zip.Close())
+	err = errors.Join(out.Close(), compressed.Close())
 	return packed.Bytes(), err
 }
 

@@ -43,7 +43,7 @@ type Ref struct {
 	action.ChartPathOptions
 }
 
-// Chart is a loaded chart with its subcharts. It is immutable, but Archive reads the disk again.
+// Chart is a loaded chart with its subcharts. It is immutable; only Archive reads the disk again.
 type Chart struct {
 	path string // for messages
 	root *chartFiles
@@ -116,7 +116,7 @@ func explainDownload(ref Ref, err error) error {
 		return err
 	}
 	text := err.Error()
-	request := (*url.Error)(nil)
+	var request *url.Error
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%w; pass the CA that signed it with --ca-file", err)
@@ -216,7 +216,7 @@ func (c *Chart) Missing() []string {
 	return missing
 }
 
-// FromHelm loads the chart of a Helm chart from its raw files. It also works after an action
+// FromHelm converts a Helm chart to a Chart, using its raw files. It also works after an action
 // has renamed subcharts; subcharts that an action has dropped may be missing. It returns an
 // error for a chart without raw files.
 func FromHelm(h *chart.Chart) (*Chart, error) { return fromFiles(h.Name(), rawFiles(h)) }

@@ -29,13 +29,13 @@ type chartFiles struct {
 	// packed is set if the chart was an archive in charts/.
 	packed bool
 	// files are the chart's own files, with Chart.yaml and requirements.yaml normalised.
-	// originals holds the contents of those two before that, by name.
+	// originals holds the original contents of those two, by name.
 	files     []*archive.BufferedFile
 	originals map[string][]byte
 	// meta is Chart.yaml as loaded by Helm, with dependencies under their own names.
 	meta *chart.Metadata
-	// facts are the fields that Helm's loader drops.
-	facts facts
+	// unsupported are the fields that Helm's loader drops or refuses.
+	unsupported unsupportedFields
 	// subs are the charts in charts/, in the order of their file names.
 	subs []*chartFiles
 }
@@ -46,21 +46,21 @@ const maxUnpacked = 5 * archiveLimit
 
 const archiveLimit = 100 << 20 // the default of archive.MaxDecompressedChartSize
 
-// newChartFiles sorts the files of a chart, whose names are relative to the chart, and unpacks
-// the archives in its charts/.
+// newChartFiles separates the files of a chart from those of its subcharts, and unpacks the archives
+// in charts/. The names of the files are relative to the chart.
 func newChartFiles(files []*archive.BufferedFile) (*chartFiles, error) {
 	left := int64(maxUnpacked)
 	return unpack(files, &left)
 }
 
-// unpack is like newChartFiles. left is what remains of maxUnpacked; unpack subtracts from it.
+// unpack is newChartFiles with a budget: it subtracts the unpacked size of each archive from left.
 func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	own, subcharts := split(files)
 	cf := &chartFiles{originals: map[string][]byte{}}
 	for _, f := range own {
 		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
 			cf.originals[f.Name] = f.Data
-			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.facts.extract(f.Data)}
+			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.unsupported.extract(f.Data)}
 		}
 		cf.files = append(cf.files, f)
 	}
@@ -118,8 +118,8 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, subchart
 	return own, subcharts
 }
 
-// unpackSubchart is unpack for charts/name. If that is an archive, files holds only the archive,
-// without a name.
+// unpackSubchart is like unpack for charts/name. If that is an archive, files contains only the
+// archive, without a name.
 func unpackSubchart(name string, files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
@@ -199,7 +199,7 @@ func (cf *chartFiles) declares(sub *chartFiles) bool {
 // dependencies are disabled.
 //
 // The warnings are about apiVersion v3 (R34a) and dependencies that Helm skips (R12).
-// Malformed lists become faults of the tree, which plan.Build refuses (R2).
+// Malformed lists become faults in the tree; plan.Build returns them as errors (R2).
 func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
 	tree, b, err := c.buildTree(values)
 	if err != nil {
@@ -237,8 +237,8 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 // processed dependencies.
 func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
-	node := &plan.Chart{Path: path, DependsOn: cf.facts.dependsOn, DependsOnKey: cf.facts.dependsOnKey, Faults: cf.facts.faults}
-	if cf.facts.v3 {
+	node := &plan.Chart{Path: path, DependsOn: cf.unsupported.dependsOn, DependsOnKey: cf.unsupported.dependsOnKey, Faults: cf.unsupported.faults}
+	if cf.unsupported.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
 	for _, key := range slices.Sorted(maps.Keys(cf.meta.Annotations)) {
@@ -246,8 +246,8 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 			b.warn("R2b", path, "Chart.yaml: annotation %s is unknown and has no effect; did you mean %s?", key, near)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(cf.facts.misspelt)) {
-		b.warn("R2b", path, "Chart.yaml: %s of dependency %s is unknown and has no effect; did you mean depends-on?", cf.facts.misspelt[name], name)
+	for _, name := range slices.Sorted(maps.Keys(cf.unsupported.misspelt)) {
+		b.warn("R2b", path, "Chart.yaml: %s of dependency %s is unknown and has no effect; did you mean depends-on?", cf.unsupported.misspelt[name], name)
 	}
 	for _, d := range cf.meta.Dependencies {
 		b.addDeclared(node, cf, h, d, at)
@@ -272,7 +272,7 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, %s; download it with: helm dependency update", name, d.Name, d.Version, other.meta.Version, effect)
 		return
 	}
-	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.facts.dependsOnByDependency[name]}
+	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.unsupported.dependsOnByDependency[name]}
 	rendered := name
 	if ignoresAliases(h) {
 		rendered = d.Name
@@ -296,8 +296,8 @@ func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.
 	}
 }
 
-// ignoresAliases reports whether Helm has not processed the dependencies of h, because the Chart.yaml
-// of a parent lists none. Helm then ignores their aliases, conditions and tags.
+// ignoresAliases reports whether Helm skipped the dependencies of h, because the Chart.yaml of a
+// parent lists none. Helm then ignores their aliases, conditions and tags.
 func ignoresAliases(h *chart.Chart) bool {
 	return slices.ContainsFunc(h.Metadata.Dependencies, func(d *chart.Dependency) bool { return d.Alias != "" && d.Name != d.Alias })
 }

@@ -138,8 +138,8 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	return version, os.WriteFile(filepath.Join(f.temp, d.Name+"-"+version+".tgz"), data, 0o644)
 }
 
-// moveToCharts moves the fetched archives into charts/, after it has deleted older archives of
-// the same charts.
+// moveToCharts deletes old archives of the fetched charts from charts/, and then moves the new ones
+// there.
 func (f *fetcher) moveToCharts() error {
 	charts := filepath.Join(f.dir, "charts")
 	if err := os.MkdirAll(charts, 0o755); err != nil {
@@ -174,7 +174,7 @@ func (f *fetcher) moveToCharts() error {
 	return nil
 }
 
-// writeLock writes Chart.lock, or requirements.lock for a chart of version 1, with the digest
+// writeLock writes Chart.lock, or requirements.lock for a chart with apiVersion v1, with the digest
 // by which Helm checks that it matches Chart.yaml. It keeps an existing file with that digest.
 func writeLock(dir string, meta *chart.Metadata, lock *chart.Lock) error {
 	data, err := json.Marshal([2][]*chart.Dependency{meta.Dependencies, lock.Dependencies})

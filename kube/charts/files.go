@@ -150,8 +150,8 @@ func (c *Chart) Folders(values map[string]any) (map[string]Folder, error) {
 	return b.folders, nil
 }
 
-// LoadWith loads the chart in a directory, with contents instead of what some of its files
-// contain. The keys of contents are paths relative to dir, with slashes.
+// LoadWith loads the chart in a directory, but replaces the contents of some files. The keys of
+// contents are paths relative to dir, with slashes.
 func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	files, err := readDir(dir)
 	if err != nil {
@@ -165,7 +165,7 @@ func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	return fromFiles(dir, files)
 }
 
-// Save writes the chart into dir, normalised (R1, R34a) and with unpacked archives. Helm's lint
+// Save writes the chart into dir, normalised (R1, R34a) and with its archives unpacked. Helm's lint
 // and dependency commands need that, because they load charts from disk. Save creates dir.
 func (c *Chart) Save(dir string) error {
 	if err := c.root.save(dir); err != nil {
@@ -215,7 +215,7 @@ func CopyBroken(path, dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		var f facts
+		var f unsupportedFields
 		return os.WriteFile(file, f.extract(data), 0o644)
 	})
 }

@@ -26,7 +26,7 @@ func FuzzChartYAML(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var first, second facts
+		var first, second unsupportedFields
 		again := second.extract(first.extract(data))
 		if strings.Contains(string(again), "v3") && second.v3 {
 			t.Errorf("apiVersion v3 was not replaced: %q", again)

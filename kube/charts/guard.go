@@ -68,9 +68,9 @@ type Guard struct {
 
 // slotUse is a rendering's use of renderSlot. The mutex of its Guard guards it.
 type slotUse struct {
-	hasSlot  bool // this rendering has renderSlot, since started
-	started  time.Time
-	maxStack int           // of the process, before the slot was acquired
+	hasSlot  bool          // this rendering has renderSlot
+	started  time.Time     // when it got the slot
+	oldLimit int           // the process's stack limit before the slot was acquired
 	base     usage         // of the process, without this rendering
 	own      usage         // of this rendering, in earlier uses of the slot
 	took     time.Duration // by earlier uses of the slot
@@ -97,9 +97,9 @@ func NewGuard(l Limits) *Guard {
 // after WrapTemplates.
 func (g *Guard) Funcs() template.FuncMap {
 	funcs := g.limitedFuncs()
-	funcs[enterer] = g.enter
-	funcs[leaver] = g.leave
-	funcs[normaliser] = func(output string) string { return g.leave(normalise(output)) }
+	funcs[enterFunc] = g.enter
+	funcs[leaveFunc] = g.leave
+	funcs[normaliseFunc] = func(output string) string { return g.leave(normalise(output)) }
 	return funcs
 }
 
@@ -152,7 +152,7 @@ func (g *Guard) acquire() error {
 		return err
 	}
 	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
-	g.maxStack = debug.SetMaxStack(math.MaxInt32)
+	g.oldLimit = debug.SetMaxStack(math.MaxInt32)
 	g.hasSlot, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)
 	return nil
 }
@@ -177,24 +177,24 @@ func waitForSlot(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// release releases renderSlot if this rendering has it. It needs g.mu.
+// release releases renderSlot if this rendering has it. The caller must hold g.mu.
 func (g *Guard) release() {
 	if !g.hasSlot {
 		return
 	}
 	g.hasSlot, g.took, g.own = false, g.took+time.Since(g.started), memoryUsage().minus(g.base)
-	debug.SetMaxStack(g.maxStack)
+	debug.SetMaxStack(g.oldLimit)
 	<-renderSlot
 }
 
-// aborted returns why the rendering was abandoned, nil if it was not.
-func (g *Guard) aborted() error {
+// abandoned returns why the rendering was abandoned, nil if it was not.
+func (g *Guard) abandoned() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.abortErr
 }
 
-// abort marks the rendering as abandoned and returns the error. It needs g.mu.
+// abort marks the rendering as abandoned and returns the error. The caller must hold g.mu.
 func (g *Guard) abort(reason string) error {
 	err := &limitError{reason: reason}
 	if n := len(g.running); n > 0 {
@@ -229,7 +229,7 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 		select {
 		case err := <-done:
 			if err != nil {
-				err = cmp.Or(g.aborted(), err)
+				err = cmp.Or(g.abandoned(), err)
 			}
 			return err
 		case <-ticks.C:

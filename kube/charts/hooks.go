@@ -26,8 +26,8 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 	return out
 }
 
-// HookGroup returns the unit of a hook for one event (R40). before are the units of the
-// event's earlier hooks; the new one waits for the last of them.
+// HookGroup returns the group that consists of a hook, for one event. before are the groups of the
+// event's earlier hooks; the new group waits for the last of them.
 //
 // Rule R5: a hook follows the hook before it; its ordering annotations are ignored.
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
@@ -125,7 +125,7 @@ func hookScope(h *release.Hook, root string) (chart, scope string) {
 	return chart, scope
 }
 
-// The values that Helm knows. It compares those of hooks in lower case.
+// The values of hook annotations that Helm knows. Helm ignores their case.
 var (
 	hookEvents = []string{"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback",
 		"pre-delete", "post-delete", "test", "test-success"}

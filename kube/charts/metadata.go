@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// facts are the fields of a Chart.yaml that Helm's loader drops or refuses.
-type facts struct {
+// unsupportedFields are the fields of a Chart.yaml that Helm's loader drops or refuses.
+type unsupportedFields struct {
 	// dependsOn is helm.sh/depends-on/subcharts, and dependsOnKey its key as the file spells it (R3).
 	dependsOn    []string
 	dependsOnKey string
@@ -36,11 +36,11 @@ type convertedAnnotation struct {
 	value *kyaml.Node // before the conversion
 }
 
-// extract reads the facts in data, a Chart.yaml or requirements.yaml, and returns the data in
-// a form that Helm can load: with annotation lists as JSON strings (R1), without depends-on,
+// extract reads the unsupported fields in data, a Chart.yaml or requirements.yaml, and returns the data
+// in a form that Helm can load: with annotation lists as JSON strings (R1), without depends-on,
 // and with apiVersion v2 instead of v3. Data that is not a YAML mapping is returned
 // unchanged; Helm's loader reports the error.
-func (f *facts) extract(data []byte) []byte {
+func (f *unsupportedFields) extract(data []byte) []byte {
 	doc := parseYAML(string(data))
 	if doc == nil {
 		return data
@@ -68,8 +68,8 @@ func (f *facts) extract(data []byte) []byte {
 	return []byte(out)
 }
 
-// fault records that a field has no list of names. Ignoring it would silently drop the order.
-func (f *facts) fault(field string, value *kyaml.Node) {
+// fault records that a field is not a list of names. Ignoring it would silently drop the order.
+func (f *unsupportedFields) fault(field string, value *kyaml.Node) {
 	f.faults = append(f.faults, plan.Fault{
 		Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", field, inline(value)),
 	})
@@ -78,7 +78,7 @@ func (f *facts) fault(field string, value *kyaml.Node) {
 // extractVersion replaces apiVersion v3 in a Chart.yaml. It reports whether root changed.
 //
 // Rule R34a: apiVersion v3 is loaded as v2.
-func (f *facts) extractVersion(root *kyaml.Node) bool {
+func (f *unsupportedFields) extractVersion(root *kyaml.Node) bool {
 	v := child(root, "apiVersion")
 	if v == nil || v.Value != "v3" {
 		return false
@@ -90,7 +90,7 @@ func (f *facts) extractVersion(root *kyaml.Node) bool {
 
 // extractAnnotations reads the ordering annotations and converts lists to strings. It reports
 // whether m changed.
-func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
+func (f *unsupportedFields) extractAnnotations(m *kyaml.Node) (changed bool) {
 	for k, value := range documents.Entries(m) {
 		key := k.Value
 		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
@@ -112,11 +112,11 @@ func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
 	return changed
 }
 
-// extractDependency moves depends-on of one entry of dependencies into the facts. It reports
-// whether m changed.
+// extractDependency moves depends-on of one entry of dependencies into f. It reports whether m
+// changed.
 //
 // Rule R4: depends-on is read here because Helm's loader drops it.
-func (f *facts) extractDependency(m *kyaml.Node) bool {
+func (f *unsupportedFields) extractDependency(m *kyaml.Node) bool {
 	name := cmp.Or(scalarText(child(m, "alias")), scalarText(child(m, "name")))
 	f.noteMisspelt(m, name)
 	key, value := documents.Entry(m, "depends-on")
@@ -138,7 +138,7 @@ func (f *facts) extractDependency(m *kyaml.Node) bool {
 }
 
 // noteMisspelt adds the key of a dependency that looks like depends-on to misspelt. Helm ignores unknown keys.
-func (f *facts) noteMisspelt(m *kyaml.Node, name string) {
+func (f *unsupportedFields) noteMisspelt(m *kyaml.Node, name string) {
 	for k := range documents.Entries(m) {
 		if key := k.Value; key != "depends-on" && plan.NearestName(key, []string{"depends-on"}) != "" {
 			if f.misspelt == nil {
@@ -172,14 +172,14 @@ func (a IncompatibleAnnotation) String() string {
 	if a.Rule == "R1" {
 		return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; %s", where, a.Key, a.Value, a.Kind, write)
 	}
-	rename := fmt.Sprintf("rename %s to %s", a.Key, plan.StoredKey(a.Key))
+	fix := fmt.Sprintf("rename %s to %s", a.Key, plan.StoredKey(a.Key))
 	switch {
 	case a.Kind != "" && a.Others > 0:
-		rename += ", and " + write
+		fix += ", and " + write
 	case a.Kind != "":
-		rename = write
+		fix = write
 	}
-	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, a.Key, rename)
+	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, a.Key, fix)
 }
 
 // annotationChecker finds the incompatible annotations of one chart. It reports each key once per rule.
@@ -201,7 +201,7 @@ func (c *annotationChecker) checkObject(o *kyaml.Node) {
 	metadata := child(o, "metadata")
 	where := scalarText(child(o, "kind")) + "/" + scalarText(child(metadata, "name"))
 	for k, value := range documents.Entries(child(metadata, "annotations")) {
-		if key := documents.Resolve(k).Value; slices.Contains(sequencing, key) {
+		if key := documents.Resolve(k).Value; slices.Contains(convertedKeys, key) {
 			c.checkAnnotation(where, key, documents.Resolve(value), plan.StoredKey(key) != key)
 		}
 	}
@@ -215,7 +215,7 @@ func (c *annotationChecker) checkObject(o *kyaml.Node) {
 // checkChart checks the Chart.yaml files as they were before normalisation. Their keys may have
 // two slashes, because they are not sent to an API server.
 func (c *annotationChecker) checkChart(cf *chartFiles, path string) {
-	for _, a := range cf.facts.converted {
+	for _, a := range cf.unsupported.converted {
 		c.checkAnnotation("Chart.yaml of "+path, a.key, a.value, false)
 	}
 	for _, sub := range cf.subs {

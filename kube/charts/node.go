@@ -196,8 +196,9 @@ var OrderingKeys = bothSpellings(
 	plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure,
 )
 
-// sequencing are the annotations whose values are converted to strings: lists (R1) and weights.
-var sequencing = append(bothSpellings(plan.AnnotationSubchartDependsOn), OrderingKeys...)
+// convertedKeys are the annotations whose values are converted to strings, for example lists (R1) and
+// weights.
+var convertedKeys = append(bothSpellings(plan.AnnotationSubchartDependsOn), OrderingKeys...)
 
 func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {

@@ -26,7 +26,7 @@ var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 // Rule R1: a YAML list in an annotation becomes a JSON string, which Helm accepts.
 func normalise(s string) string {
 	return editAnnotations(s, orderingHints, func(key, value *kyaml.Node) (edit, bool) {
-		if !slices.Contains(sequencing, key.Value) {
+		if !slices.Contains(convertedKeys, key.Value) {
 			return edit{}, false
 		}
 		text, ok := toStringValue(value)

@@ -32,7 +32,7 @@ func NewCachedOutputs(outputs Outputs) *CachedOutputs { return &CachedOutputs{ou
 // Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
 // after ReplaceTemplates.
 func (c *CachedOutputs) Funcs() template.FuncMap {
-	return template.FuncMap{outputReader: func(name string) (string, error) {
+	return template.FuncMap{cachedOutputFunc: func(name string) (string, error) {
 		if len(c.left) == 0 || c.left[0].name != name {
 			return "", fmt.Errorf("template %s was not rendered during planning; run the command again", name)
 		}
@@ -84,6 +84,6 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 // ReplaceTemplates replaces the templates of c with calls that return their cached outputs. The
 // action that renders c needs CachedOutputs.Funcs.
 func ReplaceTemplates(c *chart.Chart) {
-	w := wrapper{text: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", outputReader, name) }}
-	w.chart(c, c.Name(), 0)
+	w := wrapper{text: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", cachedOutputFunc, name) }}
+	w.wrap(c, c.Name(), 0)
 }

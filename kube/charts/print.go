@@ -39,27 +39,27 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	}
 	if o.IncludeCRDs {
 		for _, d := range r.CRDs {
-			p.document(d.Source, d.Raw)
+			p.printDocument(d.Source, d.Raw)
 		}
 	}
 	printed := map[*release.Hook]bool{}
-	hook := func(h *release.Hook) {
+	printHook := func(h *release.Hook) {
 		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
 			before := p.out.Len()
-			p.document(h.Path, h.Manifest)
+			p.printDocument(h.Path, h.Manifest)
 			p.hookLast = p.hookLast || p.out.Len() > before
 		}
 		printed[h] = true
 	}
 	if plan == nil {
 		for _, text := range documents.Split(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
-			p.document(documents.CutSource(text))
+			p.printDocument(documents.CutSource(text))
 		}
 	} else {
-		p.groups(r, plan, hook)
+		p.printGroups(r, plan, printHook)
 	}
 	for _, h := range r.Release.Hooks {
-		hook(h)
+		printHook(h)
 	}
 	for _, pattern := range o.ShowOnly {
 		if !p.seen[pattern] {
@@ -77,9 +77,9 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	return err
 }
 
-// groups prints the groups of a plan, the hooks that run among them, and the documents without
+// printGroups prints the groups of a plan, the hooks that run among them, and the documents without
 // an object.
-func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook)) {
+func (p *printer) printGroups(r *Rendered, plan *plan.Plan, printHook func(*release.Hook)) {
 	docs := map[chartObject][]Document{}
 	for i, res := range r.Resources {
 		key := chartObject{res.Chart, res.Object}
@@ -87,14 +87,14 @@ func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook))
 	}
 	for _, g := range plan.Groups {
 		if i := slices.IndexFunc(r.ScopedHooks, func(h ScopedHook) bool { return h.Group.ID == g.ID }); i >= 0 {
-			hook(r.ScopedHooks[i].Hook)
+			printHook(r.ScopedHooks[i].Hook)
 			continue
 		}
-		p.group(g, docs)
+		p.printGroup(g, docs)
 		p.hookLast = false
 	}
 	for _, d := range r.Others {
-		p.document(d.Source, d.Raw)
+		p.printDocument(d.Source, d.Raw)
 		p.hookLast = false
 	}
 }
@@ -116,14 +116,14 @@ type printer struct {
 	files map[string]*bytes.Buffer
 }
 
-// group prints the documents of a group, and removes them from docs. Duplicates come right after
+// printGroup prints the documents of a group, and removes them from docs. Duplicates come right after
 // the first one.
-func (p *printer) group(g *plan.Group, docs map[chartObject][]Document) {
+func (p *printer) printGroup(g *plan.Group, docs map[chartObject][]Document) {
 	before := p.out.Len()
 	for _, o := range g.Objects {
 		key := chartObject{g.Chart, o}
 		for _, d := range docs[key] {
-			p.document(d.Source, d.Raw)
+			p.printDocument(d.Source, d.Raw)
 		}
 		delete(docs, key)
 	}
@@ -135,7 +135,8 @@ func (p *printer) group(g *plan.Group, docs map[chartObject][]Document) {
 	fmt.Fprintf(&p.out, "## START resource-group: %s %s\n%s## END resource-group: %[1]s %[2]s\n", g.Chart, g.Name, body)
 }
 
-func (p *printer) document(source, raw string) {
+// printDocument prints a document if --show-only selects its template.
+func (p *printer) printDocument(source, raw string) {
 	if !p.selected(source) {
 		return
 	}
@@ -179,7 +180,7 @@ func (p *printer) save(w io.Writer, dir string) error {
 	return nil
 }
 
-// selected reports whether --show-only selects a template.
+// selected reports whether --show-only selects a template. It records the matching patterns in p.seen.
 func (p *printer) selected(source string) bool {
 	_, name, _ := strings.Cut(source, "/")
 	selected := len(p.only) == 0

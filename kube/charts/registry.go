@@ -33,8 +33,8 @@ func Pin(ref, version string, client *registry.Client) (string, error) {
 // RegistryCredential is how a user logs in to a registry.
 type RegistryCredential = auth.Credential
 
-// FindRegistryCredential returns the credential that Helm or else Docker has stored for the registry
-// of an oci:// chart, empty if there is none.
+// FindRegistryCredential returns the credential for the registry of an oci:// chart that Helm or, if it
+// has none, Docker has stored. It is empty if there is none.
 func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
 	fail := func(err error) (RegistryCredential, error) {
 		return auth.EmptyCredential, fmt.Errorf("read the credential for registry %s: %w", registryHost(ref), err)
@@ -55,10 +55,10 @@ func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSe
 	return found, nil
 }
 
-// RegistryConfig returns the content of a registry config file with credentials by oci:// chart.
-func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
+// RegistryConfig returns the contents of a registry config file with the credentials for oci:// charts.
+func RegistryConfig(byRef map[string]RegistryCredential) ([]byte, error) {
 	hosts := map[string]any{}
-	for ref, c := range byChart {
+	for ref, c := range byRef {
 		entry := map[string]string{"identitytoken": c.RefreshToken}
 		if c.Username != "" {
 			entry["auth"] = base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))

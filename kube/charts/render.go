@@ -22,7 +22,8 @@ type RenderOptions struct {
 	Release, Namespace string
 	// IsUpgrade sets .Release.IsUpgrade instead of .Release.IsInstall.
 	IsUpgrade bool
-	// KubeVersion replaces Helm's default version of Kubernetes, APIVersions are added to its APIs.
+	// KubeVersion replaces Helm's default version of Kubernetes. APIVersions are added to the APIs of
+	// that version.
 	KubeVersion string
 	APIVersions []string
 
@@ -84,7 +85,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	}
 	rel, outputs, err := c.dryRun(ctx, values, o)
 	if err != nil {
-		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, OfFlag)))
+		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, ForFlag)))
 	}
 	// Decoded objects need many times the memory of their text.
 	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })
@@ -140,15 +141,16 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm, and also returns the outputs of the templates. If a template fails, dryRun renders the chart again without
-// wrapping its templates, so that Helm's error has the right position.
+// dryRun renders the chart with Helm, and also returns the outputs of the templates. If a template
+// fails, dryRun renders the chart again without wrapping its templates, so that Helm's error has the
+// right position.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, nil, err
 	}
 	WrapTemplates(h)
-	rel, outputs, err := install(ctx, h, values, o)
+	rel, outputs, err := dryInstall(ctx, h, values, o)
 	if err == nil {
 		UnwrapTemplates(rel.Chart)
 		return rel, outputs, nil
@@ -157,46 +159,46 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return nil, nil, err
 	}
 	if h, e := c.Helm(); e == nil {
-		if _, _, e = install(ctx, h, values, o); e != nil {
+		if _, _, e = dryInstall(ctx, h, values, o); e != nil {
 			return nil, nil, e
 		}
 	}
 	return nil, nil, CleanError(err)
 }
 
-// install runs Helm's install as a client-side dry run, within the limits. It also returns the outputs
-// of the templates, if they are wrapped.
-func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
+// dryInstall runs Helm's install as a client-side dry run, within the limits. It also returns the
+// outputs of the templates, if they are wrapped.
+func dryInstall(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	g := NewGuard(o.Limits)
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
 	if o.checker != nil {
-		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
+		cfg.CustomTemplateFuncs[normaliseFunc] = func(output string) string {
 			o.checker.checkTemplate(output)
 			return g.leave(normalise(output))
 		}
 	}
-	i := action.NewInstall(cfg)
-	i.DryRunStrategy = action.DryRunClient
-	i.Replace = true // do not check if the name is in use
-	i.ReleaseName, i.Namespace = o.Release, o.Namespace
-	i.IsUpgrade = o.IsUpgrade
-	i.APIVersions = common.VersionSet(o.APIVersions)
-	i.SkipSchemaValidation = o.SkipSchemaValidation
-	i.EnableDNS = o.EnableDNS
-	i.PostRenderer = o.PostRenderer
+	install := action.NewInstall(cfg)
+	install.DryRunStrategy = action.DryRunClient
+	install.Replace = true // do not check if the name is in use
+	install.ReleaseName, install.Namespace = o.Release, o.Namespace
+	install.IsUpgrade = o.IsUpgrade
+	install.APIVersions = common.VersionSet(o.APIVersions)
+	install.SkipSchemaValidation = o.SkipSchemaValidation
+	install.EnableDNS = o.EnableDNS
+	install.PostRenderer = o.PostRenderer
 	if o.PostRenderStrategy != "" {
-		i.PostRenderStrategy = o.PostRenderStrategy
+		install.PostRenderStrategy = o.PostRenderStrategy
 	}
 	if o.KubeVersion != "" {
 		v, err := common.ParseKubeVersion(o.KubeVersion)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
 		}
-		i.KubeVersion = v
+		install.KubeVersion = v
 	}
 	rel, err := limited(ctx, g, func() (*release.Release, error) {
-		r, err := i.RunWithContext(ctx, h, CopyValues(values))
+		r, err := install.RunWithContext(ctx, h, CopyValues(values))
 		if err != nil {
 			return nil, err
 		}

@@ -26,8 +26,8 @@ func (r *Rendered) Mask() *mask.Mask {
 	return m
 }
 
-// HideValues masks the secret values of a chart in an error of its templates or its schema. These
-// quote values before any Secret is rendered.
+// HideValues masks the secret values of a chart in an error of its templates or its schema. Such an
+// error may quote values although no Secret has been rendered yet.
 func HideValues(c *Chart, values map[string]any, err error) error {
 	return MaskOfValues(c, values).Error(err)
 }

@@ -62,11 +62,11 @@ func (g *Guard) limitedFuncs() template.FuncMap {
 
 // checkCall returns an error if the rendering was abandoned or the result would be too large.
 func (g *Guard) checkCall(name string, bytes float64) error {
-	if err := g.aborted(); err != nil {
+	if err := g.abandoned(); err != nil {
 		return err
 	}
 	if bytes > maxResult {
-		return fmt.Errorf("%s would produce %s, and the limit is %s", name, formatBytes(bytes), formatBytes(maxResult))
+		return fmt.Errorf("%s would produce %s; the limit is %s", name, formatBytes(bytes), formatBytes(maxResult))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 		return nil, fmt.Errorf("--set-file: cannot read %s: %s", file.Path, fileReason(file))
 	case err != nil && valuesFile.MatchString(err.Error()):
 		name := valuesFile.FindStringSubmatch(err.Error())[1]
-		data, _ := os.ReadFile(name) // not that of a URL or "-"
+		data, _ := os.ReadFile(name) // nil for a URL or "-"
 		return nil, documents.ValuesError(name, data, err)
 	case err != nil:
 		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
@@ -57,8 +57,8 @@ func fileReason(err *fs.PathError) string {
 
 // Patterns of Helm and Go errors that Values rewords.
 var (
-	// valuesFile matches the start of an error about the content of a values file, setFlag that
-	// of an error about --set and similar flags.
+	// valuesFile matches the start of an error about the contents of a values file, setFlag the
+	// start of one about --set and similar flags.
 	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
 	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
 	// notJSON matches an error about --set-json, which quotes the argument and gives no reason.

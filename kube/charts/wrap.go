@@ -21,13 +21,13 @@ const hiddenMark = "~lockstep-"
 // wrappers from positions in the chart in error messages.
 const wrapperColumn = 997
 
-// The names of the functions that wrappers call: first enterer with the name of the template,
-// then normaliser with the rendered manifest or leaver with the rendered notes.
+// The names of the functions that wrappers call: first enterFunc with the name of the template,
+// then normaliseFunc with the rendered manifest or leaveFunc with the rendered notes.
 const (
-	enterer      = "lockstepEnter"
-	normaliser   = "lockstepNormalise"
-	leaver       = "lockstepLeave"
-	outputReader = "lockstepCachedOutput" // all that ReplaceTemplates leaves of a template
+	enterFunc        = "lockstepEnter"
+	normaliseFunc    = "lockstepNormalise"
+	leaveFunc        = "lockstepLeave"
+	cachedOutputFunc = "lockstepCachedOutput" // ReplaceTemplates replaces each template with a call of it
 )
 
 // TemplateFuncs returns the functions that wrapped templates call, for
@@ -44,24 +44,24 @@ func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 // the chart is stored, and CleanError on the action's errors.
 func WrapTemplates(c *chart.Chart) {
 	w := wrapper{text: wrapperOf}
-	w.chart(c, c.Name(), 0)
+	w.wrap(c, c.Name(), 0)
 }
 
 // wrapper wraps templates.
 type wrapper struct {
 	charts int // the number of charts wrapped so far
-	// text returns the new text of a template. The original text is in the partial hidden.
+	// text returns the new text of a template. Its original text moves to the partial hidden.
 	text func(name, hidden string) []byte
 }
 
-// chart wraps the templates of c. full is its path from the root chart, with the names of
+// wrap wraps the templates of c and its subcharts. full is the path of c from the root chart, with the names of
 // charts instead of their aliases.
 //
 // The name of a partial must not depend on the path of c: with two aliases, Helm makes two
 // charts with different paths that share templates. Helm joins the name of a template to
 // the path of its chart, so the name starts with enough "../" to leave the path. The depth
 // must stay the same, because definitions in parent charts override those in subcharts.
-func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
+func (w *wrapper) wrap(c *chart.Chart, full string, depth int) {
 	mark := fmt.Sprintf("%s%d.", hiddenMark, w.charts)
 	climb := strings.Repeat("../", 2*depth+1)
 	w.charts++
@@ -79,7 +79,7 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 	}
 	c.Templates = templates
 	for _, sub := range c.Dependencies() {
-		w.chart(sub, path.Join(full, "charts", sub.Name()), depth+1)
+		w.wrap(sub, path.Join(full, "charts", sub.Name()), depth+1)
 	}
 }
 
@@ -93,23 +93,23 @@ func wrappable(c *chart.Chart, name string) bool {
 // before wrapperColumn.
 func shortened(name string) string {
 	const maxLen = 200
-	if quoted := strconv.Quote(name); len(quoted) < wrapperColumn-len(enterer)-len(`{{ }}{{`) {
+	if quoted := strconv.Quote(name); len(quoted) < wrapperColumn-len(enterFunc)-len(`{{ }}{{`) {
 		return name
 	}
 	return "…" + strings.ToValidUTF8(name[len(name)-min(len(name), maxLen):], "")
 }
 
 func wrapperOf(name, hidden string) []byte {
-	enter := fmt.Sprintf("{{%s %q}}", enterer, name)
-	last := normaliser
+	enter := fmt.Sprintf("{{%s %q}}", enterFunc, name)
+	last := normaliseFunc
 	if strings.HasSuffix(name, "NOTES.txt") {
-		last = leaver
+		last = leaveFunc
 	}
 	indent := strings.Repeat(" ", wrapperColumn-len("{{")-len(enter))
 	return fmt.Appendf(nil, "%s{{%sinclude %q . | %s }}", enter, indent, hidden, last)
 }
 
-// UnwrapTemplates undoes WrapTemplates in c and its present subcharts. It does nothing to a
+// UnwrapTemplates undoes WrapTemplates in c and its remaining subcharts. It does nothing to a
 // chart that is not wrapped.
 func UnwrapTemplates(c *chart.Chart) {
 	var templates []*common.File
@@ -169,14 +169,16 @@ func clean(text string) string {
 }
 
 var (
-	// nilValue matches an expression that reads a field of a value that is not set, notMap of one that is not a map.
+	// nilValue matches an error about a field of a value that is not set, notMap one about a field of
+	// a value that is not a map.
 	nilValue = regexp.MustCompile(`at <([^>]*)>:\s+nil pointer evaluating interface \{\}\.(\w+)`)
 	notMap   = regexp.MustCompile(`at <([^>]*)>:\s+can't evaluate field (\w+) in type interface \{\}`)
 	// noTemplate and undefinedTemplate match errors of include and template.
 	noTemplate        = regexp.MustCompile(`(?:template: )?no template ("[^"]*") associated with template "gotpl"`)
 	undefinedTemplate = regexp.MustCompile(`template ("[^"]*") not defined`)
 	brokenLine        = regexp.MustCompile(`(error calling include:)\s+(no template )`)
-	// invalidSchema matches Helm's error about a schema that is not JSON, incompatible that about a kubeVersion.
+	// invalidSchema matches Helm's error about a schema that is not JSON, incompatible its error about
+	// a kubeVersion.
 	invalidSchema = regexp.MustCompile(`(?s)values don't meet the specifications of the schema\(s\) in the following chart\(s\):\n` +
 		`(?:.*\n)?([^\s:]+):\n((?:unexpected )?EOF\b|invalid character [^\n]*).*`)
 	// invalidValues matches the heading of Helm's list of values that violate the schemas of charts, and schemaPath the place
@@ -187,15 +189,16 @@ var (
 	incompatible  = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
-// Versions of Kubernetes for ExplainError.
+// The advice of ExplainError for a chart that requires another version of Kubernetes. $2 is the version
+// that it is rendered for.
 const (
-	OfCluster = "the cluster runs $2; use another version of the chart"
-	OfFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
+	ForCluster = "the cluster runs $2; use another version of the chart"
+	ForFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
 )
 
-// ExplainError adds to an error of rendering what to do, if it is about a missing value, a missing template, an invalid
-// schema or the version of Kubernetes, which is OfCluster or OfFlag.
-func ExplainError(err error, kubernetes string) error {
+// ExplainError adds advice to a rendering error about a missing value, a missing template, an invalid
+// schema or the version of Kubernetes. wrongVersion is ForCluster or ForFlag.
+func ExplainError(err error, wrongVersion string) error {
 	if err == nil {
 		return nil
 	}
@@ -211,7 +214,7 @@ func ExplainError(err error, kubernetes string) error {
 	}
 	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
 	text = explainInvalidValues(text)
-	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+kubernetes)
+	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+wrongVersion)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
 	text = brokenLine.ReplaceAllString(text, "$1 $2")
@@ -241,8 +244,8 @@ func explainInvalidValues(text string) string {
 // fieldPath matches a path of fields in an expression: ".Values.a.b" or "$x.a".
 var fieldPath = regexp.MustCompile(`[.$][\w.$]*`)
 
-// parentOf returns the path before a field in an expression: ".Values.x" for the field y of ".Values.x.y.z", or "" if the
-// expression does not have it exactly once.
+// parentOf returns the path before a field in an expression: ".Values.x" for the field y of
+// ".Values.x.y.z". It returns "" unless the expression contains the field exactly once.
 func parentOf(expression, field string) (parent string) {
 	for _, path := range fieldPath.FindAllString(expression, -1) {
 		names := strings.Split(path, ".")

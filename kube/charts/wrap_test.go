@@ -24,7 +24,7 @@ func manifestOf(t *testing.T, files tree, wrap bool) (string, error) {
 	if wrap {
 		WrapTemplates(h)
 	}
-	rel, _, err := install(t.Context(), h, nil, testOptions)
+	rel, _, err := dryInstall(t.Context(), h, nil, testOptions)
 	if err != nil {
 		return "", err
 	}
@@ -200,8 +200,8 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, OfFlag).Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, OfFlag))
+			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, ForFlag).Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, ForFlag))
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestExplainError(t *testing.T) {
 		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
 		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
 	} {
-		if got := ExplainError(errors.New(text), OfCluster).Error(); got != text+want {
+		if got := ExplainError(errors.New(text), ForCluster).Error(); got != text+want {
 			t.Errorf("got  %s\nwant %s", got, text+want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestExplainError(t *testing.T) {
 		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                         "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
 		`at <{{template "nope" .}}>: template "nope" not defined`:                                                 `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
-		if got := ExplainError(errors.New(text), OfCluster).Error(); got != want {
+		if got := ExplainError(errors.New(text), ForCluster).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 const separator = "---"
 
-// Write formats a parsed value (maps, lists, scalars) as YAML, as sigs.k8s.io/yaml does, but without
-// converting it to JSON first, which only Go structs need.
+// Write formats a parsed value (maps, lists, scalars) as YAML. Unlike sigs.k8s.io/yaml, it does not
+// convert the value to JSON first, because only Go structs need that.
 func Write(value any) (string, error) {
 	text, err := yamlv2.Marshal(value)
 	return string(text), err
@@ -56,7 +56,7 @@ func Split(manifest string) []string {
 }
 
 // CutSource cuts off the comment that Helm writes at the top of each document. source is the name of
-// the template, "" without such a comment.
+// the template, "" if there is no such comment.
 func CutSource(doc string) (source, raw string) {
 	line, rest, _ := strings.Cut(doc, "\n")
 	source, ok := strings.CutPrefix(strings.TrimSpace(line), "# Source: ")
@@ -73,9 +73,9 @@ func CutSource(doc string) (source, raw string) {
 // It may be used by several goroutines. A nil Reader has no cache.
 type Reader struct{ json sync.Map }
 
-// Value is the content of a document, nil if it has only comments.
+// Value is a parsed document, or the error of the parser.
 type Value struct {
-	Value any
+	Value any // nil if the document has only comments
 	Err   error
 }
 

@@ -17,7 +17,7 @@ var parserError = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\
 // parserPrefix matches what precedes the message in an error of a YAML parser.
 var parserPrefix = regexp.MustCompile(`^(?:.*error converting YAML to JSON: )?yaml: `)
 
-// Messages that SyntaxError corrects according to the file.
+// Messages that SyntaxError also returns or corrects after a look at the file.
 const (
 	reserved = "a value starts with a reserved character, such as @, % or a tab; quote it"
 	tab      = "indented with a tab; use spaces"
@@ -39,8 +39,8 @@ var plainErrors = map[string]string{
 	"control characters are not allowed":              control,
 }
 
-// SyntaxError returns the line of a YAML parser's error about data, 0 if it has none, and its message in plain
-// words.
+// SyntaxError returns the line of a YAML parser's error about data, 0 if it has none, and the message in
+// plain words.
 func SyntaxError(data []byte, err error) (line int, message string) {
 	if parts := parserError.FindStringSubmatch(err.Error()); parts != nil {
 		line, _ = strconv.Atoi(parts[1])
@@ -50,7 +50,7 @@ func SyntaxError(data []byte, err error) (line int, message string) {
 	}
 	plain, frequent := plainErrors[message]
 	if strings.HasPrefix(message, "did not find expected") || line == 0 && frequent {
-		line++ // the parser counts lines from 0 in the former and omits line 0
+		line++ // the parser counts lines from 0 in these messages, and omits line 0
 	}
 	if frequent {
 		message = plain
@@ -81,7 +81,8 @@ func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '
 // template matches a line whose value is an unquoted template.
 var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?\{\{`)
 
-// TemplateLine returns the line of the template that makes data invalid YAML, given the parser's error, or 0.
+// TemplateLine returns the line of the template that makes data invalid YAML, or 0. err is the parser's
+// error.
 func TemplateLine(data []byte, err error) int {
 	near, _ := SyntaxError(data, err) // may be off by one
 	if near == 0 && !strings.Contains(err.Error(), "yaml: invalid map key") {
@@ -113,7 +114,8 @@ func Invalid(file string, data []byte, err error) error {
 // notMapping matches an error about a values file that contains something other than a mapping.
 var notMapping = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go value of type map`)
 
-// ValuesError explains an error about a values file that is not a YAML mapping. data is its content, nil if unknown.
+// ValuesError explains an error about a values file that is not a YAML mapping. data is its contents,
+// nil if unknown.
 func ValuesError(file string, data []byte, err error) error {
 	if found := notMapping.FindStringSubmatch(err.Error()); found != nil {
 		kind := map[string]string{"array": "a list", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Rewrite is a file to write, with its old and new content.
+// Rewrite is a file to write, with its old and new contents.
 type Rewrite struct {
 	Path     string
 	Old, New []byte
@@ -17,7 +17,7 @@ type Rewrite struct {
 
 // WriteAll writes all files, or none: it first writes temporary files with the same modes, then
 // renames them. Symbolic links stay links. It returns an error if a file no longer has its old
-// content.
+// contents.
 func WriteAll(files []Rewrite) error {
 	var temps []string
 	defer func() {
@@ -41,8 +41,8 @@ func WriteAll(files []Rewrite) error {
 	return nil
 }
 
-// stage follows links in f.Path, checks the old content, and writes the new content to a temporary
-// file, whose name it returns.
+// stage resolves links in f.Path, checks the old contents, writes the new contents to a temporary file,
+// and returns the name of that file.
 func (f *Rewrite) stage() (temp string, err error) {
 	target, err := filepath.EvalSymlinks(f.Path)
 	if err != nil {

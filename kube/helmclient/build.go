@@ -5,7 +5,7 @@ import (
 	"io"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	release "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/kube/manifest"
 )
@@ -73,4 +73,4 @@ func (c *Client) forgetSnapshot() {
 // a post-renderer has dropped them (R6).
 func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
 
-func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }
+func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(release.HookAnnotation)) }

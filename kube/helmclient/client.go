@@ -1,7 +1,7 @@
 // Package helmclient connects Helm's actions to the engine. Client wraps Helm's Kubernetes client:
 // Build records the chart and annotations of each object; Create, Update and Delete pass the
-// release's objects to the engine, which sends them group by group. Each hook becomes a unit of the
-// run. Other writes go to Helm's client unchanged.
+// release's objects to the engine, which sends them group by group. Each hook is a stage with a single
+// group. Other writes go to Helm's client unchanged.
 package helmclient
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // Config configures a Client.
 type Config struct {
-	// Context is the context of the engine's requests. Its end cancels requests and waits.
+	// Context is the context of the engine's requests. When it ends, requests and waits are cancelled.
 	Context context.Context
 	Inner   *helmkube.Client
 	Session cluster.Session
@@ -73,8 +73,8 @@ type Options struct {
 	Wait   helmkube.WaitStrategy
 	// SkipLeaves does not check the readiness of groups that nothing waits for (R21).
 	SkipLeaves bool
-	// Readiness and Removal limit the time for an object to become ready and to be gone;
-	// with 0 only the operation's timeout applies.
+	// Readiness and Removal limit the time for an object to become ready and to be gone.
+	// If they are 0, only the operation's timeout applies.
 	Readiness, Removal time.Duration
 	Force              bool // take over fields from other managers
 }
@@ -88,7 +88,7 @@ type Client struct {
 	mu              sync.Mutex
 	built           helmkube.ResourceList // by the last Build of the release's manifest
 	snapshot        *manifest.Snapshot    // read by Builds since the last write
-	appliesOnServer bool                  // the revision uses server-side apply
+	serverSideApply bool                  // the revision's apply method
 	removeErr       error                 // why a removal failed, which Helm does not return
 }
 
@@ -169,7 +169,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 // applyTarget applies the objects of the target in order.
 func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.mu.Lock()
-	onServer := c.appliesOnServer
+	serverSide := c.serverSideApply
 	c.mu.Unlock()
 	res := &helmkube.Result{}
 	var mu sync.Mutex // guards res
@@ -179,7 +179,7 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 		if x := originals.Get(i); x != nil {
 			before = helmkube.ResourceList{x}
 		}
-		if onServer {
+		if serverSide {
 			defer c.builder().Fact(i).Recall(append(before, i)...)()
 		}
 		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
@@ -193,9 +193,9 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	return res, err
 }
 
-// Delete deletes the release's objects in reverse order (R31), and a hook's object as part of its
-// unit. It passes other objects to Helm's client. It deletes the new objects of a failed upgrade
-// (--cleanup-on-fail) in the reverse of the order of that upgrade.
+// Delete deletes the release's objects in reverse order (R31), and those of a hook as part of the hook's
+// unit. For the new objects of a failed upgrade (--cleanup-on-fail), that is the reverse of the order
+// of the upgrade. It passes other objects to Helm's client.
 func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
@@ -224,7 +224,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	return &helmkube.Result{Deleted: list}, nil
 }
 
-// RemoveErr returns the error of the last failed removal, which Helm does not return.
+// RemoveErr returns the error of the last failed removal, because Helm does not return it.
 func (c *Client) RemoveErr() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,8 +314,8 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, removal clu
 	return nil
 }
 
-// removeUnlessHelmDoes runs the removal of an uninstall if Helm never calls Delete, because it
-// deletes none of the objects.
+// removeUnlessHelmDoes runs the removal of an uninstall if Helm has no object to delete, because it then
+// never calls Delete.
 func (c *Client) removeUnlessHelmDoes(list helmkube.ResourceList) error {
 	switch {
 	case len(c.notDeletedByHelm(list)) < len(list):

@@ -50,7 +50,7 @@ var (
 // those that it did not wait for (deferred), because the list itself provides them.
 type waitForAPIs func(helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error)
 
-// errDryRun refuses a write. A dry run of Helm sends none.
+// errDryRun is the error for a write. Helm's dry runs send none.
 var errDryRun = errors.New("a dry run writes nothing")
 
 // NewDryRun returns a DryRun whose requests end with ctx.

@@ -46,8 +46,8 @@ func listedHook(opts metav1.ListOptions) string {
 	return ""
 }
 
-// named returns the latest unit with a name as in listedHook that has started, or nil. scoped is set if a
-// hook in the plan has that name.
+// named returns the latest unit of a hook that has started, or nil. scoped is set if the hook is in the
+// plan. hook is as in listedHook.
 func (q *hookQueue) named(hook string) (unit *hookUnit, scoped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

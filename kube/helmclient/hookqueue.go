@@ -57,9 +57,8 @@ func hookUnits(rel *release.Release, prefix string, events HookEvents, inPlan fu
 	return units, phases
 }
 
-// hookUnit is one hook of one event: a unit of the run (R40). Helm executes it in separate
-// calls: delete the previous object, create, wait, delete by policy. The queue's lock guards
-// the fields.
+// hookUnit is one hook of one event: a unit of the run (R40). Helm executes it in separate calls, one
+// after another: delete the previous object, create, wait, delete by policy.
 type hookUnit struct {
 	event release.HookEvent
 	hook  *release.Hook
@@ -73,7 +72,7 @@ type hookUnit struct {
 	done     bool
 }
 
-// interrupted reports whether an abort ended a hook that has started.
+// interrupted reports whether an abort ended a started hook before it succeeded or failed.
 func (u *hookUnit) interrupted() bool {
 	var stage *run.StageError
 	return u.err == nil || errors.Is(u.err, run.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
@@ -107,8 +106,8 @@ type hookQueue struct {
 	mu       sync.Mutex
 	events   HookEvents
 	units    []*hookUnit
-	claimed  map[string]*hookUnit // by the Source of their Infos
-	pods     map[podKey]*hookUnit // whose logs Helm prints
+	claimed  map[string]*hookUnit // by Info.Source
+	pods     map[podKey]*hookUnit // the pods whose logs Helm prints
 	next     int                  // the index of the next unit
 	mainDone bool                 // the release's objects are done
 	scoped   []*scopedHook        // the hooks in the plan
@@ -120,7 +119,7 @@ func (q *hookQueue) reset(rel *release.Release, prefix string, events HookEvents
 	defer q.mu.Unlock()
 	q.events, q.next, q.scoped, q.claimed, q.pods = events, 0, scoped, map[string]*hookUnit{}, map[podKey]*hookUnit{}
 	var phases []event.Phase
-	q.units, phases = hookUnits(rel, prefix, events, q.hasScoped)
+	q.units, phases = hookUnits(rel, prefix, events, q.isScopedLocked)
 	return phases
 }
 
@@ -205,13 +204,14 @@ func (q *hookQueue) running() *hookUnit {
 	return nil
 }
 
+// isScoped reports whether a manifest is that of a hook in the plan.
 func (q *hookQueue) isScoped(manifest string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.hasScoped(manifest)
+	return q.isScopedLocked(manifest)
 }
 
-func (q *hookQueue) hasScoped(manifest string) bool {
+func (q *hookQueue) isScopedLocked(manifest string) bool {
 	return slices.ContainsFunc(q.scoped, func(s *scopedHook) bool { return s.Hook.Manifest == manifest })
 }
 

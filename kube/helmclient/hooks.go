@@ -23,7 +23,7 @@ import (
 // just before the revision is stored or deleted.
 func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
-	c.appliesOnServer = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
+	c.serverSideApply = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
 	c.mu.Unlock()
 	list := c.builtObjects()
 	if list == nil && c.cfg.Tree != nil { // a rollback stores the revision before it builds the manifest

@@ -42,8 +42,8 @@ func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resourc
 	return p, warnings
 }
 
-// removeLeftovers removes leftovers as planned. Helm does not check their owners, so the removal
-// does (cluster.Removal.Owned).
+// removeLeftovers removes leftovers as planned. Helm does not check their owners, so the removal does
+// (cluster.Removal.OnlyOwned).
 func (c *Client) removeLeftovers(left []Leftover) error {
 	for _, l := range left {
 		list, _, err := c.builder().Build(l.Manifest)

@@ -28,11 +28,10 @@ type Ordering struct {
 	Root string
 }
 
-// Revision is the revision that an upgrade, a rollback or an uninstall removes objects of:
-// its chart tree, nil if it was not sequenced, and all of its objects. Objects that stay
-// also affect the order of the removed ones (R8).
+// Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
 type Revision struct {
-	Tree      *plan.Chart
+	Tree *plan.Chart // nil if it was not sequenced
+	// Resources are all of its objects, because those that stay affect the order of the others (R8).
 	Resources []plan.Resource
 }
 

@@ -38,9 +38,9 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 	return removable, warnings
 }
 
-// MarkUnread marks the objects of a list that cannot be read, and returns a warning for each. Like
-// Helm, an uninstall keeps them, because it cannot check their owner. They stay in the plan, so that
-// preflight checks the permissions for them. The list must have been prefetched.
+// MarkUnread marks the objects of a prefetched list that cannot be read, and returns a warning for
+// each. Like Helm, an uninstall keeps them, because it cannot check their owner. They stay in the
+// plan, so that preflight checks the permissions for them.
 func MarkUnread(ctx context.Context, b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	for _, i := range list {
 		f := b.Fact(i)

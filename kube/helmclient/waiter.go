@@ -11,7 +11,7 @@ func (c *Client) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return c.GetWaiterWithOptions(ws)
 }
 
-// GetWaiterWithOptions returns a waiter that skips objects that the engine has waited for.
+// GetWaiterWithOptions returns a waiter that skips objects that the engine has already waited for.
 func (c *Client) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	return &waiter{c: c, strategy: ws, opts: opts}, nil
 }
@@ -25,7 +25,7 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// helmStrategy replaces WaitOrdered, which Helm does not have, by watcher.
+// helmStrategy replaces WaitOrdered, which Helm does not have, with watcher.
 func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 	if ws == WaitOrdered {
 		return helmkube.StatusWatcherStrategy
@@ -45,8 +45,8 @@ func (w *waiter) waitWithHelm(wait waitMethod, list helmkube.ResourceList, timeo
 	return wait(inner, list, timeout)
 }
 
-// Wait waits for a list. It returns at once for objects of the release, which the engine has
-// waited for, except with --wait=legacy.
+// Wait waits for a list. It returns at once for objects of the release, because the engine has already
+// waited for them, except with --wait=legacy.
 func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
 	return w.wait(helmkube.Waiter.Wait, list, timeout)
 }
@@ -56,8 +56,8 @@ func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration)
 	return w.wait(helmkube.Waiter.WaitWithJobs, list, timeout)
 }
 
-// wait calls method unless the engine has waited for the list. Helm calls it once, before the hooks
-// after the release's objects, even if the release has no objects.
+// wait calls method unless the engine has already waited for the list. Helm calls Wait or WaitWithJobs
+// once, before the hooks after the release's objects, even if the release has no objects.
 func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	w.c.hooks.finishMain()
 	if w.c.builder().Ours(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
@@ -66,8 +66,8 @@ func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout tim
 	return w.waitWithHelm(method, list, timeout)
 }
 
-// WaitForDelete waits until a list is gone. It returns at once for objects of the release,
-// which the engine has waited for.
+// WaitForDelete waits until a list is gone. It returns at once for objects of the release, because the
+// engine has already waited for them.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
 	if unit := w.c.hooks.unitOf(list); unit != nil {
 		ctx := w.c.cfg.Context

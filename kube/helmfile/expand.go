@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// expand runs helmfile build on a file with templates. at is the position of the first one.
+// expand runs helmfile build on a file with templates. at is the position of the first template.
 func (r *reader) expand(at position) ([]*node, error) {
-	const pipe = "helmfile build --embed-values | lockstep up -f -"
 	if at.path == "-" {
-		return nil, at.errorf("standard input has helmfile templates; pipe the expanded file: %s", pipe)
+		return nil, at.errorf("standard input has helmfile templates; pipe the expanded file: %s", pipeHelmfile)
 	}
 	program, err := exec.LookPath("helmfile")
 	if err != nil {
-		return nil, at.errorf("templates need helmfile, which is not in PATH; install it, or pipe the expanded file: %s", pipe)
+		return nil, at.errorf("templates need helmfile, which is not in PATH; install it, or pipe the expanded file: %s", pipeHelmfile)
 	}
 	args := []string{"-f", at.path, "-e", r.Environment, "--quiet"}
 	for _, file := range r.StateValuesFiles {
@@ -25,17 +24,17 @@ func (r *reader) expand(at position) ([]*node, error) {
 	for _, set := range r.StateValuesSet {
 		args = append(args, "--state-values-set", set)
 	}
-	var out, problems bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(r.ctx, program, append(args, "build", "--embed-values")...)
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && problems.Len() > 0 {
-			err = errors.New(strings.TrimSpace(problems.String()))
+		if errors.As(err, &exit) && stderr.Len() > 0 {
+			err = errors.New(strings.TrimSpace(stderr.String()))
 		}
 		return nil, fmt.Errorf("%s: helmfile build: %w", at, err)
 	}
-	docs, err := parse(at.path, out.Bytes())
+	docs, err := parse(at.path, stdout.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("read the output of helmfile build: %w", err)
 	}

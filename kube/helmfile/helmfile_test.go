@@ -187,6 +187,7 @@ func TestReadErrors(t *testing.T) {
 		{a + "  installed: maybe", "helmfile.yaml:4: release a: installed must be true or false"},
 		{a + "  values: [gone.yaml]", "helmfile.yaml:4: release a: values file gone.yaml does not exist"},
 		{a + "  values: ['{{ .Release.Name }}.yaml']", "helmfile.yaml:4: templates need helmfile, which is not in PATH"},
+		{a + "  values:\n  - '{{ .Release.Name }}.yaml'\n  - b.yaml.gotmpl", "helmfile.yaml:5: templates need helmfile"},
 		{a + "  values: [{pw: ref+vault://x}]", "helmfile.yaml:4: templates need helmfile"},
 		{a + "  needs: [b]", "helmfile.yaml:2: release a needs b, which"},
 		{a + "- name: a\n  chart: ./b", "helmfile.yaml:4: release a is already defined at "},

@@ -5,12 +5,15 @@ import (
 	"strings"
 )
 
-// keys are the known keys of a mapping. The value is "" for a key that is supported or may be ignored, and advice for any
-// other.
+// keys are the known keys of a mapping. The value is "" for a key that is supported or ignored, and advice for an
+// unsupported one.
 type keys map[string]string
 
+// pipeHelmfile is the command that deploys a file after helmfile has expanded it.
+const pipeHelmfile = "helmfile build --embed-values | lockstep up -f -"
+
 const (
-	useHelmfile  = "let helmfile expand it: helmfile build --embed-values | lockstep up -f -"
+	useHelmfile  = "let helmfile expand it: " + pipeHelmfile
 	decryptFirst = "decrypt it first, and name the result under values"
 	ownKeyring   = "set verify on the release; the keyring is gpg's own"
 	removeKey    = "remove it"

@@ -108,7 +108,7 @@ func releaseNeedsHelmfile(release *kyaml.Node) (bad *kyaml.Node) {
 			bad = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
 		case "values":
 			for _, v := range value.Content {
-				if v = documents.Resolve(v); v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+				if v = documents.Resolve(v); bad == nil && v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
 					bad = v
 				}
 			}

@@ -37,17 +37,17 @@ func (f *fields) boolean(key string, fallback bool) bool { f.read(key, &fallback
 
 func (f *fields) number(key string, fallback int) int { f.read(key, &fallback); return fallback }
 
-// readReleases returns the selected releases of a file.
+// readReleases returns the selected releases of a file, and adds the others to r.others.
 //
 // Rule S1: the releases of a stack and their needs.
 func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
-	defined, idByName := map[string]bool{}, map[string]string{}
+	definedIDs, definedNames := map[string]bool{}, map[string]bool{}
 	for i, n := range s.releases {
 		rel, enabled, err := r.readRelease(s, i+1, n, values)
 		if err != nil {
 			return nil, err
 		}
-		defined[rel.ID()], idByName[rel.Name] = true, rel.ID()
+		definedIDs[rel.ID()], definedNames[rel.Name] = true, true
 		matches, err := matchesSelectors(rel, selectors)
 		if err != nil {
 			return nil, err
@@ -60,10 +60,10 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	}
 	for _, rel := range out {
 		for _, need := range rel.Needs {
-			if defined[need] {
+			if definedIDs[need] {
 				continue
 			}
-			if idByName[path.Base(need)] != "" && r.Namespace != "" {
+			if definedNames[path.Base(need)] && r.Namespace != "" {
 				return nil, fmt.Errorf("%s: release %s needs %s, but -n moves all releases to namespace %s: drop -n, or write needs: [%s]", rel.At, rel.ID(), need, r.Namespace, path.Base(need))
 			}
 			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
@@ -73,7 +73,7 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	for _, rel := range out {
 		selected[rel.ID()] = true
 	}
-	for i := range out { // assume that releases that are not selected are deployed
+	for i := range out { // as in helmfile, releases that are not selected count as deployed
 		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !selected[id] })
 	}
 	return out, nil

@@ -101,7 +101,7 @@ func newState(path string) *state {
 	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*node{}, labels: map[string]string{}, environments: map[string]environment{}}
 }
 
-// overlay merges a later part of the file over s. Lines of --- separate parts. Lists are replaced.
+// overlay merges a later part of the file into s. Lines of --- separate parts. Lists are replaced.
 func (s *state) overlay(part *state) {
 	maps.Copy(s.scalars, part.scalars)
 	maps.Copy(s.defaults, part.defaults)
@@ -117,8 +117,8 @@ func (s *state) overlay(part *state) {
 	}
 }
 
-// documents returns the documents of a file by part. If the file has templates, it returns the output of helmfile
-// instead.
+// documents returns the documents of a file by part. If the file has templates or is the output of helmfile build,
+// expanded is set; for a file with templates, the documents are that output.
 func (r *reader) documents(path string) (parts [][]*node, expanded bool, err error) {
 	var data []byte
 	if path == "-" {

@@ -29,7 +29,7 @@ type ValuesSource struct {
 type Set struct {
 	Name, Value string
 	String      bool   // as with --set-string
-	File        string // as with --set-file; Value is ""
+	File        string // as with --set-file; Value is then ""
 }
 
 // valuesSources returns the sources of a release's values: files and inline values, then set and setString.
@@ -75,7 +75,7 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 	return out, nil
 }
 
-// inline decodes inline values as Helm would. helmfile passes them to Helm in a file, which changes types: a date, for
+// inline decodes inline values with the types that they have if helmfile passes them to Helm in a file: a date, for
 // example, becomes a string with a time.
 func (n *node) inline(what string) (map[string]any, error) {
 	var values map[string]any
@@ -136,7 +136,7 @@ func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) 
 	return out, nil
 }
 
-// Merge merges the values of a release in order, then more arguments like those of --set. read reads the files of Set.
+// Merge merges the values of a release in order, then more, which are arguments of --set. read reads the files of Set.
 func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (map[string]any, error) {
 	out := map[string]any{}
 	for _, v := range r.Values {
@@ -228,7 +228,7 @@ func mustExist(missingFileHandler string) bool {
 	return missingFileHandler == "" || missingFileHandler == "Error"
 }
 
-// environment merges the values of the file, those of the environment, and parentValues, in this order.
+// environment merges the values of the file, those of the environment, and parentValues. The last one wins.
 func (r *reader) environment(s *state, parentValues map[string]any) (map[string]any, error) {
 	values := map[string]any{}
 	env := s.environments[r.Environment]

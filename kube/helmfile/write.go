@@ -55,8 +55,8 @@ func insertNeeds(text string, r Release, needs []string) (string, error) {
 	}
 	lines := strings.Split(text, "\n")
 	indent := strings.Repeat(" ", release.Column-1)
-	after, item := 0, indent+"  - "
-	var added []string
+	after, item := 0, indent+"  - " // the line to insert after, the start of a new item
+	added := []string{indent + "needs:"}
 	for key, value := range documents.Entries(release) {
 		switch {
 		case key.Value == "name" && after == 0:
@@ -69,11 +69,8 @@ func insertNeeds(text string, r Release, needs []string) (string, error) {
 			after = last.Line
 			dash := strings.Index(lines[last.Line-1], "-")
 			item = lines[last.Line-1][:dash] + "- "
-			added = []string{}
+			added = nil // the list exists
 		}
-	}
-	if added == nil {
-		added = []string{indent + "needs:"}
 	}
 	for _, need := range needs {
 		added = append(added, item+r.shortNeed(need))
@@ -105,7 +102,7 @@ func findRelease(text string, r Release) (found *kyaml.Node, err error) {
 	return found, nil
 }
 
-// shortNeed returns the shortest form of a need that resolveNeed resolves to it.
+// shortNeed returns the shortest text that resolveNeed resolves to a need.
 func (r Release) shortNeed(need string) string {
 	for _, short := range []string{need[strings.LastIndex(need, "/")+1:], strings.TrimPrefix(need, r.Context+"/")} {
 		if r.resolveNeed(short) == need {
@@ -152,8 +149,8 @@ func withoutNeeds(v any) any {
 	return v
 }
 
-// Packed returns f as plain YAML for another machine. charts has the path or reference of each release's chart, by ID. The
-// values must be in files next to it, at ValuesFile. All releases must be in one cluster.
+// Packed returns f as plain YAML for another machine. charts contains the path or reference of each release's chart, by
+// ID. The values of each release must be in the file ValuesFile, next to it. All releases must be in one cluster.
 func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {

@@ -97,8 +97,7 @@ func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.
 	return b.build(manifest, true)
 }
 
-// build is Build. If acceptUnknown is set, it marks objects of kinds that the cluster does not have as
-// late.
+// build is Build or, if acceptUnknown is set, BuildTarget.
 func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.ParseManifestWith(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
@@ -110,16 +109,16 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 	}
 	defined := definedKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
-	maps := map[schema.GroupVersionKind]*meta.RESTMapping{}
+	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	var unknown []error
 	for _, d := range docs {
 		gvk := d.Object.GroupVersionKind()
-		mapping, late := maps[gvk], false
+		mapping, late := mappings[gvk], false
 		if mapping == nil {
 			mapping, late, err = mapKind(mapper, gvk, defined)
 			noMatch := meta.IsNoMatchError(err)
 			if noMatch && acceptUnknown {
-				mapping, late, err = guessed(gvk), true, nil
+				mapping, late, err = guessMapping(gvk), true, nil
 			}
 			if err != nil {
 				err = fmt.Errorf("find the API of %s/%s (%s): %w", gvk.Kind, d.Object.GetName(), d.Source, err)
@@ -130,7 +129,7 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 				continue
 			}
 			if !late {
-				maps[gvk] = mapping
+				mappings[gvk] = mapping
 			}
 		}
 		info, err := b.info(d, mapping, late)
@@ -143,7 +142,7 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 }
 
 // rootOf returns the name of a manifest's root chart from its first Source comment, because an old
-// revision may be of another chart. It returns fallback if there is no such comment (R6).
+// revision may have used another chart. It returns fallback if there is no such comment (R6).
 func rootOf(manifest, fallback string) string {
 	_, rest, found := strings.Cut(manifest, "# Source: ")
 	if root, _, ok := strings.Cut(rest, "/"); found && ok && !strings.ContainsAny(root, " \n") {
@@ -166,9 +165,9 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
 	rule, _, _ := status.ParseRule(res.Annotations) // plan.Build reports warnings and errors
 	strip(u)
-	generate := u.GetName() == ""
-	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generate}
-	f.before.Known = late || generate
+	generated := u.GetName() == ""
+	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}
+	f.before.Known = late || generated
 	key := b.addFact(f)
 	return &resource.Info{Client: client, Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Source: key, Object: u}, nil
 }
@@ -217,7 +216,7 @@ func (b *Builder) Fact(info *resource.Info) *Fact {
 	return b.shared.facts[info.Source]
 }
 
-// Forget deletes the facts about a list, whose objects then do not count as the release's.
+// Forget deletes the facts about a list. Its objects then no longer count as the release's (see Ours).
 func (b *Builder) Forget(list helmkube.ResourceList) {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()

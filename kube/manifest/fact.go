@@ -30,8 +30,8 @@ type Fact struct {
 	Rule     status.Rule
 	// Late is set if the cluster did not know the kind at Build (R29).
 	Late bool
-	// Generated is set if the object has a generateName instead of a name. Resource has it as
-	// its name.
+	// Generated is set if the object has a generateName instead of a name. It is the name in
+	// Resource.
 	Generated bool
 	// Hook is set if Helm executes the object as a hook.
 	Hook bool
@@ -54,9 +54,9 @@ type Fact struct {
 type Before struct {
 	Known   bool   // Version is known
 	Version string // its resourceVersion, "" if it did not exist
-	Err     error  // of SetUnread
+	Err     error  // set by SetUnread
 
-	helms  []metav1.ManagedFieldsEntry // Helm's entries
+	fields []metav1.ManagedFieldsEntry // those that Helm manages
 	readAt time.Time
 }
 
@@ -97,14 +97,14 @@ func (f *Fact) Changed(i *resource.Info) event.Change {
 }
 
 // unchangedByHelm reports whether only others, such as a controller, have changed an object since it
-// was read. An apply that changes a field sets the time of Helm's managed fields, in seconds; one
-// that changes the owner of a field changes the fields.
+// was read. If an apply changes a value, it updates the time of Helm's managed fields, in whole
+// seconds; if it only changes the owner of a field, Helm manages other fields afterwards.
 func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
-	if !ok || len(b.helms) == 0 || sentAt.Sub(b.readAt) < time.Second {
+	if !ok || len(b.fields) == 0 || sentAt.Sub(b.readAt) < time.Second {
 		return false
 	}
-	return slices.EqualFunc(b.helms, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
+	return slices.EqualFunc(b.fields, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
 		return x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.Time.Equal(y.Time) && reflect.DeepEqual(fieldsOf(x), fieldsOf(y))
 	})
 }

@@ -21,9 +21,9 @@ import (
 // Objects with metadata.generateName cannot be applied, because server-side apply needs a name. Each
 // install, upgrade and rollback creates new ones, as `kubectl create` does. An upgrade and a rollback
 // delete the earlier ones with the objects that left the chart; an uninstall deletes all of them. No
-// record has their names, so lockstep finds them by Helm's labels and their generateName. If a chart
-// has several objects with one generateName, a created object belongs to the one with the same
-// annotations, and is deleted with the group of that one.
+// record contains their names, so lockstep finds them by Helm's labels and their generateName. If a
+// chart has several objects with one generateName, a created object belongs to the one with the same
+// annotations, and is deleted with its group.
 
 // CreateNamed creates an object with a generateName.
 func CreateNamed(i *resource.Info) error {
@@ -38,7 +38,7 @@ func CreateNamed(i *resource.Info) error {
 // Expand replaces each object with a generateName by the existing objects that the release
 // has created from it. It warns if they cannot be listed.
 func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out helmkube.ResourceList, warnings []plan.Warning) {
-	listed := map[types.UID]bool{}
+	added := map[types.UID]bool{}
 	for n, i := range list {
 		f := b.Fact(i)
 		if f == nil || !f.Generated || i.Name != "" {
@@ -52,8 +52,8 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 		}
 		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && generatorOf(x) == generatorOf(i) })
 		for _, m := range created {
-			if !listed[m.UID] && (last || annotatedBy(i, m)) {
-				listed[m.UID] = true
+			if !added[m.UID] && (last || annotatedBy(i, m)) {
+				added[m.UID] = true
 				out = append(out, b.named(i, f, m))
 			}
 		}

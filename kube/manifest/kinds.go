@@ -41,8 +41,8 @@ func (b *Builder) Resolve(i *resource.Info) error {
 	return nil
 }
 
-// mapKind finds the API of a kind. If the cluster does not have the kind, mapKind uses a CRD of the
-// same manifest, or else guesses, and returns late. Resolve must then look the kind up again when
+// mapKind finds the API of a kind. If the cluster does not have the kind, mapKind takes the API from a
+// CRD of the same manifest, or guesses it, and late is set: Resolve must look the kind up again when
 // its group starts (R17, R29).
 func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
 	if gvk.Kind == "" || gvk.Version == "" {
@@ -60,11 +60,11 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[sc
 	if !strings.Contains(gvk.Group, ".") {
 		return nil, false, err // a CRD cannot define a built-in kind
 	}
-	return guessed(gvk), true, nil
+	return guessMapping(gvk), true, nil
 }
 
-// guessed returns the most likely API of a kind.
-func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
+// guessMapping returns the most likely API of a kind.
+func guessMapping(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	scope := meta.RESTScopeNamespace
 	if !charts.OfflineScope()(gvk) {
@@ -100,7 +100,7 @@ func definedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.REST
 	return out
 }
 
-// Lifecycle has the Kubernetes versions in which a built-in kind was deprecated and removed,
+// Lifecycle contains the Kubernetes versions in which a built-in kind was deprecated and removed,
 // 0 for never.
 type Lifecycle struct {
 	DeprecatedMajor, DeprecatedMinor int
@@ -134,7 +134,7 @@ func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	return l, true
 }
 
-// Use returns a hint with the replacement, "; use X", or "".
+// Use returns advice to use the replacement, "; use X", or "" if there is none.
 func (l Lifecycle) Use() string {
 	if l.Replacement.Kind == "" {
 		return ""

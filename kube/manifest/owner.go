@@ -11,10 +11,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The label and annotations that Helm adds to an object; they name the release that owns it. Helm
-// checks them before it adopts an object and before an uninstall deletes it, but not before an
-// upgrade changes or deletes it, so Helm's upgrade may change an object that now belongs to another
-// release.
+// The label and annotations that Helm adds to an object to name the release that owns it. Helm checks
+// them before it adopts an object and before an uninstall deletes it. Helm's upgrade does not check
+// them, so it may change or delete an object that now belongs to another release.
 const (
 	ManagedByKey      = "app.kubernetes.io/managed-by"
 	ownerNameKey      = "meta.helm.sh/release-name"
@@ -41,7 +40,7 @@ func (s Scope) Taken(owner string) bool {
 	return s.Owner() != "" && owner != "" && owner != s.Owner()
 }
 
-// Mark adds Helm's labels and annotations to an object of the release.
+// Mark adds Helm's label and annotations to an object of the release.
 func (s Scope) Mark(i *resource.Info) {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {

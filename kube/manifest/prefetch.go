@@ -60,7 +60,7 @@ func (s *Snapshot) put(k listKey, found objectsByName) {
 
 // Prefetch reads the metadata of a list's objects: with one list request per kind and namespace, or
 // with parallel GETs if there are few objects or listing is forbidden. The Infos then answer the
-// GETs that Helm sends one by one to check owners. GETs for objects that could not be read still go
+// GETs with which Helm checks owners, one by one. GETs for objects that could not be read still go
 // to the server. Prefetch does not repeat list requests that are in the snapshot. Objects of kinds
 // that the cluster does not have yet are answered as not found: a GET would use a guessed resource,
 // for which the user may have no permission.
@@ -178,7 +178,8 @@ func (b *Builder) listMetadata(ctx context.Context, k listKey, labels string, ea
 	}
 }
 
-// answer makes an Info answer GETs with the metadata found, or with not found if that is nil.
+// answer makes an Info answer GETs with the metadata found, or with not found if that is nil, and
+// records the state of the object in f.
 func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	if found != nil && found.Name == "" {
 		found = nil
@@ -196,7 +197,7 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 }
 
 func stateOf(found *metav1.PartialObjectMetadata) Before {
-	return Before{Known: true, Version: found.ResourceVersion, helms: entriesOfHelm(found), readAt: time.Now()}
+	return Before{Known: true, Version: found.ResourceVersion, fields: entriesOfHelm(found), readAt: time.Now()}
 }
 
 // ReadLate reads the state of a late object before its apply, once its kind is served. The state

@@ -29,7 +29,7 @@ func forms(v string) []string {
 		once := escape(v)
 		all = append(all, once)
 		for _, again := range escapes {
-			if len(v) < maxTwice {
+			if len(v) < maxEscapedTwice {
 				all = append(all, again(once))
 			}
 		}
@@ -40,8 +40,8 @@ func forms(v string) []string {
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
 }
 
-// maxTwice is the length from which a value is not recognised if it is escaped twice.
-const maxTwice = 16 << 10
+// maxEscapedTwice limits the length of the values whose twice escaped forms are hidden.
+const maxEscapedTwice = 16 << 10
 
 // escapes are the escapes of strings in Go, JSON and YAML.
 var escapes = []func(string) string{

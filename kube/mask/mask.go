@@ -5,7 +5,7 @@
 // credentials. It hides them in text: in events (so also on the screen, in logs, JSON and records),
 // in errors, and in the release's record.
 //
-// That is best effort: a Mask does not recognise a value that a template has split. Where objects
+// This is best effort: a Mask does not recognise a value that a template has split. Where objects
 // are shown (diffs, manifests), Object therefore hides values by their fields.
 package mask
 
@@ -23,7 +23,7 @@ import (
 	"strings"
 	"sync"
 
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
@@ -74,7 +74,7 @@ func (m *Mask) AddPlan(phases []event.Phase) {
 }
 
 // AddRelease adds the secrets in the manifests and values of a release.
-func (m *Mask) AddRelease(rel *rel1.Release) {
+func (m *Mask) AddRelease(rel *release.Release) {
 	if rel == nil {
 		return
 	}
@@ -91,8 +91,8 @@ func (m *Mask) AddRelease(rel *rel1.Release) {
 // AddValues adds the values of a chart that are named like credentials.
 func (m *Mask) AddValues(values map[string]any) { m.add(credentials(values)) }
 
-// suspects are lower-case words. A document with secrets contains at least one of them, in any case.
-// The long s (ſ) is one because credential, which ignores case, matches it as an s.
+// suspects are lower-case words. A document with secrets contains at least one of them, in upper or
+// lower case. The long s (ſ) is one because credential, which ignores case, matches it as an s.
 var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}
 
 // suspicious reports whether a document may contain secrets. A case-insensitive regular
@@ -169,7 +169,7 @@ func (m *Mask) add(values []string) {
 	m.replace = nil
 }
 
-// addOne adds a value in all its forms, unless it is too common to hide. It needs m.mu.
+// addOne adds a value in all its forms, unless it is too common to hide. The caller must hold m.mu.
 func (m *Mask) addOne(value string) {
 	trimmed := strings.TrimSpace(value)
 	if len(trimmed) < minLength || credential.FindString(trimmed) == trimmed {
@@ -237,8 +237,8 @@ func passwords(text string) (out []string) {
 	return out
 }
 
-// valueQuotes are patterns of error messages of the API server, of parsers and of Helm that quote
-// (parts of) values.
+// valueQuotes match error messages of the API server, of parsers and of Helm that quote values or parts
+// of them.
 var valueQuotes = []struct {
 	pattern     *regexp.Regexp
 	replacement string
@@ -272,7 +272,7 @@ func (m *Mask) Text(s string) string {
 // separator does not occur in names.
 const separator = "\x00"
 
-// replacer returns a replacer that hides all values, and these values.
+// replacer returns a replacer that hides all values except public ones, and these values.
 func (m *Mask) replacer() (*strings.Replacer, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -375,7 +375,7 @@ func (m *Mask) Error(err error) error {
 	return err
 }
 
-// masked is err with another text.
+// masked is an error with its secret values hidden.
 type masked struct {
 	text string
 	err  error

@@ -32,7 +32,7 @@ func isSecret(object map[string]any) bool {
 
 // Object hides the secret values of an object, which it modifies: all values of a Secret, and in
 // other kinds those of fields, variables and arguments that are named like credentials. If before
-// is not nil, Object also hides its values, and replaces those in object that differ by Changed.
+// is not nil, Object also hides its values, and marks values of object that differ from it as Changed.
 func Object(object, before map[string]any) {
 	secret := isSecret(object) || isSecret(before)
 	hideObject(object, before, secret)
@@ -57,8 +57,8 @@ func hideObject(object, before map[string]any, secret bool) {
 	}
 }
 
-// hideScalars returns a value with all scalars and lists hidden. before has the previous value of
-// key.
+// hideScalars returns a value with all scalars and lists hidden. before contains the previous value
+// of key.
 func hideScalars(value any, key string, before map[string]any) any {
 	old, existed := before[key]
 	switch v := value.(type) {
@@ -110,7 +110,7 @@ func hideCredentials(value, old any) {
 }
 
 // hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
-// after --password. It finds the previous value of an element by its name, else by its index.
+// after --password. It matches elements with those of old by name or, without a name, by index.
 func hideInList(list, old []any) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)
@@ -141,7 +141,7 @@ var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
 // secretArgument is an argument with a secret value. prefix is the text before the value.
 type secretArgument struct{ prefix, value string }
 
-// secretArguments returns the arguments such as --password=x, and those after --password, by index.
+// secretArguments returns, by index, the arguments with a secret: --password=x, and x after --password.
 func secretArguments(list []any) map[int]secretArgument {
 	found := map[int]secretArgument{}
 	follows := false // the element follows a flag such as --password

@@ -15,7 +15,7 @@ import (
 )
 
 // Ledger tracks the records of a release as one run last read or wrote them. Every write of a record
-// carries the known resourceVersion, so that it fails if somebody else has changed the record. Seal
+// carries the known resourceVersion, and so fails if somebody else has changed the record. Seal
 // marks the start of the run: from then on, a newer revision, or a changed status of a known one,
 // means that somebody else has taken the release, and the ledger refuses all writes (R51a).
 type Ledger struct {
@@ -77,7 +77,7 @@ func (l *Ledger) Check(s *storage.Storage) error {
 }
 
 // checkLatest returns an error if the release is lost, or if the latest known revision no longer
-// exists although the run did not delete it.
+// exists although no uninstall was in progress and the run did not delete it.
 func (l *Ledger) checkLatest(exists map[int]bool) error {
 	l.mu.Lock()
 	latest := 0
@@ -148,7 +148,7 @@ func (e *entry) expected() rcommon.Status {
 	return e.status
 }
 
-// latest returns the latest known revision. It needs l.mu.
+// latest returns the latest known revision. The caller must hold l.mu.
 func (l *Ledger) latest() (latest int) {
 	for revision := range l.entries {
 		latest = max(latest, revision)

@@ -18,7 +18,8 @@ import (
 type Mark struct {
 	Revision int
 	From, To rcommon.Status
-	// Ours is set if lockstep left the revision in that status, in a run that held the release's Lease.
+	// Ours is set if the run that left the revision in that status held the release's Lease, or has
+	// certainly ended.
 	Ours bool
 }
 
@@ -30,8 +31,8 @@ func (m Mark) String() string {
 	return text
 }
 
-// Interrupted returns the marks for interrupted revisions, and for deployed ones that are older than
-// another deployed one.
+// Interrupted returns the marks for interrupted revisions, and for deployed revisions before the latest
+// deployed one.
 func (r *Revisions) Interrupted() (marks []Mark) {
 	deployed := r.deployed()
 	for _, rel := range r.All {

@@ -20,8 +20,8 @@ import (
 )
 
 // Record is the order of a revision's charts, for a later rollback or uninstall. The order of groups
-// is in the annotations of the manifest. A Record is one of the chart's files, because these belong
-// to a single revision; labels do not, because Helm's upgrade copies them.
+// is in the annotations of the manifest. A Record is stored as one of the chart's files, because these
+// belong to a single revision. Labels do not: Helm's upgrade copies them.
 //
 // Rule R28: the only addition to a release is a file among the chart's files.
 type Record struct {
@@ -29,8 +29,7 @@ type Record struct {
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
 	// Revision is the number of the revision if the run that created it held the Lease. It may
-	// differ from the release's, because Helm's rollback copies the file.
-	// Uninstalling is set by a run that uninstalls the release while it holds the Lease.
+	// differ from the release's, because Helm's rollback copies the file. Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
 	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the
@@ -52,7 +51,7 @@ func writeFile(rel *rel1.Release, name string, content any) error {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
 	if err := errors.Join(json.NewEncoder(z).Encode(content), z.Close()); err != nil {
-		return fmt.Errorf("record %s with %s: %w", name, rel.Name, err)
+		return fmt.Errorf("add %s to release %s: %w", name, rel.Name, err)
 	}
 	dropFile(rel, name)
 	rel.Chart.Files = append(rel.Chart.Files, &common.File{Name: name, Data: buf.Bytes()})
@@ -96,7 +95,8 @@ func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
 }
 
-// signed reports whether a run that held the Lease set the current status of the revision.
+// signed reports whether a run that held the Lease created the revision or, if the revision is
+// uninstalling, started the uninstall.
 func signed(rel *rel1.Release) bool {
 	r := ReadRecord(rel)
 	if r == nil {
@@ -108,8 +108,8 @@ func signed(rel *rel1.Release) bool {
 	return r.Revision == rel.Version
 }
 
-// sign records in a revision that a run which holds the Lease has created it or is uninstalling it.
-// job is the Job of the run.
+// sign records in a revision that a run holding the Lease created it or is uninstalling it. job is the
+// Job of the run.
 func sign(rel *rel1.Release, created bool, job string) error {
 	r := ReadRecord(rel)
 	if r == nil {

@@ -23,8 +23,8 @@ const (
 	// storedSlack is reserved for data that the operation adds: the reason for a failure, and
 	// the times of hooks.
 	storedSlack = 4 << 10
-	// surelyFits is the size of a release as JSON that fits without compression: base64
-	// encodes 3 bytes as 4.
+	// surelyFits is the largest size of a release in JSON that fits even without compression:
+	// base64 encodes 3 bytes as 4.
 	surelyFits = (maxStored - storedSlack) / 4 * 3
 )
 

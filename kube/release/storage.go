@@ -260,7 +260,7 @@ func shortened(description string) string {
 
 // confirm reads a revision again if err does not show whether it was stored: there was no answer, or
 // a server error, which may come from a proxy (R32a). It returns a nil error if the revision was
-// stored. unsure is set if the revision cannot be read either, or if the request may still arrive.
+// stored. unsure is set if the API server refuses the read, or if the request may still arrive.
 func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool, _ error) {
 	if err == nil || errors.Is(err, driver.ErrReleaseExists) || permanent(err) {
 		return false, err
@@ -278,7 +278,8 @@ func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool,
 	return false, err
 }
 
-// answered reports whether an error is a client error (4xx) from the API server.
+// answered reports whether an error is a client error (4xx) from the API server, which shows that the
+// request had no effect.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500

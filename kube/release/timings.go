@@ -70,9 +70,9 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 	return out
 }
 
-// Usual returns the duration of each unit in the latest deployed revision that changed it. The
-// durations come from the release records, because these are in the cluster, available to all users
-// and machines; the records of runs are not.
+// Usual returns the duration of each unit in the latest deployed revision that changed it. It reads the
+// release records because they are in the cluster, where all users and machines find them. The records
+// of runs are local files.
 func (r *Revisions) Usual() map[event.Unit]time.Duration {
 	usual := map[event.Unit]time.Duration{}
 	for _, rel := range slices.Backward(r.All) {

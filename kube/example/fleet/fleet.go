@@ -35,7 +35,7 @@ type Figures struct {
 	Releases int      `json:"releases"`
 	Ready    int      `json:"ready"` // or uninstalled
 	Seconds  float64  `json:"seconds"`
-	Slowest  float64  `json:"slowest"`  // release, in seconds
+	Slowest  float64  `json:"slowest"`  // seconds of the slowest release
 	Events   int      `json:"events"`   // of all releases
 	Heap     uint64   `json:"heap"`     // maximum of bytes in use
 	Routines int      `json:"routines"` // maximum of goroutines
@@ -82,7 +82,7 @@ func (f *fleet) step(ctx context.Context, name string) error {
 	return f.report(figures)
 }
 
-// runOne runs a step for one release and records the result.
+// runOne runs a step for one release and records its result in p.
 func (f *fleet) runOne(ctx context.Context, p *progress, step string, n int) {
 	start := time.Now()
 	p.mu.Lock()

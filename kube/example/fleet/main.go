@@ -35,7 +35,7 @@ import (
 //go:embed chart
 var embedded embed.FS
 
-// options are the command line.
+// options are the command-line flags.
 type options struct {
 	deployment
 	steps       string // comma-separated

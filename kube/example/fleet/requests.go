@@ -11,13 +11,13 @@ import (
 
 // requests counts requests and the bytes of their responses.
 type requests struct {
-	all, watches, writes, refused, bytes, watched atomic.Int64
+	all, watches, writes, refused, bytes, watchBytes atomic.Int64
 
 	mu sync.Mutex
-	by map[string]int64
+	by map[string]int64 // as Counts.By
 }
 
-// Counts are the requests until a point in time, or between two.
+// Counts are the requests up to a point in time, or between two points.
 type Counts struct {
 	Requests int64 `json:"requests"`
 	Watches  int64 `json:"watches"` // part of Requests
@@ -33,7 +33,7 @@ type Counts struct {
 func (r *requests) counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Counts{r.all.Load(), r.watches.Load(), r.writes.Load(), r.refused.Load(), r.bytes.Load(), r.watched.Load(), maps.Clone(r.by)}
+	return Counts{r.all.Load(), r.watches.Load(), r.writes.Load(), r.refused.Load(), r.bytes.Load(), r.watchBytes.Load(), maps.Clone(r.by)}
 }
 
 // since subtracts an earlier snapshot.
@@ -50,19 +50,19 @@ func (c Counts) since(before Counts) Counts {
 
 // count returns a transport that counts the requests to next.
 func (r *requests) count(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(q *http.Request) (*http.Response, error) {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		r.all.Add(1)
-		method, into := q.Method, []*atomic.Int64{&r.bytes}
+		method, into := req.Method, []*atomic.Int64{&r.bytes}
 		switch {
-		case q.URL.Query().Get("watch") != "":
+		case req.URL.Query().Get("watch") != "":
 			r.watches.Add(1)
 			method = "WATCH"
-			into = append(into, &r.watched)
-		case q.Method != http.MethodGet && q.Method != http.MethodHead:
+			into = append(into, &r.watchBytes)
+		case req.Method != http.MethodGet && req.Method != http.MethodHead:
 			r.writes.Add(1)
 		}
-		r.note(method + " " + resource(q.URL.Path))
-		resp, err := next.RoundTrip(q)
+		r.note(method + " " + resource(req.URL.Path))
+		resp, err := next.RoundTrip(req)
 		if err != nil {
 			return resp, err
 		}
