@@ -181,12 +181,11 @@ var (
 	// a kubeVersion.
 	invalidSchema = regexp.MustCompile(`(?s)values don't meet the specifications of the schema\(s\) in the following chart\(s\):\n` +
 		`(?:.*\n)?([^\s:]+):\n((?:unexpected )?EOF\b|invalid character [^\n]*).*`)
-	// invalidValues matches the heading of Helm's list of values that violate the schemas of charts, and schemaPath the place
-	// of one of them, such as "- at '/db/port': ".
-	invalidValues = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
-	schemaPath    = regexp.MustCompile(`(?m)^( *)- at '([^']*)': `)
-	combination   = regexp.MustCompile(`(?m)'(allOf|anyOf|oneOf)' failed`)
-	incompatible  = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
+	// schemaPath matches the path of a value in Helm's list of values that violate a schema, such as
+	// "- at '/db/port': ", combination the name of a violated combination of schemas.
+	schemaPath   = regexp.MustCompile(`(?m)^( *)- at '([^']*)': `)
+	combination  = regexp.MustCompile(`(?m)'(allOf|anyOf|oneOf)' failed`)
+	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
 // The advice of ExplainError for a chart that requires another version of Kubernetes. $2 is the version
@@ -224,7 +223,10 @@ func ExplainError(err error, wrongVersion string) error {
 	return &cleanError{text, err}
 }
 
-// explainInvalidValues rewords Helm's list of values that violate values.schema.json: it names the values as --set does.
+// invalidValues is the heading of Helm's list of values that violate the schemas of charts.
+const invalidValues = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
+
+// explainInvalidValues rewords that list, and names the values as --set does.
 func explainInvalidValues(text string) string {
 	before, list, ok := strings.Cut(text, invalidValues)
 	if !ok {

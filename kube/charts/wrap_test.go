@@ -236,11 +236,11 @@ func TestExplainError(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:         `error calling include: no template "nope"; define it or correct the name`,
-		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF": "values.schema.json of shop: invalid JSON: unexpected EOF",
+		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:                                                                                                  `error calling include: no template "nope"; define it or correct the name`,
+		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF":                                                                                          "values.schema.json of shop: invalid JSON: unexpected EOF",
 		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\n- at '/db/port': got string, want integer\n- at '': 'allOf' failed\n  - at '': missing property 'tls'\n": "the values violate values.schema.json; correct them with -f or --set\nshop:\n- db.port: got string, want integer\n- allOf is violated\n  - missing property 'tls'",
-		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                         "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
-		`at <{{template "nope" .}}>: template "nope" not defined`:                                                 `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
+		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                                                  "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
+		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                                          `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
 		if got := ExplainError(errors.New(text), ForCluster).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
