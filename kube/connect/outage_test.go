@@ -236,7 +236,7 @@ func TestFirstContact(t *testing.T) {
 				t.Errorf("%d tries, unreachable: %v", tries.Load(), unreachable)
 			}
 			if x.writes.Any() {
-				t.Error("counts as written")
+				t.Error("a GET counts as a write")
 			}
 			z, _ := newTestTransport(operationContext(t), func(n int, _ *http.Request) (*http.Response, error) {
 				switch {

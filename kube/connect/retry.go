@@ -29,9 +29,10 @@ const maxDryRunErrors = 2 * time.Second
 
 type limitsKey struct{}
 
-// WithRetryTimeout returns a context for Bind that limits how long a request is retried after an internal error (500)
-// or an overload (429) of the API server. If it is called several times, the shortest limit counts for internal
-// errors, which tend to last, and the longest for overloads, which pass. If d is not positive, it changes no limit.
+// WithRetryTimeout returns a context for Bind in which requests are retried for at most d after an internal error (500)
+// or an overload (429) of the API server, and until ctx ends while the API server is unreachable. If it is called
+// several times, the shortest limit counts for internal errors, which tend to last, and the longest for overloads,
+// which pass. If d is not positive, the limits for errors stay as they are.
 func WithRetryTimeout(ctx context.Context, d time.Duration) context.Context {
 	l, set := ctx.Value(limitsKey{}).(limits)
 	switch {

@@ -235,7 +235,7 @@ func TestLostResponses(t *testing.T) {
 				t.Errorf("%s: the tries had different names: %v", name, names)
 			}
 			if !x.writes.Any() {
-				t.Errorf("%s: does not count as written", name)
+				t.Errorf("%s: does not count as a write", name)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// of sets the UID of the object that the events are about.
+// of sets the UID of the involved object of events.
 func of(uid, events string) string {
 	return strings.ReplaceAll(events, "namespace: ns}\ntype", "namespace: ns, uid: "+uid+"}\ntype")
 }

@@ -2,7 +2,7 @@ package status
 
 import "testing"
 
-// BenchmarkExpression evaluates readiness expressions, as is done with every change
+// BenchmarkExpression evaluates readiness expressions, as a Watcher does at each change
 // of an object that has them.
 func BenchmarkExpression(b *testing.B) {
 	status := map[string]any{
@@ -33,7 +33,7 @@ func BenchmarkExpression(b *testing.B) {
 	}
 }
 
-// BenchmarkParseExpression reads one, as is done once for each object that has it.
+// BenchmarkParseExpression parses a readiness expression.
 func BenchmarkParseExpression(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

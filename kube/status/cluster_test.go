@@ -98,8 +98,8 @@ func (l *log) report(o run.Observation) {
 	signal(l.news)
 }
 
-// wait waits until an object has a status and a version from one on, and
-// returns what was seen.
+// wait waits until an object has a status at a version or later, and returns
+// the observation.
 func (l *log) wait(t *testing.T, o plan.Object, s event.Status, version string) run.Observation {
 	t.Helper()
 	deadline := time.After(time.Minute)

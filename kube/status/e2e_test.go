@@ -75,7 +75,7 @@ func TestClusterReadiness(t *testing.T) {
 	}
 	l.wait(t, objectName(custom), event.Ready, created["custom"])
 
-	// Another group of the same kinds costs nothing.
+	// Another group of the same kinds needs no further requests.
 	second := newLog()
 	w.Watch(t.Context(), []Target{targetOf(deployment, Rule{}), targetOf(good, complete)}, second.report)
 	second.wait(t, objectName(deployment), event.Ready, "")
@@ -88,9 +88,9 @@ func TestClusterReadiness(t *testing.T) {
 	}
 }
 
-// requests counts those to a resource of a namespace which this test has made,
-// from the cluster's audit log; of watches those that were open at the same time, since
-// one that ends is followed by the next.
+// requests counts, in the cluster's audit log, the requests of this test for a resource
+// in a namespace. Of watches it counts those open at the same time, because a watch that
+// ends is followed by the next.
 func requests(t *testing.T, c client, ns, resource string) string {
 	t.Helper()
 	marker := "marker-" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -121,7 +121,7 @@ func requests(t *testing.T, c client, ns, resource string) string {
 		if marked {
 			return fmt.Sprintf("list %d watch %d get %d", n["list"], n["watch"], n["get"])
 		}
-		time.Sleep(50 * time.Millisecond) // nothing tells that the log has grown
+		time.Sleep(50 * time.Millisecond) // there is no signal that the log has grown
 	}
 	t.Fatal("the audit log does not show the last request")
 	return ""
@@ -190,7 +190,7 @@ func TestClusterWithoutPermissions(t *testing.T) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":poor"}
 	poor, l := connect(t, config), newLog()
 	d := object(t, web("web", ns, ``))
-	allowed(t, poor, d)
+	waitAllowed(t, poor, d)
 
 	var notices recorder
 	w := watcher(t, poor, Options{Poll: 100 * time.Millisecond}, notices.notice)
@@ -208,15 +208,15 @@ func TestClusterWithoutPermissions(t *testing.T) {
 		"R22: no permission to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
 }
 
-// allowed waits until the user may get an object.
-func allowed(t *testing.T, c client, u *unstructured.Unstructured) {
+// waitAllowed waits until the user may get an object.
+func waitAllowed(t *testing.T, c client, u *unstructured.Unstructured) {
 	t.Helper()
 	for range 200 {
 		_, err := c.Resource(resourceOf(u)).Namespace(u.GetNamespace()).Get(t.Context(), u.GetName(), metav1.GetOptions{})
 		if err != nil && !denied(err) {
 			return
 		}
-		time.Sleep(50 * time.Millisecond) // nothing tells when it does
+		time.Sleep(50 * time.Millisecond) // there is no signal when RBAC takes effect
 	}
 	t.Fatal("the API server does not grant the permission to get")
 }

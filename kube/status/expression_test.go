@@ -238,8 +238,8 @@ func TestParseExpressionErrors(t *testing.T) {
 	}
 }
 
-// FuzzExpression looks for texts or statuses that make the parser or the
-// library below it panic, and checks what holds for every expression.
+// FuzzExpression looks for texts or statuses that make the parser or the JSONPath
+// library panic, and checks the invariants of every expression.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{
 		`{.succeeded} == 1`, `{.conditions[?(@.type=="Ready")].status} == "True"`, `{..a[*]} != x`,

@@ -18,8 +18,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// helm is the labels of an object of a release.
-var helm = map[string]any{"app.kubernetes.io/managed-by": "Helm"}
+// helmLabels are the labels of an object of a release.
+var helmLabels = map[string]any{"app.kubernetes.io/managed-by": "Helm"}
 
 // server is a scripted API server for one kind.
 type server struct {
@@ -94,7 +94,7 @@ func (s *server) set(name, phase string) {
 	s.version++
 	old := s.objects[name]
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": name, "namespace": "ns", "resourceVersion": strconv.Itoa(s.version), "labels": helm},
+		"metadata": map[string]any{"name": name, "namespace": "ns", "resourceVersion": strconv.Itoa(s.version), "labels": helmLabels},
 		"status":   map[string]any{"phase": phase}}}
 	if s.objects[name] = u; phase == "" {
 		delete(s.objects, name)

@@ -44,32 +44,32 @@ func TestWatchersShare(t *testing.T) {
 		two.Watch(t.Context(), []Target{target("b", true)}, b.report)
 		synctest.Wait()
 		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
-		want(t, "the first", a.take(), "a in-progress 101 pending")
-		want(t, "the second", b.take(), "b gone 101")
+		want(t, "reports to the first Watcher", a.take(), "a in-progress 101 pending")
+		want(t, "reports to the second Watcher", b.take(), "b gone 101")
 
 		s.set("b", "Pending") // 102
 		synctest.Wait()
-		want(t, "nothing of others'", a.take())
-		want(t, "its own", b.take(), "b in-progress 102 pending")
+		want(t, "reports about an object of another Watcher", a.take())
+		want(t, "reports about its own object", b.take(), "b in-progress 102 pending")
 
 		two.Close()
 		s.set("b", "Running")
 		s.set("a", "Running") // 104
 		synctest.Wait()
-		want(t, "once it is closed", b.take())
-		want(t, "the others go on", a.take(), "a in-progress 104 running but not ready")
+		want(t, "reports after Close", b.take())
+		want(t, "reports to the Watcher that is still open", a.take(), "a in-progress 104 running but not ready")
 
 		one.Close()
 		time.Sleep(30 * time.Second)
 		three := h.Watcher(t.Context(), nil)
 		three.Watch(t.Context(), []Target{target("a", true)}, c.report)
 		synctest.Wait()
-		want(t, "who comes soon", c.take(), "a in-progress 104 running but not ready")
-		want(t, "no further requests", s.seen())
+		want(t, "reports to a Watcher that starts soon afterwards", c.take(), "a in-progress 104 running but not ready")
+		want(t, "further requests", s.seen())
 		time.Sleep(2 * time.Minute)
 		s.set("a", "Pending") // 105
 		synctest.Wait()
-		want(t, "as long as it is used", c.take(), "a in-progress 105 pending")
+		want(t, "reports while the watch is used", c.take(), "a in-progress 105 pending")
 		three.Close()
 		time.Sleep(2 * time.Minute)
 		if s.mu.Lock(); !s.watches[0].IsStopped() {
@@ -79,7 +79,7 @@ func TestWatchersShare(t *testing.T) {
 	})
 }
 
-// TestNotices expects that each Watcher is told what limits watching, even if that was known before it started.
+// TestNotices expects that each Watcher is told about a limit on watching, even if it starts after the limit was found.
 func TestNotices(t *testing.T) {
 	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
 		var first, second, r recorder
@@ -91,8 +91,8 @@ func TestNotices(t *testing.T) {
 		late.Watch(t.Context(), []Target{target("c", true)}, r.report)
 		synctest.Wait()
 		const text = "R22: no permission to watch pods in namespace ns; polling every 2s instead"
-		want(t, "the first", first.take(), text)
-		want(t, "who comes late, once", second.take(), text)
+		want(t, "notices of the first Watcher", first.take(), text)
+		want(t, "notices of a later Watcher", second.take(), text)
 	})
 }
 
@@ -106,30 +106,30 @@ func TestExisted(t *testing.T) {
 		known.Existed = 101
 		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
 		synctest.Wait()
-		want(t, "as long as it may come", later.take())
+		want(t, "reports while the object may still appear", later.take())
 		s.set("a", "Pending") // 101
 		synctest.Wait()
-		want(t, "once it has come", later.take(), "a in-progress 101 pending")
+		want(t, "reports after it appeared", later.take(), "a in-progress 101 pending")
 		s.set("a", "") // 102
 		synctest.Wait()
-		want(t, "once it is gone", later.take(), "a gone 102")
+		want(t, "reports after its deletion", later.take(), "a gone 102")
 
 		known = target("b", true)
 		known.Existed = 103
 		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
 		synctest.Wait()
-		want(t, "before anything is known", later.take())
+		want(t, "reports before the watch has reached Existed", later.take())
 		s.bookmark(104)
 		synctest.Wait()
-		want(t, "once it would have been seen", later.take(), "b gone 100")
+		want(t, "reports after the watch has passed Existed", later.take(), "b gone 100")
 
 		known = target("c", true)
-		known.Existed = 1 << 40 // the versions of some servers tell nothing
+		known.Existed = 1 << 40 // some servers have versions that never reach it
 		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
 		time.Sleep(time.Minute)
-		want(t, "for a while", later.take())
+		want(t, "reports within maxBookmarkDelay", later.take())
 		time.Sleep(time.Minute)
-		want(t, "not for ever", later.take(), "c gone 100")
+		want(t, "reports after maxBookmarkDelay", later.take(), "c gone 100")
 	})
 }
 
@@ -167,7 +167,7 @@ func TestWatchOfAllNamespaces(t *testing.T) {
 		s.set("b", "Pending")
 		s.set("c", "Pending")
 		synctest.Wait()
-		want(t, "who has left", r.take(), "c in-progress 103 pending")
+		want(t, "reports after the first Watch has ended", r.take(), "c in-progress 103 pending")
 	})
 }
 

@@ -52,24 +52,24 @@ func TestWatchReportsEveryChange(t *testing.T) {
 		s.set("a", "Pending") // 101
 		w.Watch(t.Context(), []Target{target("a", true), target("b", true)}, r.report)
 		synctest.Wait()
-		want(t, "at first", r.take(), "a in-progress 101 pending", "b gone 101")
+		want(t, "first reports", r.take(), "a in-progress 101 pending", "b gone 101")
 		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
 
 		s.set("a", "Running") // 102
 		s.set("b", "Pending") // 103
 		s.set("other", "Pending")
 		synctest.Wait()
-		want(t, "changes", r.take(), "a in-progress 102 running but not ready", "b in-progress 103 pending")
+		want(t, "reports of changes", r.take(), "a in-progress 102 running but not ready", "b in-progress 103 pending")
 
 		w.Watch(t.Context(), []Target{target("b", true), target("other", true), target("never", true)}, late.report)
 		synctest.Wait()
-		want(t, "who comes late", late.take(), "b in-progress 103 pending", "never gone 101", "other in-progress 104 pending")
+		want(t, "reports of a later Watch", late.take(), "b in-progress 103 pending", "never gone 101", "other in-progress 104 pending")
 
 		s.set("b", "") // 105
 		synctest.Wait()
-		want(t, "deletion", r.take(), "b gone 105")
-		want(t, "deletion, second", late.take(), "b gone 105")
-		want(t, "no further requests", s.seen())
+		want(t, "reports of the deletion", r.take(), "b gone 105")
+		want(t, "reports of the deletion, later Watch", late.take(), "b gone 105")
+		want(t, "further requests", s.seen())
 	})
 }
 
@@ -86,14 +86,14 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		s.set("a", "Pending")
 		synctest.Wait()
-		want(t, "after the end", r.take())
-		want(t, "the other one", other.take(), "a in-progress 101 pending")
+		want(t, "reports after the context has ended", r.take())
+		want(t, "reports of the other Watch", other.take(), "a in-progress 101 pending")
 
 		w.Close()
 		s.set("a", "Running")
-		want(t, "after Close", other.take())
+		want(t, "reports after Close", other.take())
 		w.Watch(t.Context(), []Target{target("a", true)}, other.report)
-		want(t, "after Close", other.take())
+		want(t, "reports of a Watch after Close", other.take())
 	})
 }
 
@@ -122,7 +122,7 @@ func TestWatchByName(t *testing.T) {
 		s.seen()
 		w.Watch(t.Context(), many, r.report)
 		synctest.Wait()
-		want(t, "requests for many", s.seen(), "list", "watch 101")
+		want(t, "requests for many objects", s.seen(), "list", "watch 101")
 	})
 }
 
@@ -138,7 +138,7 @@ func TestWatchRecoversFromOutages(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.end(nil) // a timeout on the server
 		synctest.Wait()
-		want(t, "after a timeout", s.seen(), "watch 101")
+		want(t, "requests after a timeout", s.seen(), "watch 101")
 
 		s.fail(errors.New("connection refused"), errors.New("connection refused"), nil)
 		s.end(nil)
@@ -148,27 +148,27 @@ func TestWatchRecoversFromOutages(t *testing.T) {
 		if n := len(s.seen()); n < 6 || n > 12 {
 			t.Errorf("%d attempts in 20 s", n)
 		}
-		want(t, "told once", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
+		want(t, "notices", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
 		time.Sleep(12 * time.Second)
-		want(t, "goes on from its version", s.seen(), "watch 101")
+		want(t, "requests after the outage", s.seen(), "watch 101")
 
 		gone := apierrors.NewResourceExpired("too old")
 		s.end(gone)
 		time.Sleep(time.Second)
-		want(t, "lists anew", s.seen()[:1], "list app.kubernetes.io/managed-by=Helm")
-		want(t, "what was missed", r.take(), "a in-progress 102 running but not ready")
+		want(t, "requests after the version expired", s.seen()[:1], "list app.kubernetes.io/managed-by=Helm")
+		want(t, "reports of missed changes", r.take(), "a in-progress 102 running but not ready")
 
 		s.end(apierrors.NewTooManyRequests("slow down", 10))
 		time.Sleep(7 * time.Second)
-		want(t, "obeys Retry-After", s.seen())
+		want(t, "requests before Retry-After has passed", s.seen())
 		time.Sleep(6 * time.Second)
-		want(t, "obeys Retry-After", s.seen(), "watch 102")
+		want(t, "requests after Retry-After has passed", s.seen(), "watch 102")
 
 		s.set("a", "")
 		s.end(apierrors.NewInternalError(errors.New("restart")))
 		s.fail(nil, gone, nil)
 		time.Sleep(time.Minute)
-		want(t, "deletion that was missed", r.take(), "a gone 103")
+		want(t, "reports of a missed deletion", r.take(), "a gone 103")
 		if n := len(s.seen()); n > 60 {
 			t.Errorf("%d requests in a minute while versions expire", n)
 		}
@@ -181,12 +181,12 @@ func TestWatchUnknownKind(t *testing.T) {
 		s.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, "list", pods.GroupResource(), "", "", 0, true), nil, nil)
 		w.Watch(t.Context(), []Target{target("a", true)}, r.report)
 		time.Sleep(time.Minute)
-		want(t, "while unknown", r.take(), "a gone 0")
-		want(t, "no notice", notices.take())
+		want(t, "reports while the kind is unknown", r.take(), "a gone 0")
+		want(t, "notices", notices.take())
 		s.set("a", "Pending")
 		s.fail(nil, nil, nil)
 		time.Sleep(time.Second)
-		want(t, "once it is known", r.take(), "a in-progress 101 pending")
+		want(t, "reports after the kind is known", r.take(), "a in-progress 101 pending")
 	})
 }
 
@@ -241,22 +241,22 @@ func TestPollsWithoutPermissionToWatch(t *testing.T) {
 			want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 0")
 			w.Watch(t.Context(), []Target{target("c", true)}, late.report)
 			synctest.Wait()
-			want(t, "who comes late does not wait", late.take(), "c gone 0")
+			want(t, "immediate reports of a later Watch", late.take(), "c gone 0")
 			s.set("a", "")
 			s.set("b", "Running")
 			time.Sleep(3 * time.Second)
-			want(t, "changes", r.take(), "a gone 0", "b in-progress 103 running but not ready")
+			want(t, "reports of changes", r.take(), "a gone 0", "b in-progress 103 running but not ready")
 			if n := len(notices.take()); n != 1 {
 				t.Errorf("%d notices", n)
 			}
 
 			s.fail(forbidden, forbidden, forbidden)
 			time.Sleep(3 * time.Second)
-			want(t, "no permissions", r.take(),
+			want(t, "reports without any permission", r.take(),
 				"a in-progress 0 cannot be read: pods is forbidden: no", "b in-progress 0 cannot be read: pods is forbidden: no")
 			s.fail(forbidden, forbidden, errors.New("connection refused"))
 			time.Sleep(20 * time.Second)
-			want(t, "outage", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
+			want(t, "notices of an outage", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
 		})
 	})
 }
@@ -265,15 +265,15 @@ func TestRecheck(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
 		var r recorder
 		s.objects["p"] = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
-			"metadata": map[string]any{"name": "p", "resourceVersion": "7", "labels": helm, "creationTimestamp": time.Now().Format(time.RFC3339)},
+			"metadata": map[string]any{"name": "p", "resourceVersion": "7", "labels": helmLabels, "creationTimestamp": time.Now().Format(time.RFC3339)},
 			"status": map[string]any{"phase": "Pending", "conditions": []any{
 				map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}}}}}
 		w.Watch(t.Context(), []Target{target("p", true)}, r.report)
 		time.Sleep(14 * time.Second)
-		want(t, "below 15 s", r.take(), "p in-progress 7 cannot be scheduled")
+		want(t, "reports before 15 s", r.take(), "p in-progress 7 cannot be scheduled")
 		time.Sleep(2 * time.Second)
-		want(t, "above 15 s", r.take(), "p failed 7 cannot be scheduled")
-		want(t, "no request for it", s.seen()[2:])
+		want(t, "reports after 15 s", r.take(), "p failed 7 cannot be scheduled")
+		want(t, "further requests", s.seen()[2:])
 	})
 }
 
@@ -287,7 +287,7 @@ func TestDoubtsAreReportedOnce(t *testing.T) {
 		s.set("a", "Pending")
 		s.set("a", "Pending")
 		synctest.Wait()
-		want(t, "one warning", notices.take(), `R23: Pod/a: {.phase} > 1 compares numbers, but found "Pending"`)
+		want(t, "notices", notices.take(), `R23: Pod/a: {.phase} > 1 compares numbers, but found "Pending"`)
 	})
 }
 
