@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 )
@@ -55,48 +56,45 @@ func (c *Client) CacheNothing() { c.link.cache.set(cacheNothing) }
 func (a *cache) set(mode cacheMode) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mode = mode
-	entries := map[string]*cachedResponse{}
-	a.size = 0
-	for key, k := range a.entries {
-		if mode == cacheAll || mode == cacheKinds && k.kinds {
-			entries[key] = k
-			a.size += len(k.body)
-		}
+	a.mode, a.size = mode, 0
+	maps.DeleteFunc(a.entries, func(_ string, e *cachedResponse) bool {
+		return mode == cacheNothing || mode == cacheKinds && !e.kinds
+	})
+	for _, e := range a.entries {
+		a.size += len(e.body)
 	}
-	a.entries = entries
 }
 
 // do answers a call from the cache, or sends it and stores the response.
 func (a *cache) do(ctx context.Context, c *call, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
-	k, first := a.find(c)
-	if k == nil {
+	entry, first := a.find(c)
+	if entry == nil {
 		return send(ctx)
 	}
 	if first {
 		resp, err := send(ctx)
 		if err == nil {
-			a.fill(k, resp)
+			a.fill(entry, resp)
 		}
-		close(k.done)
+		close(entry.done)
 		return resp, err
 	}
 	select {
-	case <-k.done:
+	case <-entry.done:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if k.response == nil {
+	if entry.response == nil {
 		return send(ctx)
 	}
-	resp := *k.response
-	resp.Header, resp.Request, resp.Body = k.response.Header.Clone(), c.request, io.NopCloser(bytes.NewReader(k.body))
+	resp := *entry.response
+	resp.Header, resp.Request, resp.Body = entry.response.Header.Clone(), c.request, io.NopCloser(bytes.NewReader(entry.body))
 	return &resp, nil
 }
 
 // find returns the entry for a call, or nil if the call must not be cached. If first is true, the caller must fill the
 // entry and close done.
-func (a *cache) find(c *call) (k *cachedResponse, first bool) {
+func (a *cache) find(c *call) (entry *cachedResponse, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	kinds := c.target.Resource == ""
@@ -109,19 +107,19 @@ func (a *cache) find(c *call) (k *cachedResponse, first bool) {
 		return nil, false
 	}
 	key := c.request.Method + " " + c.request.URL.String() + "\n" + c.request.Header.Get("Accept") + "\n" + string(c.body)
-	if k := a.entries[key]; k != nil {
-		return k, false
+	if entry := a.entries[key]; entry != nil {
+		return entry, false
 	}
-	k = &cachedResponse{done: make(chan struct{}), kinds: kinds}
+	entry = &cachedResponse{done: make(chan struct{}), kinds: kinds}
 	if a.entries == nil {
 		a.entries = map[string]*cachedResponse{}
 	}
-	a.entries[key] = k
-	return k, true
+	a.entries[key] = entry
+	return entry, true
 }
 
 // fill stores a response, unless it is an error other than 403 or 404. The body is already in memory.
-func (a *cache) fill(k *cachedResponse, resp *http.Response) {
+func (a *cache) fill(entry *cachedResponse, resp *http.Response) {
 	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusForbidden {
 		return
 	}
@@ -131,6 +129,6 @@ func (a *cache) fill(k *cachedResponse, resp *http.Response) {
 	if len(body) <= maxBody && a.size+len(body) <= maxBodies {
 		a.size += len(body)
 		copied := *resp
-		k.body, k.response = body, &copied
+		entry.body, entry.response = body, &copied
 	}
 }

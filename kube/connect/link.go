@@ -100,7 +100,7 @@ func (l *Link) oldest() *gate {
 	return oldest
 }
 
-// linkState is what is known about an API server.
+// linkState is the known state of an API server.
 type linkState struct {
 	unreachable bool // it does not respond now
 	connected   bool // it has accepted a connection

@@ -128,7 +128,7 @@ func TestExpressionHolds(t *testing.T) {
 		{`{..deep} == 7`, true},
 		{`{.dotted\.key} == d`, true},
 
-		// Ordering of what is no number does not hold.
+		// An ordering operator is false unless it compares numbers.
 		{`{.phase} > 1`, false},
 		{`{.phase} < 1`, false},
 		{`{.yes} >= 0`, false},

@@ -45,7 +45,7 @@ type subscribers struct {
 	wanted           map[types.NamespacedName]int // subscriptions by object
 }
 
-// contents is the mirror, and what is watched in it. Only run uses it.
+// contents are the mirror and the watched objects in it. Only run uses them.
 type contents struct {
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	watched map[types.NamespacedName][]*watched

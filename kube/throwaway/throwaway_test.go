@@ -140,7 +140,7 @@ func TestFind(t *testing.T) {
 	t.Setenv(BinaryEnv, there)
 	path, argv, err := Command([]string{"--nodes", "1"})
 	if path != there || argv[0] != program || !strings.HasSuffix(strings.Join(argv, " "), " --nodes 1") || err != nil {
-		t.Errorf("by the environment: %s, %q, %v", path, argv, err)
+		t.Errorf("%s is set: %s, %q, %v", BinaryEnv, path, argv, err)
 	}
 	t.Setenv(BinaryEnv, filepath.Join(dir, "none"))
 	if _, _, err := Command(nil); err == nil || !strings.Contains(err.Error(), "is not an executable file") {
@@ -171,10 +171,10 @@ func TestCandidates(t *testing.T) {
 	}
 	t.Chdir(inner)
 	if got := candidates("/tmp/x/y.test"); !slices.Contains(got, filepath.Join(root, "bin")) || !slices.Contains(got, filepath.FromSlash("/tmp/x")) {
-		t.Errorf("of a test: %q", got)
+		t.Errorf("candidates for a test: %q", got)
 	}
 	if got := candidates("/tmp/x/lockstep"); slices.Contains(got, filepath.Join(root, "bin")) {
-		t.Errorf("an installed program looks into the working directory's module: %q", got)
+		t.Errorf("an installed program searches the module of the working directory: %q", got)
 	}
 	link := filepath.Join(root, "link")
 	real := filepath.Join(inner, "lockstep")
@@ -182,7 +182,7 @@ func TestCandidates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if resolved, err := filepath.EvalSymlinks(inner); err != nil || !slices.Contains(candidates(link), resolved) {
-		t.Errorf("of a symbolic link: %q, %v", candidates(link), err)
+		t.Errorf("candidates for a symbolic link: %q, %v", candidates(link), err)
 	}
 }
 

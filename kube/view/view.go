@@ -211,8 +211,8 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	notice := func(w plan.Warning) { v.feed.Publish(event.WarningEvent(w)) }
-	var none *cluster.Watches
-	runWatcher, stopWatching, err := none.Open(ctx, s.Client, notice)
+	var unshared *cluster.Watches // nil: Open creates watches for this view only
+	runWatcher, stopWatching, err := unshared.Open(ctx, s.Client, notice)
 	if err != nil {
 		return nil, err
 	}

@@ -328,7 +328,7 @@ func TestCustomResource(t *testing.T) {
 			[]byte(`{"metadata":{"annotations":{"sandbox/status":"{\"phase\":\"Done\"}"}}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the status of the annotation", func() bool {
+		eventually(t, "the object has the status of the annotation", func() bool {
 			o, err := objects.Get(t.Context(), "x", metav1.GetOptions{})
 			if err != nil {
 				return false

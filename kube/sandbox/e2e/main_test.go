@@ -169,7 +169,7 @@ func config(t testing.TB, kubeconfig string) *rest.Config {
 	return cfg
 }
 
-// common is the cluster of all tests that need no sandbox for themselves.
+// common is the cluster that all tests share unless they need a separate sandbox.
 var common sandbox
 
 // cluster returns clients of the common cluster.

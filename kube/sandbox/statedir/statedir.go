@@ -47,7 +47,7 @@ func Open(path string) (*Dir, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("--data-dir %s: cannot create the directory: %w", path, errors.Unwrap(err))
+		return nil, fmt.Errorf("--data-dir %s: cannot create the folder: %w", path, errors.Unwrap(err))
 	}
 	d := &Dir{Path: path}
 	if err := d.acquire(); err != nil {

@@ -62,13 +62,13 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.server = &http.Server{
 		Handler:     handler,
-		ErrorLog:    log.New(io.Discard, "", 0), // it would log the resets
+		ErrorLog:    log.New(io.Discard, "", 0), // otherwise the server logs each reset
 		ConnState:   p.track,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
-	p.URL = "http"
+	scheme := "http"
 	if o.TLS {
-		p.URL = "https"
+		scheme = "https"
 		p.tls = httptest.NewTLSServer(http.NotFoundHandler())
 		p.tls.Close()
 		p.server.TLSConfig = &tls.Config{Certificates: p.tls.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
@@ -77,7 +77,7 @@ func New(o Options) (*Proxy, error) {
 	if err := p.Up(); err != nil {
 		return nil, err
 	}
-	p.URL += "://" + p.address
+	p.URL = scheme + "://" + p.address
 	return p, nil
 }
 
