@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// terminating reports whether an object that was applied, with the error err, is being deleted. The API server accepts changes
-// to such an object, but they are lost. The outcome says how to wait until it is gone, before the next apply.
+// terminating reports whether the object of an apply, whose error was err, is being deleted. The API server accepts changes to
+// such an object, but they are lost. The outcome says how to wait until the object is gone, before the next apply.
 func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Outcome, terminating bool) {
 	if i.Mapping == nil || i.Name == "" {
 		return run.Outcome{}, false

@@ -90,13 +90,13 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 		}
 		return
 	default:
-		ob = expired(ob, j.end)
+		ob = withResult(ob, j.end)
 	}
 	to(ob)
 }
 
-// expired turns the observation that a Job is gone into one of its result.
-func expired(ob, end run.Observation) run.Observation {
+// withResult turns the observation that a Job is gone into one of its result.
+func withResult(ob, end run.Observation) run.Observation {
 	ob.Status, ob.Message = end.Status, end.Message
 	if end.Status == event.Ready {
 		ob.Message = "finished, and removed by ttlSecondsAfterFinished"
@@ -122,7 +122,7 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 			"%s: removed by ttlSecondsAfterFinished before its result was seen; counted as complete", o)})
 	}
 	j.end = end
-	report(expired(ob, end))
+	report(withResult(ob, end))
 }
 
 // endReasons are the reasons of the Events that tell how a Job ended.

@@ -55,7 +55,7 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 	})}
 }
 
-// mapperDiscovery is the discovery client of the mapper. Once a kind was not found, it reads kinds from the cluster.
+// mapperDiscovery is the discovery client of the mapper. Once a kind has not been found, it reads kinds from the cluster.
 type mapperDiscovery struct {
 	discovery.CachedDiscoveryInterface
 	t *transport

@@ -72,7 +72,7 @@ type call struct {
 
 // attempts describes the tries of a call so far.
 type attempts struct {
-	began       time.Time
+	began       time.Time // when the first try was sent
 	tries       int
 	errorsSince time.Time // when the current series of server errors (verdict.serverError) began, or zero
 	refreshed   bool      // the credentials were read again

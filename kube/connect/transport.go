@@ -32,10 +32,10 @@ type transport struct {
 	writes *Writes
 	link   *Link
 	limits limits
-	server string // the path in the server's address, with which all request paths start
+	server string // the path in the server's address, a prefix of all request paths
 	plugin bool   // next may ask a plugin for credentials; then it includes credentialed
 
-	bypassCache atomic.Bool // set once a kind was not found
+	bypassCache atomic.Bool // set once a kind has not been found
 
 	mu         sync.Mutex
 	next       http.RoundTripper

@@ -37,14 +37,16 @@ const (
 	maxFollowed = 20
 	// pollInterval is the time between checks for new pods and restarts.
 	pollInterval = 2 * time.Second
+	// maxPastLines is how many past lines of each instance of a container are read first.
+	maxPastLines = 500
 )
 
 // ErrNoPods is returned for a kind that never has pods.
 var ErrNoPods = errors.New("no pods")
 
-// FollowLogs calls emit, concurrently, with the log lines of all containers of an object's pods until ctx is done:
-// the last 500 lines of each container and of its previous instance, then new lines, also from new pods and restarted
-// containers. It waits for an object that does not exist yet.
+// FollowLogs calls emit with the log lines of all containers of an object's pods until ctx is done: the last 500 lines
+// of each container and of its previous instance, then new lines, also from new pods and restarted containers. It waits
+// for an object that does not exist yet. emit is called from several goroutines at once.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
 	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
@@ -140,7 +142,7 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	}
 	previous := &logState{try: c.Restarts}
 	f.streams.Go(func() {
-		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}
+		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(maxPastLines))}
 		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // the log may be gone
 		if c.State == "running" {                                // otherwise c describes the end of the current instance
 			previous.reportEnd(previous.try, c, f.noteFunc(p, c))
@@ -183,7 +185,7 @@ func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Co
 	if s.try == instance && !s.last.IsZero() {
 		opts.SinceTime = new(metav1.NewTime(s.last))
 	} else {
-		opts.TailLines = new(int64(shownLines))
+		opts.TailLines = new(int64(maxPastLines))
 	}
 	s.try, s.open, s.opened = instance, true, time.Now()
 	f.streams.Go(func() {
@@ -254,9 +256,6 @@ func splitTimestamp(line string) (time.Time, string) {
 	}
 	return at, text
 }
-
-// shownLines is the number of past lines of each container with which FollowLogs starts.
-const shownLines = 500
 
 // logTail reads the last lines of a pod's culprit. If that container was restarted and is running, it reads the log of
 // the previous instance, because that one failed.

@@ -22,7 +22,7 @@ import (
 // stopTimeout is how long a cluster may take to stop before it is killed.
 const stopTimeout = 20 * time.Second
 
-// Options are all optional.
+// Options configure a cluster. All of them are optional.
 type Options struct {
 	// Kubeconfig is the file for the kubeconfig, "" for one in the cluster's folder. If the file exists and is
 	// not from a sandbox, Start fails and does not change it.

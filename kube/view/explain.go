@@ -142,7 +142,7 @@ func (x *explainer) markDone(t target) {
 	}
 }
 
-// diagnoseAll diagnoses all objects that are not ready without delay. It returns when each was diagnosed at least once, or
+// diagnoseAll diagnoses all objects that are not ready without delay. It returns when each has been diagnosed, or
 // ctx is done.
 func (x *explainer) diagnoseAll(ctx context.Context) {
 	x.mu.Lock()

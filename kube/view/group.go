@@ -10,7 +10,7 @@ import (
 type group struct {
 	*plan.Group
 	last    map[plan.Object]run.Observation
-	fresh   map[plan.Object]bool // whether each planned object was observed in this revision
+	fresh   map[plan.Object]bool // whether each planned object has been observed in this revision
 	count   map[event.Status]int // planned objects with each status
 	status  event.Status         // published
 	message string               // published

@@ -40,7 +40,7 @@ type View struct {
 	mu       sync.Mutex
 	revision *revision
 	groups   map[string]*group
-	unseen   int           // objects of the revision that were not observed yet
+	unseen   int           // objects of the revision that have not been observed yet
 	seen     chan struct{} // closed when unseen is 0
 
 	explainer explainer
@@ -113,7 +113,7 @@ func (v *View) current() *revision {
 	return v.revision
 }
 
-// Seen returns a channel that is closed once every object was observed.
+// Seen returns a channel that is closed once every object has been observed.
 func (v *View) Seen() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	Status       = "status"
 )
 
-// Values parses the annotations of an object and collects the problems of invalid values.
+// Values parses the annotations of an object and collects the problems with invalid values.
 type Values struct {
 	from     map[string]string
 	problems []string

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,18 +114,15 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 		return nil, 0
 	}
 	left := since.Add(v.Duration(annotation.ReadyAfter, 0)).Sub(now)
+	problems := v.Problems()
 	var custom map[string]any
-	problem := ""
 	if text := v.Text(annotation.Status); text != "" {
 		if err := json.Unmarshal([]byte(text), &custom); err != nil || custom == nil {
-			problem = fmt.Sprintf("annotation %s%s is not a JSON object: %q", annotation.Prefix, annotation.Status, text)
+			problems = append(problems, fmt.Sprintf("annotation %s%s is not a JSON object: %q", annotation.Prefix, annotation.Status, text))
 		}
 	}
-	for _, p := range v.Problems() {
-		problem = p
-	}
-	if problem != "" {
-		return c.unlessCurrent(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
+	if len(problems) > 0 {
+		return c.unlessCurrent(o, status(o, nil, condition{reason: "SandboxAnnotation", message: strings.Join(problems, "; ")}, now)), 0
 	}
 	done := c.unlessCurrent(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
 	switch {

@@ -52,6 +52,8 @@ func TestNext(t *testing.T) {
 			`{"conditions":[{"status":"True","type":"Synced"},{"lastTransitionTime":"2029-01-01T00:00:00Z","message":"ready by sandbox/ready-after","reason":"Simulated","status":"True","type":"Ready"}],"observedGeneration":2}`, 0},
 		{"status annotation is not JSON", `{"metadata":{` + meta + `,"annotations":{"sandbox/ready-after":"0s","sandbox/status":"Ready"}}}`, true, 0,
 			`{"conditions":[{"lastTransitionTime":"2030-01-02T03:04:05Z","message":"annotation sandbox/status is not a JSON object: \"Ready\"","reason":"SandboxAnnotation","status":"False","type":"Ready"}],"observedGeneration":2}`, 0},
+		{"both annotations are invalid", `{"metadata":{` + meta + `,"annotations":{"sandbox/ready-after":"soon","sandbox/status":"Ready"}}}`, true, 0,
+			`{"conditions":[{"lastTransitionTime":"2030-01-02T03:04:05Z","message":"annotation sandbox/ready-after: \"soon\" is ignored: it must be a duration such as 2s; annotation sandbox/status is not a JSON object: \"Ready\"","reason":"SandboxAnnotation","status":"False","type":"Ready"}],"observedGeneration":2}`, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

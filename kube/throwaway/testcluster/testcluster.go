@@ -59,7 +59,7 @@ func Get(t testing.TB) *Cluster {
 	}
 	c, err := Start()
 	if err == nil {
-		_, _, err = throwaway.Command(nil) // reads the sandbox's program, so that go test notices changes
+		_, _, err = throwaway.Command(nil) // looks up the sandbox's program, so that go test notices changes
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// slowest is the number of slowest tests to print.
-const slowest = 20
+// maxSlowest is the number of slowest tests to print.
+const maxSlowest = 20
 
 func main() {
 	if len(os.Args) < 3 {
@@ -51,7 +51,7 @@ func run(argv []string) (code int, err error) {
 	}
 	r := &results{out: os.Stdout, running: map[string][]*test{}}
 	readErr := r.read(out)
-	r.print(slowest)
+	r.print(maxSlowest)
 	err = cmd.Wait()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		code, err = max(exit.ExitCode(), 1), nil
@@ -160,9 +160,10 @@ func (r *results) end(pkg *test) {
 	}
 }
 
-func (r *results) print(slowest int) {
+// print prints up to n slowest tests and the failed ones.
+func (r *results) print(n int) {
 	slices.SortStableFunc(r.done, func(a, b *test) int { return cmp.Compare(b.seconds, a.seconds) })
-	if n := min(slowest, len(r.done)); n > 0 {
+	if n = min(n, len(r.done)); n > 0 {
 		fmt.Fprintln(r.out, "\nslowest tests")
 		for _, t := range r.done[:n] {
 			fmt.Fprintf(r.out, "%7.1f s  %s %s\n", t.seconds, t.pkg, t.name)
