@@ -14,9 +14,10 @@ type Mark struct {
 	Role  Role
 }
 
-// marks is the table of statuses. Its keys are the statuses and changes of the event format. Each ASCII
-// sign stands for only one Unicode glyph, here and in Lines. The Unicode glyphs are in DejaVu Sans Mono,
-// and no terminal draws them as emoji two cells wide.
+// marks is the table of statuses. Its keys are the statuses and changes of the event format, and the
+// outcomes that screens and reports derive from them. Each ASCII sign stands for only one Unicode glyph,
+// here and in Lines, except for lines and arrows. The Unicode glyphs are in DejaVu Sans Mono, and no
+// terminal draws them as emoji two cells wide.
 var marks = map[string]struct {
 	glyph, ascii, word string
 	role               Role
@@ -99,9 +100,9 @@ type Lines struct {
 	Light, Heavy [16]string
 	// Round are the corners of a card: top left, top right, bottom left, bottom right.
 	Round [4]string
-	// Arrow points at a card, More and Less mark columns out of view, Open marks an expanded item, Cursor the
-	// selected line, Break a breakpoint, Next the next group to step.
-	Arrow, More, Less, Open, Cursor, Break, Next string
+	// Arrow points at a card, More and Less mark columns out of view, Cursor the selected line, Break a
+	// breakpoint, Next the next group to step.
+	Arrow, More, Less, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
 	// Ellipsis ends truncated text, Dot separates parts, Enter, Left and Right are keys.
@@ -112,7 +113,7 @@ var unicodeLines = Lines{
 	Light: [16]string{" ", "│", "─", "└", "│", "│", "┌", "├", "─", "┘", "─", "┴", "┐", "┤", "┬", "┼"},
 	Heavy: [16]string{" ", "┃", "━", "┗", "┃", "┃", "┏", "┣", "━", "┛", "━", "┻", "┓", "┫", "┳", "╋"},
 	Round: [4]string{"╭", "╮", "╰", "╯"},
-	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●", Next: "▷",
+	Arrow: "▶", More: "▸", Less: "◂", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
 	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→",
 }
@@ -121,7 +122,7 @@ var asciiLines = Lines{
 	Light: [16]string{" ", "|", "-", "+", "|", "|", "+", "+", "-", "+", "-", "+", "+", "+", "+", "+"},
 	Heavy: [16]string{" ", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#"},
 	Round: [4]string{"+", "+", "+", "+"},
-	Arrow: ">", More: ">", Less: "<", Open: ":", Cursor: ">", Break: "*", Next: "@",
+	Arrow: ">", More: ">", Less: "<", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
 	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right",
 }
@@ -129,7 +130,7 @@ var asciiLines = Lines{
 // signs returns the characters that may also occur in text.
 func (l *Lines) signs() []string {
 	return slices.Concat(l.Light[:], l.Heavy[:], l.Round[:],
-		[]string{l.Arrow, l.More, l.Less, l.Open, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot})
+		[]string{l.Arrow, l.More, l.Less, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot})
 }
 
 // asciiReplacements are for the characters that lockstep draws, and for common ones in the text of
@@ -156,7 +157,7 @@ var asciiReplacements = func() map[rune]string {
 	return out
 }()
 
-// Plain returns text that the theme can show: an ASCII theme replaces each other character with a
+// Plain returns text that the theme can show: an ASCII theme replaces each non-ASCII character with a
 // similar one or a question mark.
 func (t *Theme) Plain(s string) string {
 	if !t.ASCII || !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {

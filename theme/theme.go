@@ -51,7 +51,7 @@ type Options struct {
 	Depth      Depth
 	// ASCII draws only with ASCII characters.
 	ASCII bool
-	// Still turns off animation and redraws less often (ACCESSIBLE).
+	// Still turns off animation and the mouse, and redraws less often (ACCESSIBLE).
 	Still bool
 }
 

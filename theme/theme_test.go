@@ -78,7 +78,7 @@ func TestDepth(t *testing.T) {
 func TestLines(t *testing.T) {
 	for _, l := range []Lines{unicodeLines, asciiLines} {
 		all := append(append(l.Light[:], l.Heavy[:]...), l.Round[:]...)
-		all = append(all, l.Arrow, l.More, l.Less, l.Open, l.Cursor, l.Break, l.Bar, l.Half, l.Rest, l.Ellipsis, l.Dot)
+		all = append(all, l.Arrow, l.More, l.Less, l.Cursor, l.Break, l.Bar, l.Half, l.Rest, l.Ellipsis, l.Dot)
 		for _, s := range all {
 			if utf8.RuneCountInString(s) != 1 {
 				t.Errorf("%q is not one character", s)
@@ -114,8 +114,8 @@ func TestASCIISigns(t *testing.T) {
 		sign(m.ascii, m.glyph)
 	}
 	u, a := unicodeLines, asciiLines
-	for i, s := range []string{u.Arrow, u.More, u.Less, u.Open, u.Cursor, u.Break, u.Next, u.Bar, u.Half, u.Ellipsis} {
-		sign([]string{a.Arrow, a.More, a.Less, a.Open, a.Cursor, a.Break, a.Next, a.Bar, a.Half, a.Ellipsis}[i], s)
+	for i, s := range []string{u.Arrow, u.More, u.Less, u.Cursor, u.Break, u.Next, u.Bar, u.Half, u.Ellipsis} {
+		sign([]string{a.Arrow, a.More, a.Less, a.Cursor, a.Break, a.Next, a.Bar, a.Half, a.Ellipsis}[i], s)
 	}
 	for i := 1; i < 16; i++ {
 		sign(a.Heavy[i], "╋")
@@ -127,13 +127,13 @@ func TestASCIISigns(t *testing.T) {
 
 // inFonts are characters that DejaVu Sans Mono 2.37 has and that no terminal draws as an emoji two cells
 // wide.
-const inFonts = "✓✗○◐◓◑◒◴◵◶◷◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▾▷╸…·↵←→"
+const inFonts = "✓✗○◐◓◑◒◴◵◶◷◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▷╸…·↵←→"
 
 // TestGlyphsAreInFonts rejects glyphs that nobody has checked.
 func TestGlyphsAreInFonts(t *testing.T) {
 	l := unicodeLines
 	all := append(append(append([]string{}, l.Light[1:]...), l.Heavy[1:]...), l.Round[:]...)
-	all = append(all, l.Arrow, l.More, l.Less, l.Open, l.Cursor, l.Break, l.Next, l.Bar, l.Half, l.Rest, l.Ellipsis, l.Dot, l.Enter, l.Left, l.Right)
+	all = append(all, l.Arrow, l.More, l.Less, l.Cursor, l.Break, l.Next, l.Bar, l.Half, l.Rest, l.Ellipsis, l.Dot, l.Enter, l.Left, l.Right)
 	for _, m := range marks {
 		all = append(all, m.glyph)
 	}

@@ -176,7 +176,7 @@ func TestTimeLeft(t *testing.T) {
 }
 
 // TestSnapshot expects events after the end to change the snapshot, but not the result of the
-// operation (R34b).
+// operation.
 func TestSnapshot(t *testing.T) {
 	r := newRun("a", "b")
 	for _, id := range []string{"a", "b"} {

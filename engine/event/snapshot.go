@@ -8,7 +8,7 @@ import (
 )
 
 // Snapshot returns a copy of the state of an operation that has ended, for Observe; the original
-// stays as the operation left it (R34b). In the copy, Message describes a later change to the
+// stays as the operation left it. In the copy, Message describes a later change to the
 // release, "" at first, and Operation.Revision is the first observed revision.
 func (s *State) Snapshot() *State {
 	snapshot := *s

@@ -11,7 +11,7 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// afterRun watches the release after the operation while the screen stays open (R34b). It
+// afterRun watches the release after the operation while the screen stays open. It
 // updates the objects, but not the operation's outcome.
 type afterRun struct {
 	open func(context.Context) (Source, error) // nil once called, or if nothing is watched

@@ -48,7 +48,7 @@ func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
 	return event.Unit{}, nil
 }
 
-// TestLiveAfterEnd: the screen shows degraded objects next to the outcome, which does not change (R34b).
+// TestLiveAfterEnd: the screen shows degraded objects next to the outcome, which does not change.
 func TestLiveAfterEnd(t *testing.T) {
 	for _, size := range [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
 		s, observe := overAndWatched(t, size[0], size[1])
@@ -105,7 +105,7 @@ func TestWatchAfter(t *testing.T) {
 }
 
 // TestMessagesDoNotCoverState: the reason of a refused command is shown in full above the keys for a
-// while; the state stays visible (R43a).
+// while; the state stays visible.
 func TestMessagesDoNotCoverState(t *testing.T) {
 	events := recorded(t, "sandbox-install", 0)
 	events = events[:len(events)/2]

@@ -11,11 +11,13 @@
 //	       ─▶ screen (selection, view) ─▶ regions, modes ─▶ canvas
 //
 // Only visible parts are drawn. This package joins the packages below it, and holds the table of
-// keys. Each of them imports only those listed before it:
+// keys. Each of them imports only those listed on the lines before it:
 //
-//	canvas, keys, graph, picture, screen   shared
-//	header, cards, inspector, page, line; columns   regions, which draw
-//	breakpoints, dialogs, edit, jump, palette, replay   modes, stacked on top
+//	canvas, keys, graph, picture, screen        shared by all
+//	header, cards, columns, inspector           regions of the screen
+//	line, page                                  modes for typing and for reading, which others build on
+//	breakpoints, dialogs, edit, jump, palette   modes, stacked on top
+//	replay                                      plays a record
 //
 // A new mode needs a package with a keys.Mode, a field in modes and a line in the table of keys.
 package board
@@ -61,8 +63,8 @@ type (
 // Options say what to show and where. Only Source is required.
 type Options struct {
 	Source Source
-	// Command sends a command to the run; it must not block. Nil makes the
-	// screen read-only, without the keys that control the run.
+	// Command sends a command to the run; it must not block. Nil makes the screen read-only,
+	// without the keys that control the run.
 	Command func(event.Command)
 	// Attached means that another process runs the operation; it continues when the user quits
 	// the screen.
@@ -73,8 +75,7 @@ type Options struct {
 	// Release returns the inspector and the kubectl flags for a release of a stack, by its
 	// Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (Inspector, []string)
-	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
-	// context.
+	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's context.
 	Kubectl []string
 	// Editor changes the values or the chart of a run. Nil: editing is disabled.
 	Editor Editor
@@ -88,18 +89,16 @@ type Options struct {
 	Next func(*event.State) []string
 	// First shows a short introduction, for a user who has not seen the screen before.
 	First bool
-	// WatchAfter watches the release after the operation while the screen stays open (R34b),
+	// WatchAfter watches the release after the operation while the screen stays open,
 	// until the context is done. Nil: the screen keeps its last state.
 	WatchAfter func(context.Context) (Source, error)
-	// Theme is the look. With theme.Detect as its Background, the screen asks the
-	// terminal.
+	// Theme is the look. With theme.Detect as its Background, the screen asks the terminal.
 	Theme theme.Options
 	// Title is shown if the operation has no name, for instance for a plan.
 	Title string
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
-	// Input and Output are the terminal, standard input and output by
-	// default.
+	// Input and Output are the terminal, standard input and output by default.
 	Input  io.Reader
 	Output io.Writer
 	// Environ describes the terminal; the process's environment by default.

@@ -109,12 +109,13 @@ func TestEditWithoutChange(t *testing.T) { // R46
 }
 
 // TestCannotEdit: the screen says why a run cannot be edited: it is running, another process runs it,
-// or it has nothing to edit.
+// it has nothing to edit, or it rolls back.
 func TestCannotEdit(t *testing.T) { // R46
 	for want, s := range map[string]*rig{
 		"press p to pause the run first": with("sandbox-install", 63, "", editable)(t),
 		"lockstep ctl RELEASE":           with("sandbox-held", 0, "", attached)(t),
 		"takes neither values nor":       with("sandbox-held", 0, "")(t),
+		"a rollback cannot be edited":    with("sandbox-rollback", 140, "", editable)(t),
 	} {
 		for _, key := range []string{"e", "E"} {
 			if s.press(key); s.edits() {

@@ -96,19 +96,8 @@ func (m *model) drawFooter() {
 		end -= help.Width() + 2
 		hints = hints[:h]
 	}
-	reserved := 0 // room for the pinned hints that follow
-	for _, h := range hints {
-		if h.Pinned {
-			reserved += h.Width() + 2
-		}
-	}
-	for _, h := range hints {
-		if h.Pinned {
-			reserved -= h.Width() + 2
-		}
-		if x+h.Width()+reserved <= end {
-			x = m.PutHint(x, y, h, theme.Quiet) + 2
-		}
+	for _, h := range keys.Fit(hints, end-x, 2) {
+		x = m.PutHint(x, y, h, theme.Quiet) + 2
 	}
 }
 

@@ -81,7 +81,7 @@ func (m *model) boardKeys() []keys.Binding {
 
 		{Keys: "d", Hint: m.diffHint, Disabled: noObject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
-		{Keys: "y", Hint: m.sentHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
+		{Keys: "y", Hint: m.manifestHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
@@ -122,8 +122,8 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "esc", Hint: back, Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
-	if m.stack != nil {
-		for i, b := range m.stack.boardKeys() { // same order
+	if m.stackBoard != nil {
+		for i, b := range m.stackBoard.boardKeys() { // same order
 			if own := table[i]; slices.Contains(stackKeys, b.Key()) {
 				table[i] = b
 				if m.Held() { // the stack cannot resume; this board offers the keys for the failure
@@ -215,7 +215,7 @@ func (m *model) allKeys() []Key {
 }
 
 // diffHint offers the diff before a group is applied. While the inspector shows the diff or a
-// manifest, diffHint, sentHint and liveHint offer the other two.
+// manifest, diffHint, manifestHint and liveHint offer the other two.
 func (m *model) diffHint() string {
 	if m.openRelease == nil && !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
@@ -223,7 +223,7 @@ func (m *model) diffHint() string {
 	return ""
 }
 
-func (m *model) sentHint() string {
+func (m *model) manifestHint() string {
 	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && !m.insp.Live {
 		return ""
 	}

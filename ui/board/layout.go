@@ -5,9 +5,10 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// layOut lays out the screen. First the board gets the rows it needs. Rows that are left go to the state
-// lines of a failure, then to the reasons on cards, then to the pane. Waiting groups lose their
-// contents if the state lines do not fit, and cards lose details if a diff does not fit.
+// layOut lays out the screen. First the board gets the rows it needs. Spare rows go to the state lines of
+// a failure, then to lines that the pane is missing, then to the reasons on cards; the pane gets the rest.
+// Waiting groups lose their contents if the state lines do not fit, and cards lose details if a diff does
+// not fit.
 func (m *model) layOut() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {

@@ -32,20 +32,21 @@ type model struct {
 	regions
 	modes
 	feed
+	replay  *replay.Replay // nil unless a record is replayed
 	after   afterRun
 	pens    *canvas.Pens
 	theme   theme.Options               // as requested; the terminal may support less
 	frame   string                      // the last frame, reused unless stale
 	stale   bool                        // the frame is out of date
 	first   bool                        // the user has not seen the screen before
-	ticks   bool                        // a tick is scheduled
+	ticking bool                        // a tick is scheduled
 	restart func(context.Context) error // prepares a restart; nil: not possible
 	next    func(*event.State) []string // suggests commands at the end; may be nil
 	// openRelease is set on the board of a stack: it opens the board of a release.
 	openRelease func(scope string) tea.Cmd
-	// back and stack are set on the board of a release: back returns to the stack's board.
-	back  func() tea.Cmd
-	stack *model
+	// back and stackBoard are set on the board of a release: back returns to the stack's board.
+	back       func() tea.Cmd
+	stackBoard *model
 }
 
 type regions struct {
@@ -64,7 +65,6 @@ type modes struct {
 	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
-	replay         *replay.Replay // nil unless a record is replayed
 }
 
 func newModel(ctx context.Context, o Options) *model {
@@ -96,7 +96,8 @@ func (m *model) setTheme(o theme.Options) {
 	m.pens = canvas.NewPens(m.Theme)
 }
 
-// Init asks for the first events and, if unknown, for the terminal's background.
+// Init asks for the first events and, if unknown, for the terminal's background, and shows the
+// introduction to a new user.
 func (m *model) Init() tea.Cmd {
 	var cmds []tea.Cmd
 	if m.replay != nil {
@@ -159,7 +160,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case watchStartedMsg:
 		return m.watchStarted(msg)
 	case tickMsg:
-		m.ticks = false
+		m.ticking = false
 		return m.insp.Refresh()
 	case screen.FlashOver:
 		if int(msg) == m.Flash.N {
@@ -243,10 +244,10 @@ func (m *model) refresh() tea.Cmd {
 // tick schedules a tick while the screen shows running times.
 func (m *model) tick() tea.Cmd {
 	still := m.replay != nil && !m.replay.Playing()
-	if m.ticks || still || !m.HasRunningTimes() && !m.insp.Refreshes() {
+	if m.ticking || still || !m.HasRunningTimes() && !m.insp.Refreshes() {
 		return nil
 	}
-	m.ticks = true
+	m.ticking = true
 	every := tickEvery
 	if m.Theme.Still {
 		every = tickEveryStill

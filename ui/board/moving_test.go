@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 	}
 	s = with("sandbox-rollback", 111, "home")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
-	if !s.Follow || !s.Group().Back() {
+	if !s.Follow || !s.Group().InRollback() {
 		t.Errorf("the view stayed at %v when the rollback started", s.Sel)
 	}
 }
@@ -49,7 +49,7 @@ func TestOpening(t *testing.T) {
 		for _, size := range sizes {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
 			s.send(batchMsg{events: recorded(t, run, 0)})
-			if s.Sel.Group != want || s.Group().Back() {
+			if s.Sel.Group != want || s.Group().InRollback() {
 				t.Errorf("%s at %v opened at %v", run, size, s.Sel)
 			}
 			if !slices.ContainsFunc(s.board.Cards, func(c cards.Card) bool { return c.Node == s.Group() }) {
@@ -265,8 +265,9 @@ func TestAccessible(t *testing.T) {
 	glyphs := map[theme.Options]map[string]bool{}
 	for _, l := range []theme.Options{dark, still} {
 		glyphs[l] = map[string]bool{}
-		now = recorded(t, "running", 0)[79].Time
-		s := newScreen(t, 100, 30, recorded(t, "running", 0), look(l), clock)
+		events := recorded(t, "running", 0)
+		now = events[len(events)-1].Time
+		s := newScreen(t, 100, 30, events, look(l), clock)
 		for range 4 {
 			now = now.Add(time.Second)
 			s.send(tickMsg{})

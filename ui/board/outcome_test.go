@@ -11,7 +11,7 @@ import (
 func outcomes(s *rig) map[string]string {
 	out := map[string]string{}
 	for _, n := range s.Graph.Nodes {
-		if !n.Back() {
+		if !n.InRollback() {
 			out[n.ID] = s.GroupMark(n).Word
 		}
 	}

@@ -82,7 +82,7 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 		lines = wrapped
 	}
 	switch {
-	case m.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the gates
+	case m.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the dependencies
 		return slices.Insert(lines, 1, m.insp.Diff(w)...)
 	case m.insp.ShowsDiff():
 		return slices.Concat(lines, []canvas.Line{nil}, m.insp.Diff(w))

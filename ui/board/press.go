@@ -8,7 +8,7 @@ import (
 	"lockstep/ui/board/page"
 )
 
-// press runs a key. The topmost mode gets it first.
+// press runs a key: of the topmost mode, or of the board if no mode is open.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, was := k.String(), m.Sel
 	top := m.Modes.Top()
@@ -31,7 +31,7 @@ func (m *model) runKey(name string) tea.Cmd {
 	switch {
 	case ok && !(b.Steers && m.ReadOnly()):
 		return b.Press(m.Explain)
-	case ok && name == "ctrl+c":
+	case ok && name == "ctrl+c": // nothing to abort
 		return m.quit()
 	}
 	return nil
@@ -99,12 +99,12 @@ func (m *model) openSearch() tea.Cmd {
 }
 
 func (m *model) applyFilter(query string) {
-	m.Find(query)
+	m.SetFilter(query)
 	m.board.SelectVisible()
 }
 
 func (m *model) clearFilter() {
-	m.Find("")
+	m.SetFilter("")
 	m.board.Show()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/ui/board/replay"
 )
 
@@ -253,6 +254,10 @@ func TestReplayDescribes(t *testing.T) {
 		if text := strings.TrimSpace(s.replay.Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
 			t.Errorf("%s is described as %q: %s", e.Kind, text, last)
 		}
+	}
+	pod := plan.Object{Kind: "Pod", Name: "web"}
+	if text := s.replay.Describe(event.Event{Kind: event.KindWaiting, Group: "shop:web", Object: &pod}); text != "waiting for Pod/web" {
+		t.Errorf("the heartbeat is described as %q", text)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestCardWrapsCause(t *testing.T) {
 }
 
 // TestFailuresWithLaterChange: the state lines of several failures keep the outcome whole when the
-// release changes after the operation (R34b).
+// release changes after the operation.
 func TestFailuresWithLaterChange(t *testing.T) {
 	s := newScreen(t, 160, 45, twoStuck(), func(o *Options) {
 		o.WatchAfter = func(context.Context) (Source, error) { return idle{}, nil }

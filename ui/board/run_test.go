@@ -289,8 +289,8 @@ func TestNoTicks(t *testing.T) {
 	for run, ticks := range map[string]bool{"sandbox-breakpoint": false, "sandbox-held": false, "sandbox-install": false, "sandbox-rollback": false, "failed": false, "running": true} {
 		s := newScreen(t, 100, 30, recorded(t, run, 0))
 		s.send(tickMsg{})
-		if s.ticks != ticks {
-			t.Errorf("%s: ticks %t, want %t", run, s.ticks, ticks)
+		if s.ticking != ticks {
+			t.Errorf("%s: ticks %t, want %t", run, s.ticking, ticks)
 		}
 		if !ticks && s.last != nil {
 			t.Errorf("%s: a tick did something", run)
@@ -300,7 +300,7 @@ func TestNoTicks(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "running", 0))
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
 	s.send(tickMsg{})
-	if !s.ticks {
+	if !s.ticking {
 		t.Error("the times of running groups are not updated")
 	}
 }

@@ -29,7 +29,7 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 	e.Announce(all...)
 	object := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "shop-cache"}
 	e.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Object: &object,
-		Message: "shop/cache: group \"store\" has no edge in or out: its resources are unsequenced"})
+		Message: "shop/cache: group \"store\" waits for no group, and none waits for it, so it is deployed last, after all other groups of this chart; add it to a dependency list unless its order does not matter"})
 	for _, p := range all {
 		stage := run.Stage{Phase: p, Cluster: cluster, ObjectTimeout: time.Minute, Await: func(g *plan.Group) bool {
 			return g.ID != "shop:ingress"
@@ -53,12 +53,12 @@ func finish(e *run.Engine, cluster *Cluster, err error) {
 			finish(e, cluster, err)
 		}
 	case abort.Name != event.Rollback:
-		e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
+		e.Finish(run.End{Status: event.Aborted, Message: "existing objects were kept", Exit: 3})
 	default:
 		undo := operation
 		undo.Name = "uninstall"
 		if e.StartRollback(undo, "aborted: uninstalling") != nil {
-			e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
+			e.Finish(run.End{Status: event.Aborted, Message: "existing objects were kept", Exit: 3})
 			return
 		}
 		apply := phases()[2].Groups

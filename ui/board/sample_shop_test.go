@@ -116,20 +116,23 @@ func Script() map[string]Behaviour {
 func Broken(tries int) map[string]Behaviour {
 	s := Script()
 	b := s["Job/shop-db-migrate-1-0-0"]
-	b.fails, b.tries = "exit code 2 after 3 tries (backoff limit)", tries
+	b.fails, b.tries = "failed: BackoffLimitExceeded: Job has reached the specified backoff limit", tries
 	s["Job/shop-db-migrate-1-0-0"] = b
 	return s
 }
 
-// diagnose says why the migration failed.
-func diagnose(context.Context, plan.Object) run.Finding {
+// diagnose says why the migration failed; it knows nothing about other objects.
+func diagnose(_ context.Context, o plan.Object) run.Finding {
+	if o.Name != "shop-db-migrate-1-0-0" {
+		return run.Finding{}
+	}
 	return run.Finding{
 		Cause:    `container migrate exited with code 2: FATAL: relation "orders" does not exist`,
 		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
 		Lines: []string{
-			"12:04:09  BackoffLimitExceeded  Job has reached the specified backoff limit",
-			"pod shop-db-migrate-1-0-0-7x2kq  Error  restarts 0",
-			"last lines of pod shop-db-migrate-1-0-0-7x2kq:",
+			"condition Failed is True: BackoffLimitExceeded: Job has reached the specified backoff limit",
+			"pod shop-db-migrate-1-0-0-7x2kq: container migrate exited with code 2",
+			"last lines of pod shop-db-migrate-1-0-0-7x2kq, container migrate:",
 			"  applying 0042_add_index " + "…",
 			"  FATAL: relation \"orders\" does not exist",
 		},

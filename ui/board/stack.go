@@ -69,7 +69,7 @@ func (s *stack) boardOf(scope string) *model {
 		m = newModel(s.ctx, o)
 		m.setTheme(s.Theme.Options)
 		m.W, m.H = s.W, s.H
-		m.Stack, m.Scope, m.stack = &s.Picture, scope, s.model
+		m.Stack, m.Scope, m.stackBoard = &s.Picture, scope, s.model
 		m.Abort = func() tea.Cmd { m.Modes = nil; return s.askAbort() }
 		m.back = func() tea.Cmd { s.open = ""; s.stale = true; return nil }
 		s.boards[scope] = m
@@ -81,7 +81,7 @@ func (s *stack) boardOf(scope string) *model {
 func (s *stack) show(scope string) tea.Cmd {
 	m := s.boards[scope]
 	if m == nil {
-		return s.Say(theme.Quiet, scope+" has nothing to do")
+		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
 	s.open = scope
 	return s.wrap(scope, tea.Batch(m.refresh(), m.insp.QueryChanges()))
@@ -167,7 +167,7 @@ func (s *stack) deliver() tea.Cmd {
 }
 
 // wrap returns a command whose messages go to the board of a release. Messages for Bubble Tea, such as
-// tea.QuitMsg, are not wrapped. Their types are mostly unexported, so wrap tells them by their package.
+// tea.QuitMsg, are not wrapped. Their types are mostly unexported, so wrap checks the type's package.
 func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil

@@ -142,7 +142,7 @@ func TestReleaseOfPausedStack(t *testing.T) {
 		}
 		expect("○ waiting  for shop/identity", " p pause  a abort ")
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop/identity"})
-		expect("‖ paused  not started · breakpoint shop/identity  3 waiting", " p resume  n step  a abort  b breakpoint ")
+		expect("‖ paused  not started · breakpoint shop/identity", " p resume  n step  a abort  b breakpoint ")
 		s.Update(keyPress("n"))
 		if last := sent[len(sent)-1]; last.Name != event.Step || last.Scope != "" {
 			t.Errorf("n sent %+v", last)

@@ -87,7 +87,7 @@ func TestFixHeldFailure(t *testing.T) {
 	if err := second.AppsV1().Deployments("mended").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.await(mark, "since then: ◑") // R34b
+	c.await(mark, "since then: ◑")
 	c.await(mark, "Deployment/before: not in the")
 	c.keys("\r") // must not quit
 	c.await(mark, "why")

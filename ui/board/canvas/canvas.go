@@ -1,5 +1,5 @@
 // Package canvas draws text and boxes on a grid of cells. Its central types are Canvas and Line. Every
-// package of the board may import it; it imports only the theme.
+// package of the board may import it; it imports only theme and engine/text.
 package canvas
 
 import (
@@ -23,8 +23,8 @@ type Cell struct {
 	Role theme.Role
 }
 
-// Canvas is a screen of cells. All drawing goes through it: nothing exceeds the terminal, and no
-// control sequence from a cluster reaches it.
+// Canvas is a screen of cells. All drawing goes through it, so nothing is drawn outside the terminal,
+// and no control sequence from a cluster reaches the terminal.
 type Canvas struct {
 	w, h  int
 	clip  Rect
@@ -139,6 +139,7 @@ func (c *Canvas) Highlight(x, y, w int) {
 	}
 }
 
+// Blank clears a rectangle.
 func (c *Canvas) Blank(r Rect) {
 	for y := r.Y; y < r.Y+r.H; y++ {
 		for x := r.X; x < r.X+r.W; x++ {

@@ -1,7 +1,6 @@
 package canvas
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -33,6 +32,7 @@ func (l Line) Text() string {
 	return b.String()
 }
 
+// Line draws a line, truncated to w cells.
 func (c *Canvas) Line(x, y, w int, l Line) {
 	end := x + w
 	for _, p := range l {
@@ -140,12 +140,8 @@ func (c *Canvas) ScrollBar(x int, r Rect, first, lines int) {
 	}
 }
 
-func Pad(s string, w int) string {
-	if n := w - Width(s); n > 0 {
-		return s + fmt.Sprintf("%*s", n, "")
-	}
-	return s
-}
+// Pad appends spaces up to a width.
+func Pad(s string, w int) string { return s + strings.Repeat(" ", max(w-Width(s), 0)) }
 
 // FitMiddle truncates text to a width by replacing its middle with the ellipsis.
 func FitMiddle(s string, w int, ellipsis string) string {

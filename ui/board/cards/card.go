@@ -62,7 +62,7 @@ func (l *Layout) drawCard(c *Card) {
 	}
 }
 
-// frameRole returns the role of a card's border: only running, held and failed groups stand out.
+// frameRole returns the role of a card's border: only groups that run or need attention stand out.
 func (l *Layout) frameRole(n *graph.Node) theme.Role {
 	switch {
 	case l.State.ReleaseRun(n.GroupState) != "":
@@ -254,11 +254,7 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 		}
 		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, ellipsis))
 	case moreRow:
-		text := r.text
-		if c.Node.Status != event.Waiting {
-			text = strings.Replace(text, "+", ellipsis, 1)
-		}
-		cv.PutFit(x, y, w, theme.Quiet, text)
+		cv.PutFit(x, y, w, theme.Quiet, r.text)
 	}
 }
 
@@ -300,7 +296,8 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	return true
 }
 
-// cutName returns the prefix of a group's name that the title of its column shows once for all.
+// cutName returns the prefix of a group's name that its card omits because the title of the column
+// shows it.
 func (l *Layout) cutName(n *graph.Node) string {
 	if i := slices.IndexFunc(l.Columns, func(p Column) bool { return p.Index == n.Col }); i >= 0 && !l.Narrow() {
 		return l.Columns[i].Prefix
@@ -317,10 +314,10 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
 	why := cmp.Or(r.o.Cause, l.State.ReleaseProgress(n.GroupState, r.o))
-	if !r.rest && canvas.Width(text) > w { // the card's border shows the time
+	if !r.rest && canvas.Width(text) > w { // omit the time: the card's border shows it
 		text = l.Join(mark.Word, why)
 	}
-	if !r.rest && canvas.Width(text) > w && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // and the status
+	if !r.rest && canvas.Width(text) > w && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
 		text = cmp.Or(why, text)
 	}
 	text = canvas.Fit(canvas.Clean(text), w, l.Theme.Lines.Ellipsis)

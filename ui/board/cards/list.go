@@ -128,14 +128,15 @@ func (l *Layout) listNameWidth() int {
 	return min(w, l.W/2-6)
 }
 
-// listName returns a group's name, with its phase unless that is the apply phase.
+// listName returns a group's name, after its phase unless that is the apply phase. A phase without layers
+// that has only one group is enough as its name.
 func (l *Layout) listName(n *graph.Node) string {
 	phase := l.Graph.Cols[n.Col].Phase
 	title := graph.PhaseTitle(phase)
 	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
 		return title
 	}
-	if n.Back() { // the status shows whether objects are removed
+	if n.InRollback() { // the status shows whether objects are removed
 		title = "rollback"
 	}
 	return l.Join(title, n.Name)

@@ -158,22 +158,35 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 			}
 		}
 	}
-	text := ""
-	for rank, word := range [...]string{"failed", "in progress", "waiting", "ready"} {
-		if word == "ready" && n.Phase != "" && n.Removing() {
-			word = "gone"
-		}
-		if word == "ready" && n.Outcome != "" {
-			word = l.Theme.Mark(n.Outcome).Word
-		}
-		if left[rank] > 0 {
-			text += fmt.Sprintf(", %d %s", left[rank], word)
+	words := l.urgencyWords(n)
+	var counts []string
+	for rank, n := range left {
+		if n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, words[rank]))
 		}
 	}
-	if text != "" {
-		rows = append(rows, row{kind: moreRow, text: "+ " + text[2:]})
+	if len(counts) > 0 {
+		rows = append(rows, row{kind: moreRow, text: "+ " + strings.Join(counts, ", ")})
 	}
 	return rows
+}
+
+// urgencyWords returns the words for a group's objects of each picture.Urgency.
+func (l *Layout) urgencyWords(n *graph.Node) [4]string {
+	words := [...]string{"failed", "in progress", "waiting", "ready"}
+	switch {
+	case picture.IsUnfinished(n.Status):
+		words[1] = "not ready"
+	case n.Status == event.Applied:
+		words[1] = l.Theme.Mark(string(event.Applied)).Word
+	}
+	switch {
+	case n.Removing():
+		words[3] = l.Theme.Mark(string(event.Gone)).Word
+	case n.Outcome != "":
+		words[3] = l.Theme.Mark(n.Outcome).Word
+	}
+	return words
 }
 
 // afterRows list the unfinished groups that a group waits for.

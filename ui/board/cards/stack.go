@@ -66,7 +66,7 @@ func (l *Layout) unfold(from, top, free int) {
 			continue // each object takes at least a row
 		}
 		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
-		c.Rect.H = max(len(c.rows)+2, minCardRows)
+		c.Rect.H = max(len(c.rows)+2, MinCardRows)
 		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {
 			c.Rect.H = 2
 		}
@@ -81,8 +81,8 @@ func (l *Layout) unfold(from, top, free int) {
 	}
 }
 
-// minCardRows is the minimum height of a card with edges.
-const minCardRows = 3
+// MinCardRows is the minimum height of a card with edges.
+const MinCardRows = 3
 
 // ListedRows returns the minimum number of rows of groups with all their objects.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {
@@ -104,7 +104,7 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 			c.rows = l.cardRows(n, d, l.Area.H+l.StateRows)
 			c.Rect.H = len(c.rows) + 2
 			if len(n.Ins)+len(n.Outs) > 0 {
-				c.Rect.H = max(c.Rect.H, minCardRows)
+				c.Rect.H = max(c.Rect.H, MinCardRows)
 			}
 		}
 		y += c.Rect.H
@@ -118,7 +118,9 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 // reports whether it saved enough.
 func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	own := l.Cards[from:]
-	order := Order(len(own), func(a, b int) int { // of equally urgent ones the last first, but finished ones in plan order
+	// The least urgent groups fold first. Of equally urgent ones, the last folds first, but finished
+	// groups fold in plan order.
+	order := Order(len(own), func(a, b int) int {
 		if ra, rb := Rank(own[a].Node), Rank(own[b].Node); ra != rb || own[a].Node.Status.Over() {
 			return rb - ra
 		}
@@ -150,7 +152,7 @@ func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	return true
 }
 
-// Order returns the indexes below n, stably sorted.
+// Order returns the numbers 0 to n-1, stably sorted.
 func Order(n int, compare func(a, b int) int) []int {
 	order := make([]int, n)
 	for i := range order {

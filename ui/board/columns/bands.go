@@ -14,9 +14,6 @@ type band struct {
 	columns []cards.Column
 }
 
-// minCardRows is the minimum height of a card.
-const minCardRows = 3
-
 // placeBanded lays the board out in bands, if all groups then fit as cards. It depends only on the
 // plan, so that nothing moves during the run.
 func (b *Board) placeBanded() bool {
@@ -33,7 +30,7 @@ func (b *Board) placeBanded() bool {
 	heights := b.heights(parts)
 	for k, part := range parts {
 		for _, i := range part {
-			if minCardRows*len(b.ShownIn(i))+b.lanes() > heights[k]-1 {
+			if cards.MinCardRows*len(b.ShownIn(i))+b.lanes() > heights[k]-1 {
 				return false
 			}
 		}
@@ -120,12 +117,7 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 }
 
 // urgency returns the rank of the most urgent group in some columns.
-func (b *Board) urgency(cols []int) int {
-	if n := b.mostUrgent(cols); n != nil {
-		return cards.Rank(n)
-	}
-	return len(cols)
-}
+func (b *Board) urgency(cols []int) int { return cards.Rank(b.mostUrgent(cols)) }
 
 func (b *Board) drawBands() {
 	whole, columns, rows := b.Area, b.Columns, b.Rows

@@ -13,6 +13,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
+// Board is the region of the screen with the groups.
 type Board struct {
 	cards.Layout
 	First    int // first column in view

@@ -45,8 +45,9 @@ func (b *Board) FollowRun() {
 	b.fill(ws)
 }
 
-// groupToFollow returns the most urgent group: one with a held failure, else one at a breakpoint,
-// else the first running one, else the next one to step. The selected group wins a tie.
+// groupToFollow returns the most urgent group: a failed or an aborted one if the run is held or ending,
+// else one at a breakpoint, a running one, or the next one to start. The selected group wins a tie, then
+// plan order decides.
 func (b *Board) groupToFollow() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	urgency := func(n *graph.Node) int {

@@ -14,6 +14,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
+// Select selects a group and scrolls it into view.
 func (b *Board) Select(n *graph.Node) {
 	b.Sel = screen.Spot{Unit: n.Unit()}
 	b.Show()
@@ -47,6 +48,7 @@ func (b *Board) stops(col int) []screen.Spot {
 	return out
 }
 
+// Move goes up or down one line: to the next group or object in the column.
 func (b *Board) Move(by int) {
 	b.Follow = false
 	n := b.Group()
@@ -111,14 +113,15 @@ func (b *Board) MoveGroup(by int) {
 func (b *Board) MoveFirst() { b.selectAt(func(int) int { return 0 }) }
 func (b *Board) MoveLast()  { b.selectAt(func(n int) int { return n - 1 }) }
 
-// selectAt selects the group at the index that which returns for the number of groups.
-func (b *Board) selectAt(which func(n int) int) {
+// selectAt selects the visible group at an index, computed from the number of visible groups.
+func (b *Board) selectAt(index func(n int) int) {
 	b.Follow = false
 	if nodes := b.Visible(); len(nodes) > 0 {
-		b.Select(nodes[which(len(nodes))])
+		b.Select(nodes[index(len(nodes))])
 	}
 }
 
+// Page moves by about a screen.
 func (b *Board) Page(by int) {
 	for range max(b.Area.H-2, 1) {
 		b.Move(by)

@@ -148,16 +148,13 @@ func (b *Board) StripCells() []StripCell {
 
 func (b *Board) columnsMark(cols []int) theme.Mark {
 	n := b.mostUrgent(cols)
-	switch {
-	case n == nil:
-		return b.Theme.Mark(string(event.Waiting))
-	case n.Degraded > 0:
+	if n.Degraded > 0 {
 		return b.Theme.Mark(string(event.Degraded))
 	}
 	return b.Theme.Mark(string(n.Status))
 }
 
-// mostUrgent returns the first of the most urgent groups in some columns.
+// mostUrgent returns the first of the most urgent visible groups in some columns, of which each has one.
 func (b *Board) mostUrgent(cols []int) *graph.Node {
 	var best *graph.Node
 	for _, i := range cols {

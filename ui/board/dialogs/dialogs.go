@@ -156,7 +156,7 @@ func plural(n int, one, many string) string {
 // appliedObjects counts the objects that the operation has applied or is applying.
 func (d *Dialog) appliedObjects() (applied, inFlight int) {
 	for _, n := range d.Graph.Nodes {
-		if n.Back() || n.Kind != event.PhaseApply {
+		if n.InRollback() || n.Kind != event.PhaseApply {
 			continue
 		}
 		for _, o := range n.Objects {

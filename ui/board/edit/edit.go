@@ -22,8 +22,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Editor edits the revision that a run applies (R46). None of its methods changes the
-// cluster.
+// Editor edits the revision that a run applies (R46). None of its methods changes the cluster.
 type Editor interface {
 	// Values returns the user's values as YAML, with all also the charts' defaults. They are not
 	// masked, because only the user's own editor shows them.
@@ -36,8 +35,7 @@ type Editor interface {
 	// ChartChanged reports whether the chart's directory changed since the last rendering. The
 	// screen polls it.
 	ChartChanged() bool
-	// Save writes edited values to a new file, without chart defaults, and returns its
-	// path.
+	// Save writes edited values to a new file, without chart defaults, and returns its path.
 	Save(values string, all bool) (path string, err error)
 }
 
@@ -82,6 +80,7 @@ type (
 	ChartChecked bool
 )
 
+// Edit is the review of an edit, and the edit in progress.
 type Edit struct {
 	page.Text
 	ctx    context.Context
@@ -133,8 +132,10 @@ func (e *Edit) WhyNot() string {
 		return "a stack cannot be edited: change the file and run it again"
 	case e.Attached && e.editor == nil:
 		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"
-	case e.editor == nil || e.State.Status == event.RollingBack:
+	case e.editor == nil:
 		return "nothing to edit: this operation takes neither values nor a chart"
+	case e.State.Status == event.RollingBack:
+		return "a rollback cannot be edited"
 	case !e.Held() && !e.Paused():
 		return "press p to pause the run first"
 	}
@@ -158,7 +159,7 @@ func (e *Edit) editAgain() tea.Cmd     { return e.open(e.draft != nil && e.draft
 // open opens the draft in the user's editor. Without one, it starts one from the run's values.
 func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
-		return e.Say(theme.Quiet, "rendering")
+		return e.Say(theme.Quiet, "still rendering the edit")
 	}
 	if e.draft == nil || e.draft.chart || e.draft.all != all && e.draft.values == e.draft.was {
 		e.draft = nil

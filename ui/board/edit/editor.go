@@ -61,13 +61,13 @@ func (e *valuesEditor) Run() (err error) {
 	if err := os.WriteFile(file, []byte(e.values), 0o600); err != nil {
 		return err
 	}
-	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
+	words := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("VISUAL")), strings.TrimSpace(os.Getenv("EDITOR")), "vi"))
 	words = append(words, atLine(words[0], e.values)...)
 	editor := exec.CommandContext(e.ctx, words[0], append(words[1:], file)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := editor.Run(); err != nil {
 		err = fmt.Errorf("editor %q (set by $VISUAL or $EDITOR): %w", words[0], err)
-		if text, unread := os.ReadFile(file); unread == nil { // the user may have saved before the editor failed
+		if text, readErr := os.ReadFile(file); readErr == nil { // the user may have saved before the editor failed
 			e.values = string(text)
 		}
 		return err

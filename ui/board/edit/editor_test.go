@@ -98,3 +98,12 @@ func TestEditorStartsBelowComments(t *testing.T) { // R46
 		t.Errorf("without a comment: %v", got)
 	}
 }
+
+// TestBlankEditor: a blank variable counts as unset.
+func TestBlankEditor(t *testing.T) { // R46
+	t.Setenv("VISUAL", " ")
+	t.Setenv("EDITOR", "true")
+	if err := (&valuesEditor{ctx: t.Context()}).Run(); err != nil {
+		t.Error(err)
+	}
+}

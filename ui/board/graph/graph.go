@@ -1,5 +1,5 @@
 // Package graph arranges the groups of an operation in columns, routes the edges between them, and
-// shortens names. It depends only on the plan, not on the progress of the run. Its central types
+// shortens names. The arrangement depends only on the plan, not on the progress of the run. Its central types
 // are Graph, Column and Node. All packages of the board except canvas and keys may import it.
 package graph
 
@@ -63,8 +63,10 @@ type Node struct {
 	Lane      int // the row of its edges that skip columns, or -1
 	styles    []NameStyle
 	release   string
-	Outcome   string // set by a rollback
-	Degraded  int    // number of degraded objects
+	// Outcome is the effect of a rollback, Degraded the number of degraded objects. Package picture
+	// sets both.
+	Outcome  string
+	Degraded int
 }
 
 // New arranges the phases of a state in columns.
@@ -132,20 +134,20 @@ func (g *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 // untangle sorts the nodes of a column by the mean position of their dependencies, so that fewer
 // edges cross. Plan order breaks ties.
 func untangle(nodes []*Node) {
-	middle := func(n *Node) float64 {
+	mean := func(n *Node) float64 {
 		sum := 0
 		for _, up := range n.Ins {
 			sum += up.index
 		}
 		return float64(sum) / float64(max(len(n.Ins), 1))
 	}
-	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
+	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(mean(a), mean(b)) })
 }
 
 // layerWord precedes the number of a layer.
 const layerWord = "layer "
 
-// ShortTitle is the title without the word for the layer, for a column without room for it.
+// ShortTitle is the title without the word layer, for a narrow column.
 func (c *Column) ShortTitle() string { return strings.Replace(c.Title, layerWord, "", 1) }
 
 // PhaseTitle returns the title of a phase: "" for the phase that applies the chart, "remove" for
@@ -259,5 +261,5 @@ func (n *Node) Removing() bool {
 	return slices.ContainsFunc(n.Objects, func(o *event.ObjectState) bool { return o.Status == event.Gone || o.Status == event.Deleting })
 }
 
-// Back reports whether the group belongs to the phases of a rollback.
-func (n *Node) Back() bool { return event.IsRollback(n.Phase) }
+// InRollback reports whether the group belongs to the phases of a rollback.
+func (n *Node) InRollback() bool { return event.IsRollback(n.Phase) }

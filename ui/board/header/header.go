@@ -122,7 +122,8 @@ func (h *Header) drawState() {
 	if text != "" {
 		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
 	}
-	if (h.State.Status != event.RollingBack || h.State.Run != event.Running) && !h.PlanOnly() { // else text has the counts
+	counted := h.State.Status == event.RollingBack && h.State.Run == event.Running // text has the counts
+	if h.State.Status != "" && !counted {
 		cv.Put(x, 1, theme.Quiet, h.otherCounts(end-x))
 	}
 }
@@ -302,7 +303,7 @@ func (h *Header) quitHint() string {
 	return "press q to quit"
 }
 
-// changesSince says how the release changed after the operation, "" if it did not (R34b).
+// changesSince says how the release changed after the operation, "" if it did not.
 func (h *Header) changesSince() string {
 	if h.Observed == nil {
 		return ""

@@ -64,15 +64,12 @@ func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 	if text := ready + " is ready now"; ready != "" && canvas.Width(text)+3+keys.Cells(hints, 3) <= end-x {
 		x = h.Canvas.Put(x, y, theme.Good, text) + 3
 	}
-	for _, w := range hints {
-		if x+w.Width() > end {
-			return
-		}
+	for _, hint := range keys.Fit(hints, end-x, 3) {
 		role := theme.Text
-		if w.Key == "A" && ready != "" {
+		if hint.Key == "A" && ready != "" {
 			role = theme.Strong
 		}
-		x = h.PutHint(x, y, w, role) + 3
+		x = h.PutHint(x, y, hint, role) + 3
 	}
 	if len(h.StateLines) > 0 { // the state line has no room for the counts
 		h.Canvas.PutRight(end, y, theme.Quiet, h.otherCounts(end-x))

@@ -14,7 +14,7 @@ import (
 
 // Cluster looks up objects in the cluster. Its methods run in separate goroutines and must return
 // soon after ctx is done. They may return any text: the screen cleans it, and masks Secrets in
-// manifests once more.
+// manifests again.
 type Cluster interface {
 	ChangeSource
 	// Events returns the events of the object and of the objects it owns, oldest first, one per
@@ -22,10 +22,10 @@ type Cluster interface {
 	Events(ctx context.Context, o plan.Object) ([]string, error)
 	// Pods returns the object's pods, the one with the most trouble first, or Unavailable.
 	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
-	// Logs calls follow with each line of the logs of all containers of the object's pods,
-	// including containers that start later. It returns when ctx is done or no more lines can
-	// come. follow does not block and is safe for concurrent use.
-	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
+	// Logs calls emit with each line of the logs of all containers of the object's pods, including
+	// containers that start later. It returns when ctx is done or no more lines can come. emit does
+	// not block and is safe for concurrent use.
+	Logs(ctx context.Context, o plan.Object, emit func(LogLine)) error
 	// Live returns the object in the cluster as YAML, or Unavailable.
 	Live(ctx context.Context, o plan.Object) (string, error)
 }

@@ -162,7 +162,7 @@ func (i *Inspector) open() {
 	}
 }
 
-// Open opens the inspector: on the diff if the group has not started, else on why.
+// Open opens the inspector: on the diff tab if the group has not started, else on the why tab.
 func (i *Inspector) Open() tea.Cmd {
 	if i.CanPreview() {
 		return i.OpenTab(TabDiff)

@@ -10,8 +10,8 @@ import (
 const hidden = "(hidden)"
 
 // maskSecrets masks the values of a manifest that is, or contains, a Secret. Cluster should have
-// masked them; this is the second line of defence. It works line by line, and in doubt masks too
-// much.
+// masked them; this is the second line of defence. It works line by line, and when in doubt masks
+// too much.
 func maskSecrets(o plan.Object, manifest string) string {
 	if o.Kind != "Secret" && !strings.Contains(manifest, "kind: Secret") && !strings.Contains(manifest, `"Secret"`) {
 		return manifest

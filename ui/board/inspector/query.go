@@ -15,7 +15,7 @@ type result struct {
 	busy bool
 	text []string // cleaned
 	pods []Pod    // of the pods tab
-	note string   // why there is no answer
+	note string   // why there is no answer, or that the logs have ended
 	logs logBook
 }
 

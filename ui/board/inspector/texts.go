@@ -41,7 +41,7 @@ func (i *Inspector) head(width int) (out []canvas.Line) {
 		return nil
 	}
 	if i.Tab != TabManifest && s.Object == nil && len(s.Node.Objects) > 1 {
-		out = append(out, canvas.Plain(theme.Quiet, "of "+i.queried.Object.String()+":"))
+		out = append(out, canvas.Plain(theme.Quiet, i.queried.Object.String()+":"))
 	}
 	if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
 		out = append(out, canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis)))
@@ -157,7 +157,7 @@ func (s Subject) neighbours(n *graph.Node) (before, after string) {
 	own := s.Graph.Cols[n.Col]
 	for _, c := range s.Graph.Cols {
 		switch {
-		case c.Phase == own.Phase || event.IsRollback(c.Phase.Name) != n.Back():
+		case c.Phase == own.Phase || event.IsRollback(c.Phase.Name) != n.InRollback():
 		case c.Nodes[0].Col < n.Col:
 			before = cmp.Or(graph.PhaseTitle(c.Phase), "all layers")
 		case after == "nothing":

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/line"
@@ -135,7 +136,7 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
 // letters returns the letters of a name, its last part first, where names differ most.
 func letters(name string) string {
-	name = strings.TrimSuffix(strings.ToLower(name), ":(unseq.)")
+	name = strings.TrimSuffix(strings.ToLower(name), ":"+plan.ShortUnsequenced)
 	if at := strings.LastIndexAny(name, "/:-_."); at >= 0 {
 		name = name[at+1:] + name[:at]
 	}

@@ -17,12 +17,12 @@ import (
 type Binding struct {
 	Keys  string // Bubble Tea's names, separated by spaces
 	Label string // shown instead of Keys, if set
-	About string // one to three words
-	More  string // the help's addition, if any
+	About string // what it does, in a few words
+	More  string // more about it, if there is room
 	Part  string // heading in the help
 	// Only reports whether the binding applies now. Nil: always.
 	Only func() bool
-	// Hint returns the word in the footer, "" while the key does nothing. Nil: never in the
+	// Hint returns the words in the footer, "" while the key does nothing. Nil: never in the
 	// footer.
 	Hint func() string
 	// Disabled says why the key does not work now, "" if it does. The screen shows the reason.
@@ -36,6 +36,7 @@ type Binding struct {
 	Alias     bool // another binding documents it
 }
 
+// Key returns the first of its keys.
 func (b Binding) Key() string {
 	key, _, _ := strings.Cut(b.Keys, " ")
 	return key
@@ -110,6 +111,26 @@ type Hint struct {
 }
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }
+
+// Fit returns the hints that fit room cells with a gap between them. Pinned ones take precedence.
+func Fit(hints []Hint, room, gap int) (fit []Hint) {
+	reserved := 0 // for the pinned hints that follow
+	for _, h := range hints {
+		if h.Pinned {
+			reserved += h.Width() + gap
+		}
+	}
+	for _, h := range hints {
+		if h.Pinned {
+			reserved -= h.Width() + gap
+		}
+		if h.Width()+reserved <= room {
+			fit = append(fit, h)
+			room -= h.Width() + gap
+		}
+	}
+	return fit
+}
 
 // Cells returns the width of hints with a gap between them.
 func Cells(hints []Hint, gap int) int {

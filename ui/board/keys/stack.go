@@ -7,14 +7,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Mode gets the keys while it is on top of the stack. It uses the state and the canvas, but no
-// other mode.
+// Mode gets the keys while it is on top of the stack.
 type Mode interface {
 	// Keys returns its bindings. Update gets all other keys.
 	Keys() []Binding
 	// Update handles keys, pastes, the mouse wheel, Changed and the mode's own messages.
 	Update(tea.Msg) tea.Cmd
-	// Draw draws it over the board.
+	// Draw draws the mode over the board.
 	Draw()
 }
 
@@ -50,6 +49,7 @@ func (s Stack) Covers() bool {
 
 func (s Stack) Has(m Mode) bool { return slices.Contains(s, m) }
 
+// Open opens a mode on top, or moves it there.
 func (s *Stack) Open(m Mode) {
 	s.Close(m)
 	*s = append(*s, m)
@@ -66,7 +66,7 @@ func (s *Stack) Close(m Mode) {
 	*s = slices.DeleteFunc(*s, func(other Mode) bool { return other == m })
 }
 
-// NewInput returns an input without a prompt and a cursor; its mode draws them.
+// NewInput returns an input without a prompt or a cursor; its mode draws them.
 func NewInput() textinput.Model {
 	in := textinput.New()
 	in.Prompt = ""

@@ -25,7 +25,7 @@ func (p *Picture) UpdateOutcomes() {
 	p.undo = map[plan.Object]*event.ObjectState{}
 	for _, n := range p.Graph.Nodes {
 		for _, o := range n.Objects {
-			if n.Back() && o.Status != event.Waiting {
+			if n.InRollback() && o.Status != event.Waiting {
 				p.undo[o.Object] = o
 			}
 		}
@@ -39,7 +39,7 @@ func (p *Picture) UpdateOutcomes() {
 // reached, did not need to change, or its rollback failed.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := p.undo[o.Object]
-	if u == nil || n.Back() || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
+	if u == nil || n.InRollback() || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
 	}
 	switch u.Status {
@@ -59,7 +59,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 
 // groupOutcome returns a rollback's effect on a group that had started.
 func (p *Picture) groupOutcome(n *graph.Node) string {
-	if n.Back() || n.Started.IsZero() {
+	if n.InRollback() || n.Started.IsZero() {
 		return ""
 	}
 	is, any, all := removed, false, true

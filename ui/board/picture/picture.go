@@ -23,8 +23,8 @@ type Picture struct {
 	Steers bool // the screen can send commands
 
 	State event.State
-	// Observed is the state of the objects after the operation, nil unless they are watched
-	// (R34b). The graph then shows Observed, while State keeps the outcome.
+	// Observed is the state of the objects after the operation, nil unless they are watched.
+	// The graph then shows Observed, while State keeps the outcome.
 	Observed *event.State
 	// NotLive says why the objects may be out of date, "" if they are not.
 	NotLive string
@@ -33,7 +33,8 @@ type Picture struct {
 	undo    map[plan.Object]*event.ObjectState // the objects that the rollback has reached
 	Next    *event.GroupState                  // the next group to step, while paused
 	Ended   bool                               // the source has ended
-	// Stack is the stack that the operation belongs to, as its release Scope; nil for others.
+	// Stack is the picture of the stack if the operation is one of its releases, else nil. Scope
+	// is the release's Event.Scope.
 	Stack *Picture
 	Scope string
 }
@@ -41,8 +42,8 @@ type Picture struct {
 func (p *Picture) ReadOnly() bool { return !p.Steers }
 
 func (p *Picture) Over() bool {
-	is := p.State.Status
-	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted || p.Stack != nil && p.Stack.Over()
+	status := p.State.Status
+	return p.Ended || status == event.Succeeded || status == event.Failed || status == event.Aborted || p.Stack != nil && p.Stack.Over()
 }
 
 // RunStatus returns the status of the run, and the reason. A release that has not started has the
@@ -77,7 +78,7 @@ func (p *Picture) RollingBack() bool {
 
 // IsCurrent reports whether a group belongs to the rollback if there is one, else to the
 // operation.
-func (p *Picture) IsCurrent(n *graph.Node) bool { return n.Back() == p.RollingBack() }
+func (p *Picture) IsCurrent(n *graph.Node) bool { return n.InRollback() == p.RollingBack() }
 
 // tally holds the header's counts, computed once per batch of events.
 type tally struct {
@@ -94,7 +95,7 @@ func (p *Picture) Count() {
 			p.Next = next
 		}
 	}
-	back := p.RollingBack()
+	rollback := p.RollingBack()
 	for _, n := range p.Graph.Nodes {
 		n.Degraded = 0
 		for _, o := range n.Objects {
@@ -102,7 +103,7 @@ func (p *Picture) Count() {
 				n.Degraded++
 			}
 		}
-		if n.Back() == back {
+		if n.InRollback() == rollback {
 			p.Tally.add(n, p.State.ReleaseRun(n.GroupState) == event.Held)
 		}
 	}

@@ -20,8 +20,7 @@ type Player struct {
 	at      atomic.Int64 // number of events played
 	speed   float64
 	playing bool
-	// time was the record's time at the real time since. While paused, it is the record's current
-	// time.
+	// time is the record's time at the real time since. While paused, it is the current one.
 	time, since time.Time
 	clock       func() time.Time
 }

@@ -39,7 +39,7 @@ func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.moveTo(0, r.At()), r.playN
 // Keys returns the keys of a replay; they take precedence over the board's and the inspector's.
 func (r *Replay) Keys() []keys.Binding {
 	by := func(do func(int) tea.Cmd, n int) func() tea.Cmd { return func() tea.Cmd { return do(n) } }
-	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
+	speed := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
 		{Keys: "space", Hint: r.playHint, Do: r.playOrPause, About: "play or pause; at the end, play again"},
 		{Keys: "left", Hint: keys.Always("previous event"), Do: by(r.pauseBy, -1), About: "previous event"},
@@ -48,8 +48,8 @@ func (r *Replay) Keys() []keys.Binding {
 		{Keys: ".", Hint: keys.Always("next group"), Do: by(r.pauseAtGroup, 1), About: "next group status change"},
 		{Keys: "x", Hint: keys.When("next failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
 		{Keys: "X", Do: by(r.pauseAtFailure, -1), About: "previous failure"},
-		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
-		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
+		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < fastest }), Do: speed(2), About: "twice as fast, up to 64×"},
+		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > slowest }), Do: speed(0.5), About: "half as fast, down to 1×"},
 		{Keys: "<", Do: by(r.PauseAt, 1), About: "to the beginning"},
 		{Keys: ">", Do: by(r.PauseAt, len(r.events)), About: "to the end"},
 	}
@@ -122,7 +122,8 @@ func (r *Replay) PauseAt(at int) tea.Cmd {
 
 func (r *Replay) pauseBy(n int) tea.Cmd { return r.PauseAt(r.At() + n) }
 
-// pauseAtGroup pauses at the next status change of a group, or else at the end.
+// pauseAtGroup pauses at the next or previous status change of a group; without one, at the end or the
+// beginning.
 func (r *Replay) pauseAtGroup(by int) tea.Cmd {
 	at := r.next(r.At(), by, IsGroup)
 	if at == 0 && by > 0 {
@@ -131,7 +132,7 @@ func (r *Replay) pauseAtGroup(by int) tea.Cmd {
 	return r.PauseAt(at)
 }
 
-// pauseAtFailure pauses at the next failure, cyclically.
+// pauseAtFailure pauses at the next or previous failure, cyclically.
 func (r *Replay) pauseAtFailure(by int) tea.Cmd {
 	from := r.At()
 	if r.next(from, by, IsFailure) == 0 {

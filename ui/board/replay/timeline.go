@@ -85,7 +85,7 @@ func (r *Replay) Describe(e event.Event) string {
 	case event.KindLog:
 		word = "logs"
 	case event.KindWaiting:
-		word = "waiting for"
+		about, word = "waiting for", about
 	case event.KindWarning:
 		word = e.Message
 	}

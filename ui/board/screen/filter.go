@@ -6,6 +6,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
 )
@@ -35,8 +36,8 @@ type label struct {
 
 func (f *Filter) On() bool { return len(f.words) > 0 }
 
-// Find sets the query; an empty one shows everything.
-func (s *Screen) Find(query string) {
+// SetFilter sets the query; an empty one shows everything.
+func (s *Screen) SetFilter(query string) {
 	s.Filter.Query = query
 	s.Refilter()
 }
@@ -124,9 +125,10 @@ func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 // Visible returns the groups on the board, in plan order.
 func (s *Screen) Visible() []*graph.Node { return s.Graph.Select(s.Shown) }
 
+// Matches returns how many groups are on the board, "" without a filter.
 func (s *Screen) Matches() string {
 	if !s.Filter.On() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d groups", len(s.Filter.groups), len(s.Graph.Nodes))
+	return fmt.Sprintf("%d of %s", len(s.Filter.groups), text.Count(len(s.Graph.Nodes), s.State.Operation.GroupNoun()))
 }

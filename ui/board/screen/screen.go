@@ -234,7 +234,7 @@ type FlashOver int
 
 const flashFor = 5 * time.Second
 
-// Say shows a short message above the keys, where it does not cover the state (R43a).
+// Say shows a short message above the keys, where it does not cover the state.
 func (s *Screen) Say(role theme.Role, text string) tea.Cmd { return s.SayFor(flashFor, role, text) }
 
 // SayFor shows a message above the keys for a while, or until the next message.
