@@ -66,7 +66,7 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 	command.AddOutput(cmd, report.DagFormats...)
 	f := cmd.Flags()
 	f.BoolVar(&flags.tui, "tui", false, "open the screen")
-	f.BoolVar(&flags.write, "write", false, "write the order to the chart's files")
+	f.BoolVar(&flags.write, "write", false, "write the order to the files of the chart, or the needs to the helmfile")
 	f.BoolVar(&flags.partial, "partial", false, "with --write: if some groups cannot be written, write the others")
 	command.AddChoice(cmd, &flags.why, "why", "", "reasons to list: calls, or all (references too)", "calls", "all")
 	command.AddChoice(cmd, &flags.spelling, "spelling", "", "keys that --write adds: with one slash (helm) or two (hip, as in HIP-0025)", "helm", "hip")

@@ -18,7 +18,7 @@ Comment lines mark the start and end of each group:
   …
   ## END resource-group: shop/db schema
 
-Between them is the output of "helm template", so "kubectl apply -f -" accepts all of it, although kubectl does not wait
+The rest is the output of "helm template", so "kubectl apply -f -" accepts all of it, although kubectl does not wait
 between groups. Documents without a kind, which Helm prints but no cluster accepts, follow the groups.
 
 Output to a file or a pipe is exactly what the templates rendered. On a terminal, control sequences and characters that

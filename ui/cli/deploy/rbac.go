@@ -19,9 +19,9 @@ const rbacLong = `Print a ServiceAccount with exactly the roles and bindings tha
 them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
 
 Permissions for objects are limited to their names. With server-side apply that includes create; with
---server-side=false, create applies to all names. So do permissions for release records: with HELM_DRIVER=secret the
-account can read all Secrets of the release's namespace, as with Helm. There is one Role per namespace, and a
-ClusterRole for cluster-scoped kinds.
+--server-side=false, create applies to all names. Permissions for release records are not limited to names either: with
+HELM_DRIVER=secret the account can read all Secrets of the release's namespace, as with Helm. There is one Role per
+namespace, and a ClusterRole for cluster-scoped kinds.
 
 If the chart contains Roles, the account also gets the permissions that they grant, and "bind" for existing roles in the
 chart's bindings, because the API server lets nobody grant permissions that they lack. The roles named *:optional only

@@ -44,7 +44,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	f := cmd.Flags()
 	f.DurationVar(&flags.run.common.ReadinessTimeout, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print which objects would be removed, in order, without writing anything")
-	f.BoolVar(&flags.KeepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
+	f.BoolVar(&flags.KeepHistory, "keep-history", false, "keep the release's history, so that you can roll back later")
 	f.BoolVar(&flags.IgnoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
 	f.StringVar(&flags.Description, "description", "", "description of the release")
 	command.AddChoice(cmd, &flags.DeletionPropagation, "cascade", "", "what happens to dependents: background, orphan, foreground", "background", "orphan", "foreground")

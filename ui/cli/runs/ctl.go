@@ -18,7 +18,7 @@ import (
 
 const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
 run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status. On the screen, accept is called
-re-check, and give-up is called stop here. stop is harsher: it cancels the requests in flight.
+re-check, and give-up is called stop here; stop is another command, which cancels the requests in flight.
 
   pause           start no new groups; running ones continue (p)
   resume          continue after a pause (c)
@@ -78,7 +78,7 @@ func (a *app) newCtl() *cobra.Command {
 		Example: `lockstep ctl shop status
 lockstep ctl shop pause
 lockstep ctl shop step shop/db:schema
-lockstep ctl shop run-to api:~
+lockstep ctl shop run-to web:~
 lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := command.Args(2, 3)(cmd, args)
