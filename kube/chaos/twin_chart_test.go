@@ -37,7 +37,7 @@ func pickSome[T any](m generator, of ...T) []T {
 	return of[:m.IntN(len(of)+1)]
 }
 
-// pickAtLeast is like some, but returns at least n elements.
+// pickAtLeast is like pickSome, but returns at least n elements.
 func pickAtLeast[T any](m generator, n int, of ...T) []T {
 	for {
 		if out := pickSome(m, of...); len(out) >= n {

@@ -48,7 +48,7 @@ type Lease struct {
 // Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
 // lock. If the returned State is Unavailable, the *Lease is nil and the caller runs without a lock.
 //
-// Rule R51: one run at a time; a second one is refused, and a dead one replaced
+// Rule R51: a second run is refused; the lock of a dead run is taken over.
 func Acquire(ctx context.Context, c Client, params Params, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
 		client: c, params: params, self: newHolder(params.Operation), duration: opts.duration(),

@@ -21,7 +21,7 @@ func (l *Lease) Err() error {
 // example after an outage or a suspension, Guard requests a renewal and waits for it. It returns an error once the lock
 // is lost or released, or if ctx ends while it waits.
 //
-// Rule R51a: a run that may have lost its release writes nothing
+// Rule R51a: a run that may have lost its release writes nothing.
 func (l *Lease) Guard(ctx context.Context) error {
 	for {
 		o, changed := l.latest.get()

@@ -225,7 +225,7 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 	op := r.op
 	var replaced finalState
 	created := a != nil && a.driver.Written().Created > 0
-	if a != nil && op.wrote(a) {
+	if op.wrote(a) {
 		var sweepErr error
 		replaced, sweepErr = a.finalize(run.ErrReplaced)
 		if sweepErr != nil {
@@ -272,7 +272,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	op.running = next
 	op.attempt = nil
 	op.previewers = previewers{}
-	op.revisionCreated = op.revisionCreated || a != nil && a.driver.Written().Created > 0
+	op.createdBeforeEdit = op.createdRevision(a)
 	op.mu.Unlock()
 	if !reflect.DeepEqual(next.prepared.Phases, edit.operation.prepared.Phases) {
 		r.engine.Announce(next.phasesWithDurations()...)

@@ -40,7 +40,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	if ending != nil && ending.Name != event.Edit {
 		err = Aborted(ending, err)
 	}
-	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(ending)
+	wrote, lost, edit := op.wrote(a), op.lost(), op.editOf(ending)
 	switch {
 	case lost != nil && !wrote: // refused, like a run that finds the release locked
 		err = lost
@@ -85,7 +85,9 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	final, sweepErr := a.finalize(err)
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{errorText(sweepErr), cleanupFailure}
+	op.mu.Lock()
 	revisionCreated := op.createdRevision(a)
+	op.mu.Unlock()
 	rollback := ShouldRollBack(op.prepared.Common, ending)
 	if rollback && op.rollback != nil && revisionCreated {
 		return r.rollBack(end, err, notes)
@@ -102,18 +104,19 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	return op.engine.Finish(end) == nil, err
 }
 
-// createdRevision reports whether the operation created a revision, even one that an edit replaced.
+// createdRevision reports whether the operation created a revision, even one that an edit replaced. a may be nil. The
+// caller holds op.mu.
 func (op *Operation) createdRevision(a *attempt) bool {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	return op.revisionCreated || a.driver.Written().Created > 0
+	return op.createdBeforeEdit || a != nil && a.driver.Written().Created > 0
 }
 
-// wrote reports whether the operation wrote anything, or may have.
-func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
+// wrote reports whether the operation wrote anything, or may have. Without an attempt (nil), it has not.
+func (op *Operation) wrote(a *attempt) bool {
+	return a != nil && (a.driver.Written().Any || op.writes.Any())
+}
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:
-// ExitNothing, unless a command aborted it. Scripts must be able to tell an abort.
+// ExitNothing. An abort keeps its exit code, by which scripts recognise it.
 func exitNothingDeployed(exit int) int {
 	if exit == event.ExitAborted {
 		return exit
@@ -153,8 +156,8 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 	return "the release is " + s.status
 }
 
-// cleanupFailure returns why --cleanup-on-fail could not delete new objects, "" if it did. Helm then returns only this
-// error, not why the operation failed.
+// cleanupFailure returns why --cleanup-on-fail could not delete all new objects, "" if it could. After such a failure Helm
+// returns only this error, not why the operation failed.
 func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {

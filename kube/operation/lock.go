@@ -93,8 +93,8 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	return nil
 }
 
-// heldLease is a Lease with the context of its requests. They outlive those of the run, because the Lease is released
-// even after a stop.
+// heldLease is a Lease with the context of its requests. That context outlives the run's, because the Lease must be
+// released even after a stop.
 type heldLease struct {
 	*lease.Lease
 	ctx context.Context

@@ -54,7 +54,7 @@ func (op *Operation) afterEdits(edits int) *Operation {
 // objects returns the objects of the plan, each from the first release that has it.
 func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
-		remaining := map[plan.Object]bool{} // objects of the plan that were not yielded yet
+		remaining := map[plan.Object]bool{} // objects of the plan that have not been yielded yet
 		for _, o := range event.Objects(op.prepared.Phases) {
 			remaining[o] = true
 		}
@@ -71,7 +71,7 @@ func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 					Group: u.GroupVersionKind().Group, Kind: u.GetKind(),
 					Namespace: cmp.Or(u.GetNamespace(), op.prepared.Common.Namespace), Name: cmp.Or(u.GetName(), u.GetGenerateName()),
 				}
-				if !remaining[o] { // its kind may not be namespaced
+				if !remaining[o] { // its kind may be cluster-scoped
 					o.Namespace = ""
 				}
 				if !remaining[o] {

@@ -20,8 +20,8 @@ import (
 // Provides returns the objects that the operation creates.
 func (op *Operation) Provides() (*preflight.Provided, error) { return op.prepared.Provides() }
 
-// Stale reports whether the plan may change once the releases that it depends on are deployed: they add kinds, and its
-// templates may ask which kinds the cluster serves.
+// Stale reports whether the plan may change once the releases that this one needs are deployed, because they may add kinds
+// and the templates may ask which kinds the cluster serves.
 func (op *Operation) Stale() (bool, error) {
 	target := op.prepared.Target.Release
 	if target == nil || !op.prepared.Common.Provided.MayAddKinds() {
@@ -58,8 +58,7 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 func (op *Operation) CreatedAndKept() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	created := op.revisionCreated || op.attempt != nil && op.attempt.driver.Written().Created > 0
-	return created && !op.rollbackStarted
+	return op.createdRevision(op.attempt) && !op.rollbackStarted
 }
 
 // sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.

@@ -62,13 +62,13 @@ type shared struct {
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
-	// running is the operation whose revision is being deployed. attempt is its attempt, nil until it
-	// starts. revisionCreated is set if an edit has replaced a revision that was already created,
+	// running is the operation whose revision is being deployed, attempt its attempt, nil until it starts.
+	running *Operation
+	attempt *attempt
+	// createdBeforeEdit is set if an edit has replaced a revision that was already created,
 	// rollbackStarted when the rollback on failure starts.
-	running         *Operation
-	attempt         *attempt
-	revisionCreated bool
-	rollbackStarted bool
+	createdBeforeEdit bool
+	rollbackStarted   bool
 	// edits are the prepared edits; their ids start at 1.
 	edits []*Edit
 	// revisions are the operations whose revisions have started.
@@ -195,7 +195,7 @@ func (op *Operation) Mask() *mask.Mask {
 func (op *Operation) Command(c event.Command) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if c.Edit < 0 || int(c.Edit) > len(op.edits) { // from another process
+	if c.Edit < 0 || int(c.Edit) > len(op.edits) { // an id from another process
 		c.Edit = 0
 	}
 	if op.engine == nil {
@@ -215,7 +215,8 @@ func (op *Operation) Run() error {
 	return op.Mask().Error(op.run())
 }
 
-// displayName returns the name in the plan of a request's object, or its resource and name if it is not in the plan.
+// displayName returns the name that the plan gives the object of a request. If the plan does not have the object, it
+// returns the resource and the name.
 func (op *Operation) displayName(t connect.Target) string {
 	for _, o := range event.Objects(op.Phases()) {
 		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
@@ -310,7 +311,7 @@ func (op *Operation) start() *run.Engine {
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabled,
 	})
 	op.mu.Unlock()
-	for _, c := range op.pendingCommands { // no longer changes
+	for _, c := range op.pendingCommands { // no more are queued once the engine is set
 		op.Command(c)
 	}
 	return op.engine

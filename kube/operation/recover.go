@@ -101,7 +101,7 @@ func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) err
 			return err
 		}
 		if !release.Same(last, read.Last) {
-			return fmt.Errorf("revision %d (%s) was created meanwhile by another run; run the command again", last.Version, last.Info.Status)
+			return fmt.Errorf("another run changed the release meanwhile (now revision %d, %s); run the command again", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
 			if err := m.Write(s.Releases(), r.Release); err != nil {

@@ -74,15 +74,17 @@ func (o *ChartOptions) check(c preflight.Common) error {
 	return checkLabels(o.Labels)
 }
 
+// LabelSyntax says which values a label may have.
+const LabelSyntax = `use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`
+
 // checkLabels checks that the record of a release can have the labels.
 func checkLabels(labels map[string]string) error {
-	const rule = `use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if len(validation.IsQualifiedName(key)) > 0 {
-			return fmt.Errorf("invalid --labels: key %q: %s", key, rule)
+			return fmt.Errorf("invalid --labels: key %q: %s", key, LabelSyntax)
 		}
 		if value := labels[key]; len(validation.IsValidLabelValue(value)) > 0 {
-			return fmt.Errorf("invalid --labels: value %q of key %s: %s", value, key, rule)
+			return fmt.Errorf("invalid --labels: value %q of key %s: %s", value, key, LabelSyntax)
 		}
 	}
 	return nil
@@ -115,8 +117,8 @@ func (o *ChartOptions) crds(upgrade bool) preflight.CRDs {
 // helmAction runs a Helm action on a chart and values. It changes both.
 type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
-// render runs an action that renders the chart within the limits (charts.Guard). Lists in annotations are normalised
-// (R1). It also returns the output of the templates.
+// render runs an action that renders the chart within the limits (charts.Guard), and returns the release and the output of
+// the templates. Lists in annotations are normalised (R1).
 func (o *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := o.Chart.Helm()
 	if err != nil {

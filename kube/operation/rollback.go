@@ -23,7 +23,7 @@ type Rollback struct {
 	Revision       int
 	ForceConflicts bool
 	ForceReplace   bool
-	// ServerSide is "true", "false" or "auto": as the revision was applied.
+	// ServerSide is "true", "false", or "auto" to apply as the target revision was applied; "" is "auto".
 	ServerSide    string
 	CleanupOnFail bool
 	HistoryMax    int
@@ -156,8 +156,10 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	leftovers, _ := search.leftovers()
 	prepared := &preflight.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
-		Target: preflight.Target{Release: target, Tree: release.TreeOf(target), Force: rb.ForceConflicts},
-		Old:    old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+		Target: preflight.Target{
+			Release: target, Tree: release.TreeOf(target), Force: rb.ForceConflicts, ClientSide: !serverSide(rb.ServerSide, target),
+		},
+		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
 	return task{prepared: prepared, do: run, onFailure: true}, nil

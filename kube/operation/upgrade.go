@@ -25,9 +25,9 @@ import (
 type Upgrade struct {
 	Common
 	ChartOptions
-	Install         bool // if the release does not exist
+	Install         bool // install the release if it does not exist
 	CreateNamespace bool // only for an install
-	// ServerSide is "true", "false" or "auto": as the release was applied.
+	// ServerSide is "true", "false", or "auto" to apply as the previous revision was applied; "" is "auto".
 	ServerSide           string
 	ReuseValues          bool
 	ResetValues          bool

@@ -42,7 +42,7 @@ func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []sc
 	return waited, deferred, nil
 }
 
-// waitForAPI waits until an API is available. why is the reason why it is not.
+// waitForAPI waits until an API is available. why says why it is not.
 func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
 	for reported := ""; why != ""; {
 		if why != reported {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
@@ -48,7 +49,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	each(len(checks), func(i int) { found[i] = checks[i]() })
 	for _, f := range found {
 		p.Warnings = append(p.Warnings, f.warnings...)
-		p.Conflicts = append(p.Conflicts, f.refused...)
+		p.Conflicts = append(p.Conflicts, f.conflicts...)
 	}
 	if s.Context.Err() != nil { // the checks may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
@@ -60,9 +61,25 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 }
 
 // findings are the results of a check.
-type findings struct{ warnings, refused []plan.Warning }
+type findings struct{ warnings, conflicts []plan.Warning }
 
 func (f *findings) add(more findings) {
 	f.warnings = append(f.warnings, more.warnings...)
-	f.refused = append(f.refused, more.refused...)
+	f.conflicts = append(f.conflicts, more.conflicts...)
+}
+
+// findBreakpoints returns the ids of the groups that match --break-on (R42).
+func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
+	var groups []*plan.Group
+	for _, p := range phases {
+		groups = append(groups, p.Groups...)
+	}
+	for _, text := range texts {
+		found, err := plan.PickBreakpoint(text, groups)
+		if err != nil {
+			return nil, fmt.Errorf("--break-on: %w", err)
+		}
+		ids = append(ids, found...)
+	}
+	return ids, nil
 }

@@ -16,7 +16,7 @@ import (
 // CheckKinds checks the kinds that the cluster does not have. It accepts a kind that a CRD of the chart
 // or a provided CRD defines: the run looks it up again when its group starts (R29). It warns about a
 // kind that an earlier group may define, and refuses one that nothing can define.
-func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warning, err error) {
+func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warning, err error) {
 	var planned *plannedObjects
 	for _, i := range incoming.List {
 		f := incoming.Builder.Fact(i)
@@ -33,7 +33,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 		refuse := func(w plan.Warning, why string) {
 			w.Message = unknown + why
 			w.Shared = "need " + kind + ", which the cluster does not have" + why
-			refused = append(refused, w)
+			conflicts = append(conflicts, w)
 		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
 		kindAvailability := planned.availabilityOf(f.Resource.Object, p.Common.Provided)
@@ -51,7 +51,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 			warnings = append(warnings, w)
 		}
 	}
-	return warnings, refused, nil
+	return warnings, conflicts, nil
 }
 
 // definable reports whether a CRD can define kinds of an API group.
@@ -59,8 +59,8 @@ func definable(group string) bool {
 	return strings.Contains(group, ".") && !scheme.Scheme.IsGroupRegistered(group)
 }
 
-// similarKind returns a question that suggests a kind of Kubernetes instead of an unknown one: the same
-// kind with another apiVersion, or else a kind with a similar name. It returns "" if there is none.
+// similarKind returns a question that suggests a built-in kind for an unknown one: the same kind with
+// another apiVersion, or else a kind with a similar name. It returns "" if there is none.
 func similarKind(unknown schema.GroupVersionKind) string {
 	if scheme.Scheme.Recognizes(unknown) { // the cluster is too old for it, or has disabled it
 		return ""

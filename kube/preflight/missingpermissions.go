@@ -150,11 +150,7 @@ func Username(ctx context.Context, c *connect.Client) string {
 	return review.Status.UserInfo.Username
 }
 
-// currentUser describes the user in messages.
-func currentUser(ctx context.Context, c *connect.Client) string {
-	return describeUser(c, Username(ctx, c))
-}
-
+// describeUser describes a user in messages. name may be "".
 func describeUser(c *connect.Client, name string) string {
 	if name == "" {
 		return fmt.Sprintf("the user of context %q", c.ContextName())

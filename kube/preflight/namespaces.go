@@ -44,16 +44,16 @@ func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Nam
 	return out
 }
 
-// checkNamespaces checks for terminating namespaces, and for missing ones that nothing creates.
-// A terminating namespace is a conflict if the release is in it (own).
-func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (out findings) {
+// checkNamespaces checks for terminating namespaces, and for missing ones that nothing creates. A terminating
+// namespace is a conflict only if it is the release's.
+func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, releaseNamespace string) (out findings) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		switch ns := namespaces[name]; {
 		case ns == nil:
 			out.add(planned.checkMissingNamespace(name))
 		case ns.DeletionTimestamp == nil:
-		case name == own:
-			out.refused = append(out.refused, terminatingWarning(ns))
+		case name == releaseNamespace:
+			out.conflicts = append(out.conflicts, terminatingWarning(ns))
 		default:
 			out.warnings = append(out.warnings, terminatingWarning(ns))
 		}
@@ -71,7 +71,7 @@ func terminatingWarning(ns *corev1.Namespace) plan.Warning {
 }
 
 // checkMissingNamespace checks whether the plan creates a namespace before the objects in it. It returns
-// at most one warning or refusal.
+// at most one warning or conflict.
 func (planned *plannedObjects) checkMissingNamespace(name string) (out findings) {
 	ns := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]
 	for _, o := range planned.objects {
@@ -84,7 +84,7 @@ func (planned *plannedObjects) checkMissingNamespace(name string) (out findings)
 			out.warnings = []plan.Warning{o.warning("%s is in namespace %s, which does not exist and is not in the chart, "+
 				"so an earlier group must create it", o, name)}
 		default:
-			return findings{refused: []plan.Warning{o.warning("%s is in namespace %s, which does not exist: "+
+			return findings{conflicts: []plan.Warning{o.warning("%s is in namespace %s, which does not exist: "+
 				"create the namespace, or add it to the chart", o, name)}}
 		}
 	}
@@ -132,7 +132,8 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 }
 
 // checkUnreadableNamespace returns an error if the namespace of the release is known to be missing, although
-// the user may not read it: a dry run could create it.
+// the user may not read it: a dry run could create it. If the user may not create it either, it sets
+// namespaceUnknown.
 func (s *Session) checkUnreadableNamespace() error {
 	name := s.Common.Namespace
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -141,12 +142,11 @@ func (s *Session) checkUnreadableNamespace() error {
 	if err != nil {
 		return nil
 	}
-	get := permissions.Permission{Verb: "get", Resource: createNamespaces.Resource, Why: "to create it"}
+	get := permissions.Permission{Verb: "get", Resource: createNamespacePermission.Resource, Why: "to create it"}
 	return missingNamespace(s.Context, s.Client, name, get)
 }
 
-// createNamespaces is the permission to create namespaces.
-var createNamespaces = permissions.Permission{Verb: "create", Resource: schema.GroupResource{Resource: "namespaces"}}
+var createNamespacePermission = permissions.Permission{Verb: "create", Resource: schema.GroupResource{Resource: "namespaces"}}
 
 // ExplainMissingNamespace replaces the API server's error about a missing namespace with one that says
 // what to do. It returns other errors unchanged.
@@ -154,10 +154,10 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", name)) {
 		return err
 	}
-	if allowed(ctx, c, createNamespaces, "") {
+	if allowed(ctx, c, createNamespacePermission, "") {
 		return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
 	}
-	return missingNamespace(ctx, c, name, createNamespaces)
+	return missingNamespace(ctx, c, name, createNamespacePermission)
 }
 
 // missingNamespace returns the error about a namespace that the user cannot create without a permission.
@@ -166,7 +166,7 @@ func missingNamespace(ctx context.Context, c *connect.Client, name string, lacks
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
 }
 
-// fixTerminating says how to help a terminating namespace, given why it has not been deleted yet.
+// fixTerminating says what to do about a namespace that stays terminating, given the reason.
 func fixTerminating(why string) string {
 	if strings.Contains(why, "finalizer") {
 		return "find out why their controllers do not remove the finalizers"

@@ -40,8 +40,8 @@ func TestMissingNamespace(t *testing.T) {
 		tooLate    = "ConfigMap/a is in namespace extra, which is created after it (c:b)"
 	)
 	for name, tt := range map[string]struct {
-		objects           string
-		warnings, refused []string
+		objects             string
+		warnings, conflicts []string
 	}{
 		"with the objects":                  {config + later + inA, nil, nil},
 		"after one of them":                 {later + config + inB, []string{tooLate}, nil},
@@ -53,11 +53,11 @@ func TestMissingNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planned := parsePlanned(t, tt.objects)
 			found := planned.checkMissingNamespace("extra")
-			if len(found.refused) > 0 {
+			if len(found.conflicts) > 0 {
 				found.warnings = nil
 			}
 			checkWarnings(t, found.warnings, tt.warnings...)
-			checkWarnings(t, found.refused, tt.refused...)
+			checkWarnings(t, found.conflicts, tt.conflicts...)
 		})
 	}
 }

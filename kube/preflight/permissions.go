@@ -88,14 +88,14 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	if len(optional) > 0 && !p.Common.PlanOnly {
 		p.Lease = lease.State{
 			Status: lease.Unavailable,
-			Err:    fmt.Errorf("%s lacks permissions: %s", currentUser(s.Context, s.Client), optional),
+			Err:    fmt.Errorf("%s lacks permissions: %s", describeUser(s.Client, Username(s.Context, s.Client)), optional),
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
 	if s.namespaceUnknown {
-		needed := createNamespaces
+		needed := createNamespacePermission
 		needed.Why = "if namespace " + p.Common.Namespace + " does not exist"
 		missing.Add(needed)
 	}

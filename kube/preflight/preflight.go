@@ -31,18 +31,17 @@ import (
 type Common struct {
 	Release, Namespace string
 
-	// Timeout is for the whole operation (default 5m), ReadinessTimeout for
-	// one resource (default 1m, at most Timeout).
+	// Timeout limits the whole operation (default 5m), ReadinessTimeout the wait for one object (default 1m, at
+	// most Timeout).
 	Timeout, ReadinessTimeout time.Duration
 	// Wait is a wait strategy as in R27, "ordered" by default.
 	Wait        string
 	WaitForJobs bool
-	// SkipLeaves skips the readiness check of groups that no other group waits for, exactly as
-	// HIP-0025 says (R21).
+	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 
 	Step              bool     // start paused
-	BreakOn           []string // groups, as plan.Pick reads them
+	BreakOn           []string // arguments of --break-on, for plan.PickBreakpoint
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
@@ -58,7 +57,7 @@ type Common struct {
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
-	// Job is the Job in whose pod this process runs, as namespace/name; "" outside of a cluster.
+	// Job is the Job in whose pod this process runs, as namespace/name; "" outside a cluster.
 	// A revision that an earlier pod of this Job deployed counts as this operation's.
 	Job string
 
@@ -66,7 +65,7 @@ type Common struct {
 	// the release is in a helmfile.
 	Provided *Provided
 
-	// RunInProgress is what the edited run already has, nil unless this is an edit (R46).
+	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
 
 	// OnStep, if set, is called with a description of each slow step of the preparation.
@@ -80,10 +79,10 @@ type Common struct {
 	reader *documents.Reader
 }
 
-// RunProgress is what a run that is being edited already has.
+// RunProgress is the progress of a run that is being edited.
 type RunProgress struct {
 	HoldsLease bool // the run holds the release's Lease
-	Revision   int  // created by the run and marked failed once it continues; 0 for none
+	Revision   int  // created by the run, and marked failed when the edited revision starts; 0 for none
 }
 
 // Created reports whether the run created a revision.
@@ -94,8 +93,8 @@ const (
 	defaultReadiness = time.Minute
 )
 
-// Complete fills in the defaults and validates the options without a cluster. namespace is that of
-// the connection.
+// Complete fills in the defaults and validates the options without a cluster. namespace is the
+// connection's.
 func (c Common) Complete(namespace string) (Common, error) {
 	if c.reader == nil {
 		c.reader = &documents.Reader{}
@@ -184,7 +183,7 @@ type Prepared struct {
 	Leftovers helmclient.Leftovers
 	// Phases are all phases, in order.
 	Phases []event.Phase
-	// Breakpoints are the ids of the groups in Common.BreakOn.
+	// Breakpoints are the ids of the groups that match Common.BreakOn.
 	Breakpoints []string
 	// Warnings are the findings that do not prevent the operation.
 	Warnings []plan.Warning
@@ -199,7 +198,7 @@ type Prepared struct {
 type Basis struct {
 	// Last is the latest revision, nil for none.
 	Last *rel1.Release
-	// Lease is that of the release (R51).
+	// Lease is the state of the release's lock (R51).
 	Lease lease.State
 	// UsualDurations are how long units usually take, from the release's records.
 	UsualDurations map[event.Unit]time.Duration
@@ -330,7 +329,7 @@ func (s *Session) Builder(root string) *manifest.Builder {
 	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
 }
 
-// Info describes the operation with this name on a revision, or on none (nil).
+// Info describes an operation by its name and the revision that it is about, nil if that is unknown.
 func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	info := event.Operation{
 		Name:             name,
@@ -384,20 +383,4 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 		p.Warnings = append(p.Warnings, p.Lease.Warning())
 	}
 	return p, nil
-}
-
-// findBreakpoints returns the ids of the groups that match --break-on (R42).
-func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
-	var groups []*plan.Group
-	for _, p := range phases {
-		groups = append(groups, p.Groups...)
-	}
-	for _, text := range texts {
-		found, err := plan.PickBreakpoint(text, groups)
-		if err != nil {
-			return nil, fmt.Errorf("--break-on: %w", err)
-		}
-		ids = append(ids, found...)
-	}
-	return ids, nil
 }

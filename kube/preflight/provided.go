@@ -11,7 +11,7 @@ import (
 // Provided are objects that other releases create before an operation starts (S3). The checks
 // treat them as existing. A nil Provided is empty.
 type Provided struct {
-	objects map[plan.Object]map[string]any // with the fields of storage classes and volumes only
+	objects map[plan.Object]map[string]any // only StorageClasses and PersistentVolumes have fields
 	kinds   map[plan.GroupKind]bool        // defined by CRDs among the objects
 	// operatorsMayAddKinds is set if an operator among the objects may add kinds that are not in kinds.
 	operatorsMayAddKinds bool

@@ -45,7 +45,7 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 	if v.failed(err, "the version of the API server", "") {
 		return nil
 	}
-	major, minor := number(version.Major), number(version.Minor)
+	major, minor := versionNumber(version.Major), versionNumber(version.Minor)
 	for _, gvk := range kinds {
 		l, _ := manifest.LifecycleOf(gvk)
 		atLeast := func(a, b int) bool { return major > a || major == a && minor >= b }
@@ -68,8 +68,8 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 	return warnings
 }
 
-// number parses a part of a version, such as "33+". It returns 0 for text that is not a number.
-func number(s string) int {
+// versionNumber parses a part of a version, such as "33+". It returns 0 for text that is not a number.
+func versionNumber(s string) int {
 	n, _ := strconv.Atoi(strings.TrimRight(s, "+"))
 	return n
 }
@@ -85,7 +85,7 @@ type fieldFault struct{ text, fix string }
 
 // checkFields refuses objects that the API server would refuse because its name is invalid, a field is unknown or a value does not fit. With a
 // client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It sends a dry run of each
-// object that mayBeMalformed.
+// object that may be malformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([]fieldFaults, len(suspects))
@@ -107,7 +107,7 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
 					"unless an earlier group changes its CRD; %s", o, f.text, f.fix))
 			default:
-				out.refused = append(out.refused, o.warning("%s: %s; %s", o, f.text, f.fix))
+				out.conflicts = append(out.conflicts, o.warning("%s: %s; %s", o, f.text, f.fix))
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func repeatsName(value any) bool {
 	return false
 }
 
-// skipsCRD reports whether the operation does not apply an object because it is in crds/ and exists.
+// skipsCRD reports whether the operation leaves an object unchanged because it is in crds/ and already exists.
 func (v *clusterView) skipsCRD(o *incomingObject, p *Prepared) bool {
 	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
 		return false
@@ -172,8 +172,8 @@ func (v *clusterView) skipsCRD(o *incomingObject, p *Prepared) bool {
 	return exists[o.Name]
 }
 
-// tryFields applies or creates an object as a dry run. It returns no faults if the API server refuses the object for another
-// reason than its fields: that reason may no longer exist when the run applies the object.
+// tryFields applies or creates an object as a dry run. It returns no faults if the API server refuses the object for a
+// reason other than its fields, because that reason may be gone when the run applies the object.
 func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults {
 	mapping, err := v.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
 	if err != nil {
@@ -223,7 +223,8 @@ const (
 	fixValue      = "correct it in the chart"
 )
 
-// fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The texts are the same for apply, create and update.
+// fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The faults have the same texts for
+// apply, create and update.
 func fieldFaultsIn(message string) (faults fieldFaults) {
 	var lines []string
 	if m := typedPatch.FindStringSubmatch(message); m != nil {

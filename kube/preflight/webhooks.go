@@ -106,7 +106,7 @@ func (v *clusterView) webhooks() (out []webhook) {
 // intercepts reports whether the API server calls a webhook when it creates an object.
 func (v *clusterView) intercepts(w webhook, o *incomingObject, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
-	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // the API server calls no webhooks for their configurations
+	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // the API server calls no webhooks for webhook configurations
 		return false
 	}
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace

@@ -163,8 +163,8 @@ func signed(sign string, v any) []string {
 	return out
 }
 
-// hunk matches the header of a hunk in a unified diff.
-var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
+// hunkHeader matches the header of a hunk in a unified diff.
+var hunkHeader = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
 
 // textDiff compares texts line by line. A hunk that does not start in line 1 is preceded by its
 // line number.
@@ -173,7 +173,7 @@ func textDiff(x, y string) []string {
 	var out []string
 	for line := range strings.Lines(string(diff.Diff("a", oneNewline(x), "b", oneNewline(y)))) {
 		line = strings.TrimRight(line, "\n")
-		switch m := hunk.FindStringSubmatch(line); {
+		switch m := hunkHeader.FindStringSubmatch(line); {
 		case m != nil && m[1] != "1":
 			out = append(out, "@line "+m[1])
 		case m != nil:

@@ -208,7 +208,7 @@ func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.
 	switch { // an object may change although no field differs
 	case s.prepared.Resumes && cluster.HasFailed(live, s.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, "failed; will be replaced"
-	case s.appliesOnServer() && !isSameState(live, next):
+	case !s.prepared.Target.ClientSide && !isSameState(live, next):
 		c.Action, c.Message = ActionChange, "only metadata of the API server changes: field ownership and generation"
 	}
 	return nil

@@ -33,8 +33,8 @@ type Previewer struct {
 
 	opening singleflight.Group
 	opened  atomic.Pointer[session]
-	// late guards the Facts of objects whose kinds are defined while the operation runs.
-	late sync.Mutex
+	// lateMu guards the Facts of objects whose kinds are defined while the operation runs.
+	lateMu sync.Mutex
 }
 
 // NewPreviewer returns the previewer of a prepared operation. It sends no request.
@@ -81,8 +81,8 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still
 // missing.
 func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error) {
-	v.late.Lock()
-	defer v.late.Unlock()
+	v.lateMu.Lock()
+	defer v.lateMu.Unlock()
 	f := s.builder.Fact(i)
 	if !f.Late {
 		return false, nil
@@ -122,7 +122,7 @@ func (s *session) previewCreationNow(ctx context.Context, c *Change, i *resource
 	return nil
 }
 
-// hook returns the hook with an object, and the object as it will be sent; nil if there is none.
+// hook returns the hook that contains an object, and the object as the operation sends it; nil if there is none.
 func (s *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	for _, h := range s.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,11 +152,6 @@ func (s *session) useLists() {
 	}
 }
 
-// appliesOnServer reports whether the operation sends server-side applies.
-func (s *session) appliesOnServer() bool {
-	return s.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
-}
-
 // maxReads limits how often an object is read again because it changed during its preview.
 const maxReads = 3
 
@@ -183,7 +177,7 @@ func (s *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.U
 	if err != nil {
 		return nil, err
 	}
-	force := s.prepared.Target.Force || !s.appliesOnServer()
+	force := s.prepared.Target.Force || s.prepared.Target.ClientSide // a client-side apply has no conflicts
 	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict,
 	})

@@ -105,14 +105,14 @@ func (s *Stack) broadcast(c event.Command) {
 	all := c.Group == "" && c.Scope == ""
 	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
 		s.mu.Lock()
-		holder := s.holder
-		held := c.Name == event.Resume && holder != nil && holder.state.Run == event.Held
+		pausedBy := s.pausedBy
+		held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held
 		if !held {
-			s.holder = nil
+			s.pausedBy = nil
 		}
 		s.mu.Unlock()
 		if held {
-			s.refuse(c, "a failure is held in "+holder.id+": re-check (accept), retry, stop here (give-up), or abort")
+			s.refuse(c, "a failure is held in "+pausedBy.id+": re-check (accept), retry, stop here (give-up), or abort")
 			return
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 		return
 	}
 	s.mu.Lock()
-	running, ran, op := slices.Contains(s.active, m), m.ran, m.op
+	running, started, op := slices.Contains(s.active, m), m.started, m.op
 	s.mu.Unlock()
 	if running {
 		inner := c
@@ -154,7 +154,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 	switch {
 	case c.Name != event.Break && c.Name != event.Disable && c.Name != event.RunTo:
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
-	case ran:
+	case started:
 		s.refuse(c, fmt.Sprintf("release %s has already run", m.id))
 	case op == nil || m.unchanged:
 		s.refuse(c, fmt.Sprintf("release %s has nothing to do", m.id))
@@ -166,7 +166,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 // setBreakpoint sets, disables or clears a breakpoint on a group of a release that has not started.
 func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.mu.Lock()
-	if m.ran { // it has started meanwhile
+	if m.started { // since sendToRelease checked
 		s.mu.Unlock()
 		s.sendToRelease(c)
 		return
@@ -217,7 +217,7 @@ func (s *Stack) stepOne(c event.Command) {
 		}
 	}
 	s.mu.Lock()
-	s.step = true
+	s.stepNext = true
 	s.mu.Unlock()
 	s.engine.Command(c)
 }
@@ -251,10 +251,10 @@ func (s *Stack) runStatus(m *member) event.Status {
 // operationStarted records that the operation of a release starts. If the stack is paused, the operation starts paused.
 func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Lock()
-	m.op, m.ran, m.result, m.state = op, true, nil, event.State{}
+	m.op, m.started, m.result, m.state = op, true, nil, event.State{}
 	s.active = append(s.active, m)
-	paused, step := s.state.Run == event.Paused, s.step
-	s.step = false
+	paused, step := s.state.Run == event.Paused, s.stepNext
+	s.stepNext = false
 	breaks := maps.Clone(m.breakpoints)
 	s.mu.Unlock()
 	op.BreakOn(breaks)
@@ -272,8 +272,8 @@ func (s *Stack) operationEnded(m *member, err error) {
 	defer s.mu.Unlock()
 	m.result = err
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
-	if s.holder == m {
-		s.holder = nil
+	if s.pausedBy == m {
+		s.pausedBy = nil
 	}
 }
 
@@ -284,9 +284,9 @@ func (s *Stack) propagatePause(m *member, e event.Event) {
 	s.mu.Lock()
 	switch {
 	case (e.Status == event.Paused || e.Status == event.Held) && s.state.Run == event.Running:
-		s.holder, c.Name, c.Reason = m, event.Pause, m.id+": "+e.Message
-	case e.Status == event.Running && s.holder == m:
-		s.holder, c.Name = nil, event.Resume
+		s.pausedBy, c.Name, c.Reason = m, event.Pause, m.id+": "+e.Message
+	case e.Status == event.Running && s.pausedBy == m:
+		s.pausedBy, c.Name = nil, event.Resume
 	}
 	s.mu.Unlock()
 	if c.Name != "" {

@@ -39,6 +39,9 @@ func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, erro
 }
 
 func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
+	if err := s.checkName(); err != nil {
+		return err
+	}
 	if err := s.addMembers(); err != nil {
 		return err
 	}
@@ -230,13 +233,13 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provide
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 		return p
 	}
-	rendering, err := s.opts.Render(ctx, m.Release)
+	chart, err := s.opts.Render(ctx, m.Release)
 	if err != nil {
 		return planned{err: err}
 	}
-	rendering.Labels = s.labels(rendering.Labels)
+	chart.Labels = s.labels(chart.Labels)
 	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
-		Common: common, ChartOptions: rendering, Install: true, CreateNamespace: m.CreateNamespace,
+		Common: common, ChartOptions: chart, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
 	})
 	if p.err != nil {

@@ -1,11 +1,13 @@
 package stack
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 )
 
@@ -13,6 +15,23 @@ func TestNoReleases(t *testing.T) {
 	file := &helmfile.File{Path: "f.yaml", Others: []helmfile.Release{{Name: "b"}}, Selectors: []string{"a=b"}}
 	if got, want := noReleases(file).Error(), "f.yaml: no release matches --selector a=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestStackName: an invalid --stack is refused before the first connection.
+func TestStackName(t *testing.T) {
+	file := &helmfile.File{Path: "f.yaml", Releases: []helmfile.Release{{Name: "a", Installed: true}}}
+	connectTo := func(string) (*connect.Client, error) {
+		t.Error("connected")
+		return nil, errors.New("no cluster")
+	}
+	for opts, want := range map[*Options]string{
+		{File: file, Name: "a b"}: `invalid --stack "a b": use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`,
+		{File: file, Prune: true}: "--prune needs --stack NAME; use the same name as in earlier runs",
+	} {
+		if _, err := Prepare(t.Context(), *opts, connectTo); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 }
 
@@ -45,7 +64,7 @@ func TestInstalledReleases(t *testing.T) {
 
 // TestOutcomeAfterStoppedRollback counts the releases that a stopped rollback has rolled back apart from deployed ones.
 func TestOutcomeAfterStoppedRollback(t *testing.T) {
-	s := &Stack{members: []*member{{ran: true, rolledBack: true}, {ran: true}}}
+	s := &Stack{members: []*member{{started: true, rolledBack: true}, {started: true}}}
 	if got, want := s.outcome(), "releases: 1 deployed, 1 rolled back"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +16,7 @@ import (
 
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/operation"
 )
 
 // stackLabel is the label of a named stack on its release records. Helm copies it to new revisions.
@@ -32,17 +32,22 @@ func (s *Stack) labels(own map[string]string) map[string]string {
 	return all
 }
 
+// checkName checks --stack, which is the value of a label.
+func (s *Stack) checkName() error {
+	if s.opts.Name == "" && s.opts.Prune {
+		return errors.New("--prune needs --stack NAME; use the same name as in earlier runs")
+	}
+	if len(validation.IsValidLabelValue(s.opts.Name)) > 0 {
+		return fmt.Errorf("invalid --stack %q: %s", s.opts.Name, operation.LabelSyntax)
+	}
+	return nil
+}
+
 // addPruned adds the releases with the stack's label that the file no longer defines, in the contexts of the file. Their
 // needs are not recorded, so they are removed one after another, the newest first.
 func (s *Stack) addPruned(ctx context.Context) error {
-	if problems := validation.IsValidLabelValue(s.opts.Name); len(problems) > 0 {
-		return fmt.Errorf("stack name %q: %s", s.opts.Name, strings.Join(problems, "; "))
-	}
 	if !s.opts.Prune {
 		return nil
-	}
-	if s.opts.Name == "" {
-		return errors.New("--prune needs --stack NAME; use the same name as in earlier runs")
 	}
 	byContext := map[string]*member{} // any member of each context
 	for _, m := range s.members {

@@ -18,7 +18,7 @@ func (s *Stack) toRollBack() (out []*member) {
 	defer s.mu.Unlock()
 	for _, m := range s.members {
 		failed := m.result != nil && !s.rollingBack && m.op.CreatedAndKept()
-		if m.ran && !m.remove && !m.rolledBack && (m.result == nil || failed) {
+		if m.started && !m.remove && !m.rolledBack && (m.result == nil || failed) {
 			out = append(out, m)
 		}
 	}

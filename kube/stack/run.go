@@ -151,7 +151,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	return s.explain(m, err)
 }
 
-// freshOperation returns op or, if earlier releases created kinds and its templates may ask for them, plans it again.
+// freshOperation returns op, or a new plan of it if earlier releases have added kinds that its templates may ask for.
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.Stale()
 	if err != nil || !stale || s.isRollingBack() {
@@ -260,7 +260,7 @@ func (s *Stack) fail(cause error) error {
 			end.Status, end.Exit = event.Aborted, event.ExitAborted
 			cause = operation.Aborted(ending, cause)
 		}
-		if ending == nil && !s.anyRan() {
+		if ending == nil && !s.anyStarted() {
 			end.Exit = event.ExitNothing
 		}
 		if operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
@@ -285,11 +285,11 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// anyRan reports whether the operation of any release has started.
-func (s *Stack) anyRan() bool {
+// anyStarted reports whether the operation of any release has started.
+func (s *Stack) anyStarted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
+	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started })
 }
 
 // outcome counts the releases by their result: "releases: 2 deployed, 1 failed".
@@ -302,17 +302,17 @@ func (s *Stack) outcome() string {
 		switch {
 		case m.rolledBack:
 			counts["rolled back"]++
-		case m.ran && m.result == nil && m.remove:
+		case m.started && m.result == nil && m.remove:
 			counts["uninstalled"]++
-		case m.ran && m.result == nil:
+		case m.started && m.result == nil:
 			counts["deployed"]++
-		case m.ran && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten:
+		case m.started && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten:
 			counts["not started"]++
-		case m.ran && m.state.Release == event.NoRelease:
+		case m.started && m.state.Release == event.NoRelease:
 			counts["uninstalled"]++
-		case m.ran && slices.Contains(results, m.state.Release):
+		case m.started && slices.Contains(results, m.state.Release):
 			counts[m.state.Release]++
-		case m.ran:
+		case m.started:
 			counts["failed"]++
 		case m.skipped:
 			counts["unchanged"]++

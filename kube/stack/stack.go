@@ -28,7 +28,7 @@ type Options struct {
 	Down bool
 	// Render loads the chart of a release. It also sets the options that the file has for it.
 	Render func(context.Context, helmfile.Release) (operation.ChartOptions, error)
-	// Common are the options of all operations. Name, namespace and timeout are those of each release.
+	// Common are the options of all operations. Each release has its own name, namespace and perhaps timeout.
 	Common operation.Common
 	// Name, if set, labels the release records of the stack, so that a later Prune finds them.
 	Name string
@@ -52,10 +52,10 @@ type Stack struct {
 	queued []event.Command
 	state  event.State // of the stack's own events
 	active []*member   // those whose operations are running, in the order in which they started
-	// step lets the next release start with one group while the run is paused. holder is the
+	// stepNext lets the next release start with one group while the run is paused. pausedBy is the
 	// release whose pause or held failure paused the run.
-	step   bool
-	holder *member
+	stepNext bool
+	pausedBy *member
 	// rollingBack is set when the rollback starts.
 	rollingBack bool
 }
@@ -79,7 +79,7 @@ type member struct {
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
 	skipped     bool  // because it was unchanged
-	ran         bool  // its operation has started
+	started     bool  // its operation has started
 	result      error // of its operation
 	rolledBack  bool  // by the rollback of the stack
 }
@@ -122,7 +122,7 @@ func (s *Stack) Feed() *event.Feed { return &s.feed }
 // Info describes the operation and the file.
 func (s *Stack) Info() event.Operation { return s.info }
 
-// Text masks the secret values of all releases in a text.
+// Text returns a text in which the secret values of all releases are masked.
 func (s *Stack) Text(text string) string {
 	for _, m := range s.members {
 		if op := s.operation(m); op != nil {

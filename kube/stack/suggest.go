@@ -34,7 +34,7 @@ func SuggestNeeds(releases []RenderedRelease) []Need {
 		for i, r := range resources {
 			if _, taken := owner[r.Object]; !taken {
 				owner[r.Object] = id
-				r.Chart, r.Annotations = "stack", nil
+				r.Chart, r.Annotations = "stack", nil // as one chart without a declared order
 				objects = append(objects, infer.Object{Resource: r, Fields: docs[i].Object.Object})
 			}
 		}

@@ -112,6 +112,22 @@ func TestPlanShowsRefusedChanges(t *testing.T) {
 	}
 }
 
+// TestPlanOfClientSideRollback: a rollback with --server-side=false takes fields over from other managers, so its plan shows a
+// change. With server-side apply the API server would refuse it.
+func TestPlanOfClientSideRollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red")), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green")), nil)))
+	r.PatchConfigMap("a", `{"data":{"color":"blue"}}`)
+	for serverSide, want := range map[string]kube.Action{"auto": kube.ActionRefuse, "false": kube.ActionChange} {
+		_, changes := r.Changes(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: r.Common(), Revision: 1, ServerSide: serverSide}))
+		if c := changes["ConfigMap/a"]; c.Action != want {
+			t.Errorf("--server-side=%s: action %s, want %s: %s", serverSide, c.Action, want, c.Message)
+		}
+	}
+}
+
 // TestPlanShowsInvalidObjects: a plan reports objects that the API server would refuse, and
 // objects in a namespace that nothing creates, but not objects that only need earlier ones.
 func TestPlanShowsInvalidObjects(t *testing.T) {
