@@ -77,12 +77,12 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	cmd := exec.CommandContext(s.ctx, s.fleet, append([]string{"-json", "-prefix", prefix, "-do", do}, args...)...)
 	var out, stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &out, &stderr
-	before, err := processor(s.cluster.PID())
+	before, err := cpuSeconds(s.cluster.PID())
 	if err != nil {
 		return step{}, err
 	}
 	err = cmd.Run()
-	after, failed := processor(s.cluster.PID())
+	after, failed := cpuSeconds(s.cluster.PID())
 	if err == nil {
 		err = failed
 	}
@@ -105,8 +105,8 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	return found, nil
 }
 
-// processor returns the CPU seconds of a process, from /proc.
-func processor(pid int) (float64, error) {
+// cpuSeconds returns the CPU time of a process, from /proc.
+func cpuSeconds(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of the sandbox: %w", err)

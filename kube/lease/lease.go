@@ -65,7 +65,10 @@ type Holder struct {
 
 // newHolder returns the Holder for a new run in this process.
 func newHolder(operation string) Holder {
-	h := Holder{User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
+	h := Holder{
+		User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]),
+		Operation: operation, Since: time.Now().UTC().Truncate(time.Second),
+	}
 	if u, err := user.Current(); err == nil {
 		h.User = u.Username
 	} else if id := os.Getuid(); id >= 0 {
@@ -123,7 +126,8 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished, or follow it with: lockstep attach %[1]s -n %[2]s",
+	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; "+
+		"try again when it has finished, or follow it with: lockstep attach %[1]s -n %[2]s",
 		e.Release, e.Namespace, e.Holder)
 }
 

@@ -70,5 +70,7 @@ func (l *Lease) tryDelete(ctx context.Context) (done bool, err error) {
 
 // deleteUnchanged deletes a Lease if nobody has changed it since it was read.
 func deleteUnchanged(ctx context.Context, c Client, object *coordinationv1.Lease) error {
-	return c.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
+	return c.Delete(ctx, object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+	})
 }

@@ -94,7 +94,7 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 
 func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client) *release.Driver {
 	job := ""
-	if !t.onFailure { // a rollback on failure does not complete the operation
+	if !t.rollbackOnFailure { // a rollback on failure does not complete the operation
 		job = r.op.prepared.Common.Job
 	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
@@ -104,7 +104,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		HoldsLease: r.op.holdsLease,
 		Job:        job,
 		Mask:       r.op.Mask().Text,
-		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.onFailure) },
+		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})
 }
 

@@ -27,7 +27,7 @@ import (
 type Edit struct {
 	operation *Operation // creates the edited revision
 	opts      Upgrade    // of operation, to prepare it again
-	replaced  *Operation
+	replaced  *Operation // whose running revision the edit replaces
 }
 
 // CheckEditable returns an error if the operation has no chart and values to edit. Other operations can be edited while
@@ -85,7 +85,9 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 	edit, err := op.editWithOverrides(eng.RequestContext(), c.Values)
 	if err != nil {
-		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: text.CollapseSpace(err.Error())})
+		eng.Publish(event.Event{
+			Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: text.CollapseSpace(err.Error()),
+		})
 		return
 	}
 	c.Values = ""

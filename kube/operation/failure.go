@@ -141,7 +141,8 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 		if operation == "uninstall" {
 			pending = "uninstalling"
 		}
-		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; run the same command again once the API server answers", pending)
+		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; "+
+			"run the same command again once the API server answers", pending)
 	case s.status == event.NoRelease && operation == "uninstall":
 		return "the release no longer exists"
 	case s.status == event.NoRelease && revisionCreated:

@@ -246,7 +246,8 @@ func (in *Install) revision(s *preflight.Session, state *releaseState) (int, err
 	}
 	inUse := fmt.Sprintf("release name %s is in use in namespace %s (revision %d, %s)", in.Release, last.Namespace, last.Version, status)
 	if status == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
-		return 0, fmt.Errorf("%s: already deployed by a run that was killed before it could unlock the release (%s); nothing to do", inUse, s.Lease.Holder)
+		return 0, fmt.Errorf("%s: already deployed by a run that was killed before it could unlock the release (%s); nothing to do",
+			inUse, s.Lease.Holder)
 	}
 	return 0, fmt.Errorf("%s: upgrade it, or choose another name", inUse)
 }

@@ -37,7 +37,7 @@ func (s *lockState) state() (l *heldLease, lostErr error) {
 // acquireLock acquires the Lease, then verifies that the latest revision is still the expected one. A rollback on failure
 // already has the operation's Lease.
 func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
-	if !a.task.onFailure {
+	if !a.task.rollbackOnFailure {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 // acquireLockAndWriteMarks is like acquireLock, but then also writes the marks of killed runs.
 func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
 	last, err := a.acquireLock(expected)
-	if err != nil || a.task.onFailure || len(a.op.prepared.Marks) == 0 {
+	if err != nil || a.task.rollbackOnFailure || len(a.op.prepared.Marks) == 0 {
 		return last, err
 	}
 	name := a.op.prepared.Common.Release
@@ -206,7 +206,8 @@ func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error)
 		a.op.ledger.Seal()
 		return last, nil
 	case found:
-		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); run the command again", name, last.Version, last.Info.Status)}
+		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); run the command again",
+			name, last.Version, last.Info.Status)}
 	}
 	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another run since planning; run the command again", name)}
 }

@@ -132,14 +132,14 @@ type task struct {
 	prepared *preflight.Prepared
 	do       func(*attempt) (*rel1.Release, error)
 
-	onFailure       bool // this is the rollback on failure
-	uninstalling    bool
-	deletionTimeout time.Duration // for one object, 0 for no limit
+	rollbackOnFailure bool // the task is the rollback of a failed operation
+	uninstalling      bool
+	deletionTimeout   time.Duration // for one object, 0 for no limit
 }
 
 // prefix returns the prefix of the names of phases.
 func (t task) prefix() string {
-	if t.onFailure {
+	if t.rollbackOnFailure {
 		return event.RollbackPrefix
 	}
 	return ""

@@ -106,7 +106,7 @@ func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList,
 // admitFirst waits until the first group may start. The Lease and the release record are written before that group, but
 // --step must pause before any write (R41). After a prelude phase, and in a rollback on failure, admitFirst does not wait.
 func (a *attempt) admitFirst() error {
-	if a.preludeStarted || a.task.onFailure {
+	if a.preludeStarted || a.task.rollbackOnFailure {
 		return nil
 	}
 	for _, phase := range a.op.prepared.Phases {

@@ -66,7 +66,8 @@ func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
 	case !m.Ours || s.Lease.Status == lease.Unavailable:
-		return fmt.Errorf("release %[1]s: %[2]s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %[1]s -n %[3]s",
+		return fmt.Errorf("release %[1]s: %[2]s by another program, perhaps helm, which may still be running; "+
+			"if it is not, mark the release failed with: lockstep recover %[1]s -n %[3]s",
 			s.Common.Release, message, s.Common.Namespace)
 	case s.Lease.Status == lease.Dead:
 		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)

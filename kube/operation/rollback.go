@@ -162,7 +162,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
-	return task{prepared: prepared, do: run, onFailure: true}, nil
+	return task{prepared: prepared, do: run, rollbackOnFailure: true}, nil
 }
 
 // run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since planning.

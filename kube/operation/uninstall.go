@@ -135,7 +135,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 		Old: old, Leftovers: leftovers, Hooks: u.hookEvents(rel),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }
-	return task{prepared: prepared, do: run, onFailure: true, uninstalling: true}, nil
+	return task{prepared: prepared, do: run, rollbackOnFailure: true, uninstalling: true}, nil
 }
 
 // run runs Helm's uninstall. plan.RemovalOrder decides the order of the removals (R31).

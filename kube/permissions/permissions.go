@@ -132,8 +132,8 @@ func (op Operation) Permissions() Set {
 
 // addRecords adds the permissions for release records.
 func (op Operation) addRecords(to Set) {
-	kind := connect.RecordResource(op.Driver)
-	if kind == "" {
+	resource := connect.RecordResource(op.Driver)
+	if resource == "" { // the records are not in the cluster
 		return
 	}
 	verbs := map[string]string{"list": "to list the revisions of the release", "create": "", "update": ""}
@@ -153,7 +153,8 @@ func (op Operation) addRecords(to Set) {
 		revisions["get"] = []int{op.RollbackTo}
 	}
 	for verb, why := range verbs {
-		to.Add(Permission{Verb: verb, Resource: schema.GroupResource{Resource: kind}, Namespace: op.Namespace, Use: Records, Why: why}, release.Keys(op.Release, revisions[verb])...)
+		p := Permission{Verb: verb, Resource: schema.GroupResource{Resource: resource}, Namespace: op.Namespace, Use: Records, Why: why}
+		to.Add(p, release.Keys(op.Release, revisions[verb])...)
 	}
 }
 
@@ -239,7 +240,8 @@ func (s Set) String() string {
 		verbs[k] = append(verbs[k], p.Verb)
 	}
 	keys := slices.SortedFunc(maps.Keys(verbs), func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.resource, b.resource), cmp.Compare(a.names, b.names), cmp.Compare(a.why, b.why))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.resource, b.resource),
+			cmp.Compare(a.names, b.names), cmp.Compare(a.why, b.why))
 	})
 	var text strings.Builder
 	for i, k := range keys {

@@ -93,6 +93,11 @@ func (r Release) operation(name string) Operation {
 	return op
 }
 
+// resourceOf returns the resource of an object.
+func (r Release) resourceOf(o plan.Object) schema.GroupResource {
+	return r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+}
+
 // ownsNamespace reports whether an object is the namespace of other objects in the release. The
 // roles for those objects need the namespace, so it is created with the roles.
 func (r Release) ownsNamespace(o Object) bool {
@@ -102,7 +107,7 @@ func (r Release) ownsNamespace(o Object) bool {
 // addWatches adds the permissions to watch an object: a hook by its name, other objects by their kind.
 func (r Release) addWatches(to Set, o Object) {
 	for _, verb := range []string{"list", "watch"} {
-		p := Permission{Verb: verb, Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Use: Watches}
+		p := Permission{Verb: verb, Resource: r.resourceOf(o.Object), Namespace: o.Namespace, Use: Watches}
 		if o.Phase == event.PhaseHooks && o.Name != "" {
 			p.Use = HookWatches
 			to.Add(p, o.Name)
@@ -123,13 +128,13 @@ func (r Release) addBindings(to Set, o Object) {
 		if r.ClientSide { // a POST has no name in its path
 			names = nil
 		}
-		to.Add(Permission{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
+		to.Add(Permission{Verb: "escalate", Resource: r.resourceOf(o.Object), Use: Bindings}, names...)
 	}
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		if ref.Use != refs.Role || slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To }) {
 			continue
 		}
-		to.Add(Permission{Verb: "bind", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: ref.To.Kind}), Namespace: o.Namespace, Use: Bindings}, ref.To.Name)
+		to.Add(Permission{Verb: "bind", Resource: r.resourceOf(ref.To), Namespace: o.Namespace, Use: Bindings}, ref.To.Name)
 	}
 }
 
@@ -158,7 +163,7 @@ func (r Release) addLookups(to Set, o Object) {
 		if own || ref.IfMissing() == "" {
 			continue
 		}
-		to.Add(Permission{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
+		to.Add(Permission{Verb: "get", Resource: r.resourceOf(ref.To), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
 	}
 }
 
@@ -185,7 +190,8 @@ func (r Release) addReads(to Set) {
 		if connect.Aggregated(o.Group) {
 			version, _ := o.Fields["apiVersion"].(string)
 			_, version, _ = strings.Cut(version, "/")
-			to.Add(Permission{Verb: "get", Resource: schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, Use: Checks}, version+"."+o.Group)
+			apiServices := schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+			to.Add(Permission{Verb: "get", Resource: apiServices, Use: Checks}, version+"."+o.Group)
 		}
 		switch spec, _ := o.Fields["spec"].(map[string]any); {
 		case o.Kind == "Deployment":

@@ -61,7 +61,8 @@ func (r Roles) Write(w io.Writer) error {
 	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
 		fmt.Fprintf(&out, "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", scalar(ns))
 		if by := r.namespaces[ns]; by != nil { // without these labels and annotations its install would refuse the namespace
-			fmt.Fprintf(&out, "  labels:\n    app.kubernetes.io/managed-by: Helm\n  annotations:\n    meta.helm.sh/release-name: %s\n    meta.helm.sh/release-namespace: %s\n", scalar(by.Name), scalar(by.Namespace))
+			fmt.Fprintf(&out, "  labels:\n    app.kubernetes.io/managed-by: Helm\n  annotations:\n    meta.helm.sh/release-name: %s\n"+
+				"    meta.helm.sh/release-namespace: %s\n", scalar(by.Name), scalar(by.Namespace))
 		}
 	}
 	fmt.Fprintf(&out, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", scalar(r.Account), scalar(r.Namespace))
@@ -114,7 +115,11 @@ func (r rule) write(out *strings.Builder) {
 		name string
 		list []string
 	}{
-		{"apiGroups", r.APIGroups}, {"resources", r.Resources}, {"resourceNames", r.ResourceNames}, {"nonResourceURLs", r.NonResourceURLs}, {"verbs", r.Verbs},
+		{"apiGroups", r.APIGroups},
+		{"resources", r.Resources},
+		{"resourceNames", r.ResourceNames},
+		{"nonResourceURLs", r.NonResourceURLs},
+		{"verbs", r.Verbs},
 	} {
 		if len(field.list) == 0 {
 			continue

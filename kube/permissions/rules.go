@@ -93,7 +93,7 @@ func mergeRules(verbs map[target][]string) map[string][]rule {
 		place
 		use   Use
 		verbs string
-		whole bool
+		all   bool // all objects of the resource
 	}
 	names := map[objects][]string{}
 	for t, v := range verbs {
@@ -111,13 +111,17 @@ func mergeRules(verbs map[target][]string) map[string][]rule {
 		r := resources{o.use, o.namespace, o.group, o.verbs, strings.Join(list, " ")}
 		same[r] = append(same[r], o.resource)
 	}
+	for _, list := range same {
+		slices.Sort(list)
+	}
 	out := map[string][]rule{}
 	order := slices.SortedFunc(maps.Keys(same), func(a, b resources) int {
-		return cmp.Or(cmp.Compare(a.use, b.use), cmp.Compare(a.group, b.group), slices.Compare(slices.Sorted(slices.Values(same[a])), slices.Sorted(slices.Values(same[b]))), cmp.Compare(a.names, b.names), cmp.Compare(a.verbs, b.verbs))
+		return cmp.Or(cmp.Compare(a.use, b.use), cmp.Compare(a.group, b.group), slices.Compare(same[a], same[b]),
+			cmp.Compare(a.names, b.names), cmp.Compare(a.verbs, b.verbs))
 	})
 	for _, r := range order {
 		out[r.namespace] = append(out[r.namespace], rule{comments[r.use], rbacv1.PolicyRule{
-			APIGroups: []string{r.group}, Resources: slices.Sorted(slices.Values(same[r])), Verbs: strings.Fields(r.verbs), ResourceNames: strings.Fields(r.names),
+			APIGroups: []string{r.group}, Resources: same[r], Verbs: strings.Fields(r.verbs), ResourceNames: strings.Fields(r.names),
 		}})
 	}
 	return out

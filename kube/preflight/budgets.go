@@ -56,7 +56,7 @@ func (v *clusterView) checkBudgets(planned *plannedObjects) (warnings []plan.War
 		ns := b.from.Namespace
 		if _, listed := podLabels[ns]; !listed && ns != v.newNamespace {
 			l, err := v.Client.Metadata.Resource(podResource).Namespace(ns).List(v.Context, metav1.ListOptions{})
-			if v.failed(err, "pods", ns) {
+			if v.recordFailure(err, "pods", ns) {
 				continue
 			}
 			podLabels[ns] = nil

@@ -46,7 +46,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return view.checkFields(planned, p) },
 	}
 	found := make([]findings, len(checks))
-	each(len(checks), func(i int) { found[i] = checks[i]() })
+	concurrently(len(checks), func(i int) { found[i] = checks[i]() })
 	for _, f := range found {
 		p.Warnings = append(p.Warnings, f.warnings...)
 		p.Conflicts = append(p.Conflicts, f.conflicts...)

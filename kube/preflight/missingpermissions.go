@@ -117,7 +117,7 @@ func withoutRule(rules []authv1.ResourceRule, permission permissions.Permission,
 // forbidden returns the names for which a review denies a permission.
 func forbidden(ctx context.Context, c *connect.Client, permission permissions.Permission, names []string) (out []string) {
 	granted := make([]bool, len(names))
-	each(len(names), func(i int) { granted[i] = allowed(ctx, c, permission, names[i]) })
+	concurrently(len(names), func(i int) { granted[i] = allowed(ctx, c, permission, names[i]) })
 	for i, name := range names {
 		if !granted[i] {
 			out = append(out, name)

@@ -34,7 +34,7 @@ func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Nam
 	}
 	var mu sync.Mutex
 	out := map[string]*corev1.Namespace{}
-	each(len(names), func(i int) {
+	concurrently(len(names), func(i int) {
 		if ns, known := v.namespace(names[i]); known {
 			mu.Lock()
 			defer mu.Unlock()

@@ -27,14 +27,14 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, createsSecret bool) (
 	return checkAll(slices.Sorted(maps.Keys(byNamespace)), func(namespace string) (found []plan.Warning) {
 		var ranges []corev1.LimitRange
 		l, err := v.Client.Clientset.CoreV1().LimitRanges(namespace).List(v.Context, metav1.ListOptions{})
-		if !v.failed(err, "limitranges", namespace) {
+		if !v.recordFailure(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
 		for _, o := range byNamespace[namespace] {
 			found = append(found, outOfRange(o, ranges)...)
 		}
 		quotas, err := v.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(v.Context, metav1.ListOptions{})
-		if v.failed(err, "resourcequotas", namespace) {
+		if v.recordFailure(err, "resourcequotas", namespace) {
 			return found
 		}
 		for _, q := range quotas.Items {

@@ -113,7 +113,7 @@ func (v *clusterView) absent(references []reference) map[plan.Object]bool {
 	kinds := slices.Collect(maps.Keys(names))
 	var mu sync.Mutex
 	out := map[plan.Object]bool{}
-	each(len(kinds), func(i int) {
+	concurrently(len(kinds), func(i int) {
 		kind := kinds[i]
 		exists, known := v.existing(kind, names[kind])
 		mu.Lock()

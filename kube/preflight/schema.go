@@ -42,7 +42,7 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 		return nil
 	}
 	version, err := v.Client.Clientset.Discovery().ServerVersion()
-	if v.failed(err, "the version of the API server", "") {
+	if v.recordFailure(err, "the version of the API server", "") {
 		return nil
 	}
 	major, minor := versionNumber(version.Major), versionNumber(version.Minor)
@@ -89,7 +89,7 @@ type fieldFault struct{ text, fix string }
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([]fieldFaults, len(suspects))
-	each(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
+	concurrently(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
 		newSchema := unavailable // whether the plan changes the schema of the kind
 		if !native(o) {

@@ -47,7 +47,7 @@ func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.War
 		return nil
 	}
 	l, err := v.Client.Clientset.StorageV1().StorageClasses().List(v.Context, metav1.ListOptions{})
-	if v.failed(err, "storageclasses.storage.k8s.io", "") {
+	if v.recordFailure(err, "storageclasses.storage.k8s.io", "") {
 		return nil
 	}
 	known := map[string]bool{}
@@ -98,7 +98,7 @@ func isDefault(annotations map[string]string) bool {
 // these volumes without a StorageClass. It reports whether the volumes could be read.
 func (v *clusterView) addVolumeClasses(planned *plannedObjects, known map[string]bool) bool {
 	l, err := v.Client.Clientset.CoreV1().PersistentVolumes().List(v.Context, metav1.ListOptions{})
-	if v.failed(err, "persistentvolumes", "") {
+	if v.recordFailure(err, "persistentvolumes", "") {
 		return false
 	}
 	for _, volume := range l.Items {

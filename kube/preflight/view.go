@@ -27,9 +27,9 @@ type clusterView struct {
 	unreadable []string
 }
 
-// failed reports whether a read request failed, and remembers the resource that could not be read.
+// recordFailure reports whether a read request failed, and records the resource that could not be read for unchecked.
 // namespace is "" for cluster scope.
-func (v *clusterView) failed(err error, resource, namespace string) bool {
+func (v *clusterView) recordFailure(err error, resource, namespace string) bool {
 	if err == nil {
 		return false
 	}
@@ -53,13 +53,13 @@ func (v *clusterView) unchecked() (warnings []plan.Warning) {
 	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(v.unreadable, ", ")}}
 }
 
-// maxRequests limits the concurrent calls of each.
-const maxRequests = 16
+// maxConcurrent limits how many calls run concurrently.
+const maxConcurrent = 16
 
-// each calls do(0) to do(n-1) concurrently.
-func each(n int, do func(i int)) {
+// concurrently calls do(0) to do(n-1), at most maxConcurrent at a time, and waits for them.
+func concurrently(n int, do func(i int)) {
 	var calls errgroup.Group
-	calls.SetLimit(maxRequests)
+	calls.SetLimit(maxConcurrent)
 	for i := range n {
 		calls.Go(func() error {
 			do(i)
@@ -72,7 +72,7 @@ func each(n int, do func(i int)) {
 // checkAll checks the items concurrently and returns the warnings in their order.
 func checkAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
 	found := make([][]plan.Warning, len(items))
-	each(len(items), func(i int) { found[i] = check(items[i]) })
+	concurrently(len(items), func(i int) { found[i] = check(items[i]) })
 	return slices.Concat(found...)
 }
 
@@ -106,7 +106,7 @@ func (v *clusterView) existing(kind kindInNamespace, names []string) (exists map
 	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may permit get for these names only
 		exists, err = v.get(client, names)
 	}
-	return exists, !v.failed(err, mapping.Resource.GroupResource().String(), kind.namespace)
+	return exists, !v.recordFailure(err, mapping.Resource.GroupResource().String(), kind.namespace)
 }
 
 func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
@@ -148,7 +148,7 @@ func (v *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) 
 	if apierrors.IsNotFound(err) {
 		return nil, true
 	}
-	if v.failed(err, "namespace "+name, "") {
+	if v.recordFailure(err, "namespace "+name, "") {
 		return nil, false
 	}
 	return ns, true

@@ -77,7 +77,7 @@ func (v *clusterView) webhooks() (out []webhook) {
 	}
 	api := v.Client.Clientset.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
-	if !v.failed(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !v.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
 				add(admissionv1.ValidatingWebhook{
@@ -93,7 +93,7 @@ func (v *clusterView) webhooks() (out []webhook) {
 		}
 	}
 	validating, err := api.ValidatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
-	if !v.failed(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !v.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
 				add(w)
@@ -155,7 +155,7 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name}
 	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, ofService)
-	if v.failed(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+	if v.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}
 	for _, slice := range l.Items {
@@ -169,5 +169,5 @@ func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 	if apierrors.IsNotFound(err) {
 		return true
 	}
-	return !v.failed(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return !v.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
 }

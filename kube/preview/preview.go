@@ -57,9 +57,9 @@ type Change struct {
 	Fields []Field `json:"-"`
 }
 
-// Real reports whether the change modifies the cluster. Hooks do not count: they run
+// Modifies reports whether the change modifies the cluster. Hooks do not count: they run
 // with every operation.
-func (c Change) Real() bool {
+func (c Change) Modifies() bool {
 	return c.Action == ActionCreate || c.Action == ActionChange || c.Action == ActionDelete
 }
 

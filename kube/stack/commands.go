@@ -81,8 +81,13 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	return commands
 }
 
-func (s *Stack) refuse(c event.Command, why string) {
-	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
+func (s *Stack) refuse(c event.Command, why string) { s.reply(c, event.Refused, why) }
+
+// reply publishes the reply to a command that the stack handles without its engine.
+func (s *Stack) reply(c event.Command, status event.Status, message string) {
+	s.engine.Publish(event.Event{
+		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: status, Message: message,
+	})
 }
 
 // operation returns the operation of a release, nil if there is nothing to do. While the stack runs, a new plan or a
@@ -187,7 +192,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 		delete(m.breakpoints, c.Group)
 	}
 	s.mu.Unlock()
-	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
+	s.reply(c, event.Accepted, "")
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
 		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})

@@ -64,7 +64,8 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	if err := s.addMembers(); err != nil {
 		return nil, err
 	}
-	order := makeGroups(s.members, func(m *member) bool { return !m.remove }, false)
+	deploy, _ := s.split()
+	order := makeGroups(deploy, false)
 	for _, g := range order {
 		g.Objects, g.Waves = []plan.Object{}, nil
 	}
@@ -212,7 +213,8 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 				owner[key{m.context(), o}] = m
 			} else if other != m && !reported[[2]*member{other, m}] {
 				reported[[2]*member{other, m}] = true
-				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; remove it from one of the charts", m.At, other.id, m.id, o))
+				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
+					"remove it from one of the charts", m.At, other.id, m.id, o))
 			}
 		}
 	}
@@ -323,7 +325,8 @@ func (s *Stack) resolveBreakpoints() error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes; list both with: lockstep plan -f %s", text, s.opts.File.Path)
+			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes; "+
+				"list both with: lockstep plan -f %s", text, s.opts.File.Path)
 		}
 	}
 	return nil

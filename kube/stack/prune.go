@@ -102,7 +102,8 @@ func (s *Stack) definedReleases(byContext map[string]*member) map[releaseKey]boo
 func labeledReleases(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
 	resource := connect.RecordResource(connect.StorageDriver())
 	if resource == "" {
-		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s; omit --prune, and remove old releases with: lockstep uninstall NAME", connect.StorageDriver())
+		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s; "+
+			"omit --prune, and remove old releases with: lockstep uninstall NAME", connect.StorageDriver())
 	}
 	records, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{
 		LabelSelector: "owner=helm," + stackLabel + "=" + name,

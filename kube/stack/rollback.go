@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -37,7 +36,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	s.mu.Lock()
 	s.rollingBack = true
 	s.mu.Unlock()
-	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(s.members, func(m *member) bool { return slices.Contains(changed, m) }, true)}
+	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
 	count := 0
@@ -65,7 +64,9 @@ func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 	var err error
 	info := m.op.Info()
 	if info.PreviousRevision > 0 {
-		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax})
+		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{
+			Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax,
+		})
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 	}

@@ -49,7 +49,8 @@ func (s *Stack) start() *run.Engine {
 		}
 	}
 	eng := run.New(run.Options{
-		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
+		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
+		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
 	})
 	s.mu.Lock()
 	s.engine = eng
@@ -189,7 +190,9 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 		s.propagatePause(m, e)
 	case e.Kind == event.KindDiagnosis && e.Object != nil: // also a diagnosis of the stack's group
 		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
-		s.engine.Publish(event.Event{Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence})
+		s.engine.Publish(event.Event{
+			Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence,
+		})
 	}
 }
 

@@ -146,9 +146,11 @@ func (s *Stack) Releases() (out []Release) {
 
 // Phases returns the releases as groups: a phase with those to deploy, then one with those to remove.
 func (s *Stack) Phases() (phases []event.Phase) {
-	apply := event.Phase{Name: phaseReleases, Kind: event.PhaseApply, Groups: makeGroups(s.members, func(m *member) bool { return !m.remove }, false)}
-	remove := event.Phase{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(s.members, func(m *member) bool { return m.remove }, true)}
-	for _, p := range []event.Phase{apply, remove} {
+	deploy, remove := s.split()
+	for _, p := range []event.Phase{
+		{Name: phaseReleases, Kind: event.PhaseApply, Groups: makeGroups(deploy, false)},
+		{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(remove, true)},
+	} {
 		if len(p.Groups) > 0 {
 			phases = append(phases, p)
 		}
@@ -156,18 +158,30 @@ func (s *Stack) Phases() (phases []event.Phase) {
 	return phases
 }
 
-// makeGroups returns the included members as groups, ordered by their needs. If reverse is set, a release comes after the
-// releases that need it.
+// split returns the members to deploy and those to remove.
+func (s *Stack) split() (deploy, remove []*member) {
+	for _, m := range s.members {
+		if m.remove {
+			remove = append(remove, m)
+		} else {
+			deploy = append(deploy, m)
+		}
+	}
+	return deploy, remove
+}
+
+// makeGroups returns members as groups, ordered by their needs. If reverse is set, a release comes after the releases that
+// need it.
 //
 // Rule S9: releases are removed in reverse order.
-func makeGroups(members []*member, include func(*member) bool, reverse bool) []*plan.Group {
+func makeGroups(members []*member, reverse bool) []*plan.Group {
 	byID := map[string]*plan.Group{}
 	var all []*plan.Group
 	for _, m := range members {
-		if include(m) {
-			g := &plan.Group{ID: m.id, Chart: m.id, Name: m.Name, After: []string{}, Objects: []plan.Object{m.object()}, Waves: []plan.Wave{{Count: 1}}}
-			byID[m.id], all = g, append(all, g)
+		g := &plan.Group{
+			ID: m.id, Chart: m.id, Name: m.Name, After: []string{}, Objects: []plan.Object{m.object()}, Waves: []plan.Wave{{Count: 1}},
 		}
+		byID[m.id], all = g, append(all, g)
 	}
 	for _, m := range members {
 		for _, n := range m.needs {

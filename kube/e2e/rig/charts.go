@@ -155,7 +155,7 @@ func UseChart(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
 	}
 }
 
-// UpgradeTo is UseChart for upgrades.
+// UpgradeTo is like UseChart, for an upgrade.
 func UpgradeTo(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
 	return func(u *kube.Upgrade) {
 		u.Chart, u.Values = c, nil

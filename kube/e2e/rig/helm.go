@@ -34,7 +34,7 @@ func (r *Rig) RunHelm(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// MustHelm is RunHelm with arguments that must succeed.
+// MustHelm is like RunHelm, but the command must succeed.
 func (r *Rig) MustHelm(args ...string) string {
 	r.T.Helper()
 	out, err := r.RunHelm(args...)

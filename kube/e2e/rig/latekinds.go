@@ -27,7 +27,7 @@ func (k LateKind) Object(annotations map[string]string) string {
 	return Object(k.API+"/v1/"+k.Kind+"/late", annotations, "spec: {size: x}")
 }
 
-// LateKinds returns one kind for each wrong guess.
+// LateKinds returns one kind for each way to guess its resource wrong.
 func LateKinds(api string) []LateKind {
 	return []LateKind{
 		{"Gateway", "gateways", "Namespaced", api}, // the guess is "gatewaies"

@@ -161,7 +161,7 @@ func (r *Rig) Labelled() []string {
 	return append(out, namesOf(r, "ConfigMap/", maps.Items, err)...)
 }
 
-// Remaining returns what Labelled does, and all Jobs.
+// Remaining returns the objects of Labelled and all Jobs.
 func (r *Rig) Remaining() []string {
 	r.T.Helper()
 	out := r.Labelled()
@@ -188,7 +188,7 @@ func (r *Rig) History() []string {
 	return revisions
 }
 
-// Revisions is History for a release that may not exist.
+// Revisions is like History, but the release may not exist.
 func (r *Rig) Revisions() []string {
 	r.T.Helper()
 	list, err := r.Helm().Releases.History("t")

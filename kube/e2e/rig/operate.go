@@ -39,7 +39,7 @@ func (r *Rig) RunEveryOperation(clientSide bool, check func(Outcome)) {
 }
 
 // CutWhile runs an operation through a proxy. Once an event about the object contains message, and the resource is
-// watched, it cuts the connection, calls meanwhile, and restores the connection. back is the time of that.
+// watched, it cuts the connection, calls meanwhile, and restores the connection. back is when it was restored.
 func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object, message string, meanwhile func()) (out Outcome, back time.Time) {
 	r.T.Helper()
 	p, direct := NewProxy(r.T), r.Client

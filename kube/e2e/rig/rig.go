@@ -74,7 +74,7 @@ func New(t *testing.T) *Rig {
 	return NewNamed(t, strings.Trim(name[:min(len(name), 60)], "-"))
 }
 
-// NewNamed is New with a given name of the namespace.
+// NewNamed is like New, but the caller names the namespace.
 func NewNamed(t *testing.T, name string) *Rig {
 	t.Helper()
 	testcluster.Get(t)

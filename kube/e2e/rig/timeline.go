@@ -47,7 +47,7 @@ func (tl *timeline) FirstWriteIfAny(t *testing.T, objects []string) (at time.Tim
 	return tl.first(t, objects, tl.isWrite)
 }
 
-// LastWriteIfAny is FirstWriteIfAny for the last write.
+// LastWriteIfAny is like FirstWriteIfAny, for the last write.
 func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.last(t, objects, tl.isWrite)
@@ -59,7 +59,7 @@ func (tl *timeline) LastDelete(t *testing.T, objects []string) (at time.Time, wh
 	return tl.last(t, objects, tl.isDelete)
 }
 
-// FirstDelete is LastDelete for the first request.
+// FirstDelete is like LastDelete, for the first request.
 func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.first(t, objects, tl.isDelete)

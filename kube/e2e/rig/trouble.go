@@ -24,7 +24,7 @@ type Trouble struct {
 	Evidence string // part of one of the lines
 }
 
-// TroubleChart returns a chart with each object in a group of its own, and one group that waits for all of them.
+// TroubleChart returns a chart with a group for each object, and one group that waits for all of them.
 func TroubleChart(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string
 	for i, x := range all {
