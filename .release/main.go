@@ -1,5 +1,5 @@
-// Command release completes a release: it sets the timestamps of the SBOMs, so that repeated builds give the same bytes,
-// and writes the modules in the binaries with their licence texts to a file.
+// Command release completes a release: it makes the SBOMs reproducible, so that repeated builds give the same bytes, and
+// writes the modules in the binaries with their licence texts to a file.
 //
 //	release -source DIR -time RFC3339 -licenses FILE SBOM...
 package main
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	source := flag.String("source", ".", "folder of the module that was built")
+	source := flag.String("source", ".", "directory of the module that was built")
 	time := flag.String("time", "", "timestamp of the SBOMs, RFC 3339")
 	licenses := flag.String("licenses", "", "file to write the licences to")
 	flag.Parse()
@@ -35,7 +35,7 @@ func main() {
 func run(source, time, licenses string, boms []string) error {
 	used := map[string]module{}
 	for _, name := range boms {
-		bom, err := setTimestamp(name, time)
+		bom, err := makeReproducible(name, time)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,9 @@ func run(source, time, licenses string, boms []string) error {
 	return os.WriteFile(licenses, text.Bytes(), 0o644)
 }
 
-// setTimestamp sets the timestamp in an SBOM file and returns the SBOM.
-func setTimestamp(name, time string) (*cyclonedx.BOM, error) {
+// makeReproducible sets the timestamp in an SBOM file, removes the checksums of the tool that wrote it, and
+// returns the SBOM.
+func makeReproducible(name, time string) (*cyclonedx.BOM, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func setTimestamp(name, time string) (*cyclonedx.BOM, error) {
 		return nil, fmt.Errorf("read %s: the SBOM has no metadata or no components; create it again with make release", name)
 	}
 	bom.Metadata.Timestamp = time
-	// The SBOM tool adds checksums of its binary, which differ between machines.
+	// These are checksums of the tool's binary, which differ between machines.
 	if tools := bom.Metadata.Tools; tools != nil && tools.Tools != nil {
 		for i := range *tools.Tools {
 			(*tools.Tools)[i].Hashes = nil
@@ -105,7 +106,7 @@ func detectedLicenses(c cyclonedx.Component) []string {
 // standard is the name of Go's standard library in SBOMs.
 const standard = "std"
 
-// locate sets the folders of the modules, and the licence of the standard library.
+// locate sets the directories of the modules, and the licence of the standard library.
 func locate(source string, used map[string]module) error {
 	cmd := exec.Command("go", "list", "-m", "-json", "all")
 	cmd.Dir, cmd.Stderr = source, os.Stderr
@@ -171,7 +172,7 @@ func writeLicenses(out io.Writer, modules []module) error {
 	return nil
 }
 
-// licenseTexts returns the licences and notices in a module's folder.
+// licenseTexts returns the licences and notices in a module's directory.
 func licenseTexts(dir string) ([]string, error) {
 	if dir == "" {
 		return nil, nil

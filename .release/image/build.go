@@ -61,7 +61,7 @@ func build(o options) (release, error) {
 			settings[s.Key] = s.Value
 		}
 		r.version = cmp.Or(r.version, info.Main.Version)
-		labels := labels(r.version, settings["vcs.revision"], o.time)
+		labels := imageLabels(r.version, settings["vcs.revision"], o.time)
 		platform := v1.Platform{OS: settings["GOOS"], Architecture: settings["GOARCH"]}
 		image, err := buildImage(o, binary, platform, labels, common)
 		if err != nil {
@@ -78,7 +78,7 @@ func build(o options) (release, error) {
 	return r, nil
 }
 
-func labels(version, revision string, created time.Time) map[string]string {
+func imageLabels(version, revision string, created time.Time) map[string]string {
 	const prefix = "org.opencontainers.image."
 	l := map[string]string{
 		prefix + "title":       "lockstep",
@@ -180,18 +180,18 @@ func certificates() []byte {
 	return all.Bytes()
 }
 
-// file is a file in a layer, or a folder if its name ends with a slash.
+// file is a file in a layer, or a directory if its name ends with a slash.
 type file struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// newLayer returns a layer with the files and their parent folders, owned by root.
+// newLayer returns a layer with the files and their parent directories, owned by root.
 func newLayer(modified time.Time, files ...file) (v1.Layer, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	folders := map[string]bool{}
+	added := map[string]bool{} // parent directories
 	add := func(h tar.Header, data []byte) error {
 		h.ModTime = modified.UTC()
 		if err := w.WriteHeader(&h); err != nil {
@@ -202,12 +202,12 @@ func newLayer(modified time.Time, files ...file) (v1.Layer, error) {
 	}
 	for _, f := range files {
 		for i, c := range f.name {
-			folder := f.name[:i+1]
-			if c != '/' || folders[folder] || folder == f.name {
+			dir := f.name[:i+1]
+			if c != '/' || added[dir] || dir == f.name {
 				continue
 			}
-			folders[folder] = true
-			if err := add(tar.Header{Typeflag: tar.TypeDir, Name: folder, Mode: 0o755}, nil); err != nil {
+			added[dir] = true
+			if err := add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil); err != nil {
 				return nil, err
 			}
 		}

@@ -1,4 +1,4 @@
-// Command image builds the container image of a release from its binaries, and pushes it or writes it to a folder. The
+// Command image builds the container image of a release from its binaries, and pushes it or writes it to a directory. The
 // image contains only the binary, CA certificates, time zones and licences. The same files give the same digests.
 //
 //	image -time RFC3339 -licenses FILE [-version V] (-push NAME | -layout DIR) BINARY...
@@ -27,7 +27,7 @@ func main() {
 	flag.StringVar(&o.licenses, "licenses", "", "file with the licences of the binaries")
 	flag.StringVar(&o.version, "version", "", "version of the image (default: the binaries' version)")
 	push := flag.String("push", "", "name to push the image to")
-	dir := flag.String("layout", "", "folder to write the image to, as an OCI layout")
+	dir := flag.String("layout", "", "directory to write the image to, as an OCI layout")
 	flag.Parse()
 	o.binaries = flag.Args()
 	if err := run(o, *committed, *push, *dir); err != nil {

@@ -110,7 +110,7 @@ func offerFlags(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// printError prints the error of a command. Errors of a plan get a line each.
+// printError prints the error of a command. It prints each of several plan.Errors on a separate line.
 func printError(notices report.Notices, err error) {
 	shown := new(kube.Mask).Error(command.ErrorToShow(err)) // hides credentials
 	if shown == nil {

@@ -19,8 +19,8 @@ var commonFlags = map[string]bool{
 	"tui": true, "values": true, "write": true,
 }
 
-// lineBreak matches a line break within a paragraph. They are removed, because fang wraps text at the
-// terminal's width.
+// lineBreak matches a line break within a paragraph. Help joins these lines, because fang wraps text at
+// the terminal's width.
 var lineBreak = regexp.MustCompile(`(\S)\n(\S)`)
 
 const (
@@ -40,7 +40,8 @@ func setUpHelp(root *cobra.Command) {
 		for _, sub := range cmd.Commands() {
 			if !isPage(sub) {
 				sub.SetHelpFunc(func(c *cobra.Command, args []string) {
-					if show := func() { showHelp(root, c, args) }; full {
+					show := func() { showHelp(root, c, args) }
+					if full {
 						show()
 					} else {
 						shortHelp(c, show)
@@ -120,7 +121,8 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
+// showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)", without
+// clusterFlags if the command does not use them, and with the command's own usage of --namespace.
 func showHelp(root, c *cobra.Command, args []string) {
 	for _, name := range uselessFlags(c) {
 		if f := c.Flag(name); f != nil && !f.Hidden {

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// newPage returns a help page. Cobra calls a command that cannot be run a help topic.
+// newPage returns a help page: a command without Run, which cobra treats as a help topic.
 func (a *app) newPage(name, title, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
 	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed

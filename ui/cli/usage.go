@@ -13,25 +13,25 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// explainUsage adds to an error in the arguments args what to do next. It returns other errors
-// unchanged.
+// explainUsage adds the next step to a usage error. args is the command line. It returns other
+// errors unchanged.
 func explainUsage(root *cobra.Command, args []string, err error) error {
 	cmd, _, _ := root.Find(args) // the root command if there is no such command
-	allFlags := root.Name() + " --help"
+	help := root.Name() + " --help"
 	if path, ok := strings.CutPrefix(cmd.CommandPath(), root.Name()+" "); ok {
-		allFlags = root.Name() + " help " + path
+		help = root.Name() + " help " + path
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if flag := similarFlag(cmd, unknown); flag != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, flag)
 		}
-		return fmt.Errorf("%w; list all flags with: %s, and those of the connection with: %s help flags", err, allFlags, root.Name())
+		return fmt.Errorf("%w; list all flags with: %s; list connection flags with: %s help flags", err, help, root.Name())
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return fmt.Errorf("%w; for details: %s", explainValue(invalid), allFlags)
+		return fmt.Errorf("%w; for details: %s", explainValue(invalid), help)
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return fmt.Errorf("--%s needs a value; for details: %s", missing.GetFlag().Name, allFlags)
+		return fmt.Errorf("--%s needs a value; for details: %s", missing.GetFlag().Name, help)
 	}
 	if text, similar, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n"); ok {
 		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
@@ -41,7 +41,7 @@ func explainUsage(root *cobra.Command, args []string, err error) error {
 		err = command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", flags[0], strings.Join(flags[1:], " or --")))
 	}
 	if isUsageError(err) {
-		return fmt.Errorf("%w; for details: %s", err, allFlags)
+		return fmt.Errorf("%w; for details: %s", err, help)
 	}
 	return err
 }

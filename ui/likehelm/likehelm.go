@@ -19,19 +19,16 @@ import (
 // autoNoColor is what the colour library chose for stdout and the environment.
 var autoNoColor = color.NoColor
 
-// SetColour sets whether tables are coloured: "never", "always" or "auto".
-func SetColour(mode string) error {
+// SetColour sets whether tables are coloured. mode is the value of --color: "never", "always" or "auto".
+func SetColour(mode string) {
 	switch mode {
 	case "never":
 		color.NoColor = true
 	case "always":
 		color.NoColor = false
-	case "auto":
-		color.NoColor = autoNoColor
 	default:
-		return fmt.Errorf("invalid --color %q: use one of never, auto, always", mode)
+		color.NoColor = autoNoColor
 	}
-	return nil
 }
 
 // Template executes a Go template with a release.

@@ -232,9 +232,9 @@ func (r *Run) add(e event.Event) {
 	r.feed.Relay(e)
 }
 
-// Do sends a command and waits for the event with its result. It returns an error if the command
-// cannot be sent, if the run or the connection ends first (that of Err), or if the pod of the run was
-// replaced and the new one does not reply; otherwise the cause of ctx.
+// Do sends a command and waits for the event with its result. It fails if the command cannot be sent, if
+// the run or the connection ends first (see Err), if ctx ends, or if the pod of the run is replaced and the
+// new one does not reply within replyTimeout.
 func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID, c.By = rand.Text(), r.By
 	reader := r.feed.Reader()

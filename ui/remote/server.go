@@ -31,14 +31,14 @@ type Server struct {
 	command func(event.Command)
 	changes inspector.ChangeSource // may be nil
 	editor  Editor                 // may be nil
-	l       net.Listener
+	socket  net.Listener
 	path    string
 	serving sync.WaitGroup
 
-	mu      sync.Mutex
-	closing bool // no new clients
-	conns   map[net.Conn]bool
-	left    time.Time // when a client last disconnected
+	mu             sync.Mutex
+	closing        bool // no new clients
+	conns          map[net.Conn]bool
+	lastDisconnect time.Time // of a client
 }
 
 // Serve opens a socket in a directory, which it creates if necessary. command must not block.
@@ -56,12 +56,12 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), changes in
 	}
 	defer done()
 	name := fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:8])
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short, name), Net: "unix"})
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short, name), Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // the short path may no longer exist
-	s := &Server{feed: feed, command: command, changes: changes, editor: editor, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
+	socket.SetUnlinkOnClose(false) // the short path may no longer exist
+	s := &Server{feed: feed, command: command, changes: changes, editor: editor, socket: socket, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		err = os.Rename(s.path, s.path+suffix) // clients connect only to sockets with the suffix
 	}
@@ -92,13 +92,13 @@ func (s *Server) LastClient() time.Time {
 	if len(s.conns) > 0 {
 		return time.Now()
 	}
-	return s.left
+	return s.lastDisconnect
 }
 
 // Close removes the socket and disconnects the clients, after giving them time to read the last
 // events. Close the feed first.
 func (s *Server) Close() {
-	_ = s.l.Close()
+	_ = s.socket.Close()
 	_ = os.Remove(s.path) // on an error, clients remove it
 	s.mu.Lock()
 	s.closing = true // before Wait, so that no client is added
@@ -121,7 +121,7 @@ func (s *Server) Close() {
 
 func (s *Server) accept() {
 	for {
-		c, err := s.l.Accept()
+		c, err := s.socket.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -149,7 +149,7 @@ func (s *Server) serve(c net.Conn) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)
-		s.left = time.Now()
+		s.lastDisconnect = time.Now()
 	}()
 	out := &lineWriter{w: c}
 	go func() {

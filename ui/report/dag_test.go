@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
 
@@ -46,5 +47,15 @@ func TestDagJSONHasNoNull(t *testing.T) {
 		if strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
 			t.Errorf("JSON %s", out.String())
 		}
+	}
+}
+
+// TestGroupsOmitIndirectEdges expects that the text of a release, like that of dag, omits edges that follow from others.
+func TestGroupsOmitIndirectEdges(t *testing.T) {
+	s := &event.State{}
+	groups := []*plan.Group{{ID: "a:1"}, {ID: "a:2", After: []string{"a:1"}}, {ID: "a:3", After: []string{"a:2"}}, {ID: "a:4", After: []string{"a:1", "a:3"}}}
+	s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups}}})
+	if text := formatGroups(Groups(s, nil), plain); !strings.Contains(text, "a:4 0/0  after a:3\n") {
+		t.Errorf("groups:\n%s", text)
 	}
 }

@@ -28,7 +28,7 @@ type View interface {
 	text(Stream) string
 }
 
-// jsonView is a View whose JSON is that of another value: of jsonForm. It may be nil for no output.
+// jsonView is a View whose JSON is that of the value that jsonForm returns; nil means no output.
 type jsonView interface{ jsonForm() any }
 
 // compact is a JSON form that is written on one line.
@@ -85,7 +85,7 @@ func (d Display) Lines(lines ...string) error {
 	return write(Safe(d.out.Writer), joinLines(cleaned(lines...)))
 }
 
-// Print writes text besides the result: to stdout in text mode, else to stderr.
+// Print writes text that is not part of the result: to stdout in text mode, else to stderr.
 func (d Display) Print(text string) {
 	to := d.errs
 	if d.isText() {

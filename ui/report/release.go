@@ -39,7 +39,9 @@ type Group struct {
 	Objects []LiveObject `json:"objects"`
 	// LastRun is the group's result in the run that deployed the revision, if known.
 	LastRun *GroupRun `json:"ran,omitempty"`
-	title   string    // see unitTitle
+
+	title  string   // of format.GroupTitle
+	direct []string // After without indirect dependencies
 }
 
 // GroupRun is the result of a group in a run.
@@ -62,25 +64,38 @@ type LiveObject struct {
 // Groups returns the groups of a state, with the timings of the run that deployed them.
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
-	for g := range s.GroupStates() {
-		group := Group{
-			ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
-			Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: format.GroupTitle(s, g),
+	for _, p := range s.Phases {
+		var planned []*plan.Group
+		for _, g := range p.Groups {
+			planned = append(planned, g.Group)
 		}
-		if !s.Operation.IsWatch() {
-			group.Phase = g.Phase
-		}
-		for _, t := range timings {
-			if t.Phase == g.Phase && t.Group == g.ID {
-				group.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
+		after := plan.Reduce(planned)
+		for _, g := range p.Groups {
+			group := newLiveGroup(s, g)
+			group.direct = after[g.ID]
+			for _, t := range timings {
+				if t.Phase == g.Phase && t.Group == g.ID {
+					group.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
+				}
 			}
+			groups = append(groups, group)
 		}
-		for _, o := range g.Objects {
-			group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), s.ReleaseProgress(g, o)})
-		}
-		groups = append(groups, group)
 	}
 	return groups
+}
+
+func newLiveGroup(s *event.State, g *event.GroupState) Group {
+	group := Group{
+		ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
+		Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: format.GroupTitle(s, g),
+	}
+	if !s.Operation.IsWatch() {
+		group.Phase = g.Phase
+	}
+	for _, o := range g.Objects {
+		group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), s.ReleaseProgress(g, o)})
+	}
+	return group
 }
 
 // Status writes Helm's status of a release with its groups: below Helm's text or YAML, or as a field
@@ -131,13 +146,8 @@ func viewTitle(s *event.State) string {
 
 // formatGroups lists groups and their objects, without messages of ready objects.
 func formatGroups(groups []Group, style Style) string {
-	after := map[string]map[string][]string{} // by phase and id
 	var rows [][]string
 	for _, g := range groups {
-		if after[g.Phase] == nil {
-			after[g.Phase] = map[string][]string{}
-		}
-		after[g.Phase][g.ID] = g.After
 		for _, o := range g.Objects {
 			status := withMessage(o.mark(style), o.Status, o.progress)
 			if o.Status == event.Waiting && o.Message == event.NotCreated { // no run is going to create it
@@ -150,9 +160,7 @@ func formatGroups(groups []Group, style Style) string {
 	var b strings.Builder
 	for _, g := range groups {
 		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, clean(g.title)), g.ready(), len(g.Objects), g.LastRun)
-		if ids := direct(g.After, after[g.Phase]); len(ids) > 0 {
-			b.WriteString(style.render(theme.Quiet, "  after "+strings.Join(ids, ", ")))
-		}
+		b.WriteString(style.render(theme.Quiet, format.WithPrefix("  after ", strings.Join(g.direct, ", "))))
 		b.WriteString("\n" + joinLines(objects[:len(g.Objects)]))
 		objects = objects[len(g.Objects):]
 	}
@@ -190,7 +198,7 @@ func (g *Group) ready() int {
 	return n
 }
 
-// String returns "" if r is nil.
+// String says how long the group took, after two spaces. It returns "" if r is nil.
 func (r *GroupRun) String() string {
 	if r == nil {
 		return ""
@@ -203,14 +211,6 @@ func (r *GroupRun) String() string {
 		how = "applied in"
 	}
 	return "  " + how + " " + format.Seconds(r.Seconds)
-}
-
-// direct returns the ids without those that another one also waits for. after has the dependencies
-// of each group.
-func direct(ids []string, after map[string][]string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
-	})
 }
 
 // changeLog writes a watched release: all groups as soon as every object has been read, then a line

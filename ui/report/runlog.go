@@ -178,21 +178,21 @@ func (r *RunLog) keepManifests(now time.Time) error {
 	return nil
 }
 
-// manifests are the manifests of one revision.
-type manifests struct {
-	from int // index of the event after that which starts the revision
+// revisionManifests are the manifests of one revision.
+type revisionManifests struct {
+	from int // index of the first event after the one that starts the revision
 	text map[plan.Object]string
 }
 
 // splitManifests separates the manifests from the other events of a run.
-func splitManifests(events []event.Event) (others []event.Event, found []manifests) {
+func splitManifests(events []event.Event) (others []event.Event, found []revisionManifests) {
 	for _, e := range events {
 		switch {
 		case e.Kind != event.KindManifest:
 			others = append(others, e)
 		case e.Object != nil:
 			if n := len(found); n == 0 || found[n-1].from != len(others) {
-				found = append(found, manifests{len(others), map[plan.Object]string{}})
+				found = append(found, revisionManifests{len(others), map[plan.Object]string{}})
 			}
 			found[len(found)-1].text[*e.Object] = strings.Join(e.Lines, "\n")
 		}

@@ -168,7 +168,7 @@ type Record struct {
 	Run
 	Events    []event.Event
 	State     *event.State // after all events
-	manifests []manifests
+	manifests []revisionManifests
 	// Damage is the error that ended reading early, or nil.
 	Damage error
 }

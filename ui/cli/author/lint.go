@@ -188,8 +188,9 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 		if m.Err.Error() == "" { // Helm adds these for disabled subcharts
 			continue
 		}
-		severity := cmp.Or(severities[m.Severity], report.SeverityInfo)
-		l.add(report.Finding{Severity: severity, Path: relabel(m.Path), Message: relabel(m.Err.Error())})
+		l.add(report.Finding{
+			Severity: cmp.Or(severities[m.Severity], report.SeverityInfo), Path: relabel(m.Path), Message: relabel(m.Err.Error()),
+		})
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
@@ -210,8 +211,8 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 		l.fail(err.Error())
 		return err
 	}
-	secrets, values := r.Mask(), l.hide
-	l.hide = func(s string) string { return values(secrets.Text(s)) }
+	secrets, hideValues := r.Mask(), l.hide
+	l.hide = func(s string) string { return hideValues(secrets.Text(s)) }
 	a.Logs.Hide(l.hide)
 	for _, err := range r.Check() {
 		l.fail(err.Error())

@@ -113,28 +113,28 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Ren
 		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered,
 		Spelling: kube.AnnotationSpelling(flags.spelling), Partial: flags.partial,
 	}
-	found, err := kube.PrepareAnnotations(cmd.Context(), chart, kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
+	edits, err := kube.PrepareAnnotations(cmd.Context(), chart, kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
 	}
-	if err := found.Write(); err != nil {
+	if err := edits.Write(); err != nil {
 		return err
 	}
-	written := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Manual: []report.ManualEdit{}, Restarts: found.Restarts}
-	for _, f := range found.Files {
-		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
+	shown := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Manual: []report.ManualEdit{}, Restarts: edits.Restarts}
+	for _, f := range edits.Files {
+		shown.Files = append(shown.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}
-	for _, l := range found.Manual {
-		written.Manual = append(written.Manual, report.ManualEdit(l))
+	for _, m := range edits.Manual {
+		shown.Manual = append(shown.Manual, report.ManualEdit(m))
 	}
-	if err := a.Display(cmd).Show(written); err != nil || len(found.Manual) == 0 || len(found.Files) > 0 {
+	if err := a.Display(cmd).Show(shown); err != nil || len(edits.Manual) == 0 || len(edits.Files) > 0 {
 		return err
 	}
 	next := "; --partial writes the rest"
 	if flags.partial {
 		next = ""
 	}
-	return fmt.Errorf("%s of chart %s cannot be written, so nothing was written%s", text.Count(len(found.Manual), "part"), r.Input.Chart.Name(), next)
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was written%s", text.Count(len(edits.Manual), "part"), r.Input.Chart.Name(), next)
 }
 
 // checkTextOrJSON returns an error if -o selects another format. printed is the start of its text.

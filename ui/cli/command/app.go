@@ -112,8 +112,8 @@ func WarnIf(notices report.Notices, err error) {
 	}
 }
 
-// ContextSettings returns s for a context of kubeconfig and the namespace of that context. Flags that
-// select a cluster or user do not apply.
+// ContextSettings returns s with another kubeconfig and context. The namespace is HELM_NAMESPACE, or else
+// that of the context. It drops flags that select a cluster or user: they belong to the context of s.
 func ContextSettings(s *helmcli.EnvSettings, kubeconfig, context string) *helmcli.EnvSettings {
 	out := helmcli.New()
 	out.KubeConfig, out.KubeContext = kubeconfig, context

@@ -33,7 +33,7 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
-// IgnoredValues returns a warning for each --set argument of a command, and of related flags, that sets nothing.
+// IgnoredValues returns a warning for each argument of --set, --set-string and so on that sets nothing.
 func IgnoredValues(cmd *cobra.Command) []string {
 	arguments := func(flag string) []string {
 		list, _ := cmd.Flags().GetStringArray(flag) // nil if the command does not have the flag
@@ -158,7 +158,7 @@ func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, 
 // there is none. It is for the registry config of a pod, which cannot contain certificates.
 func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (kube.RegistryCredential, error) {
 	if c.CertFile != "" || c.CaFile != "" {
-		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod would download it, for which --ca-file and --cert-file do not work; use a registry whose certificate the pod trusts")
+		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod has to download it, and it cannot use --ca-file and --cert-file; use a registry whose certificate the pod trusts")
 	}
 	if c.Username != "" {
 		return kube.RegistryCredential{Username: c.Username, Password: c.Password}, nil

@@ -122,7 +122,7 @@ func (s *Signals) Bind(op Operation, policy SignalPolicy, notices *report.Notice
 }
 
 // Unbind must be called when the operation has ended. A later signal cancels Context, for example to
-// close the screen. If a signal has already arrived, Unbind does, because the user may have left.
+// close the screen. If a signal has already arrived, Unbind cancels it, because the user may have left.
 func (s *Signals) Unbind() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,8 @@ func (s *Signals) sendAbort(rollback bool) {
 	s.op.Command(event.Command{Name: command, Reason: "by " + signalNames[s.last]})
 }
 
-// signalNames are the names that operators know the signals by.
+// signalNames are the names of signals in the events of a run. os.Signal has only descriptions, such as
+// "interrupt".
 var signalNames = map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
 
 // Hangup handles a closed terminal that was noticed without a SIGHUP.

@@ -46,8 +46,8 @@ func (t *hangupTimer) Consume(e event.Event) {
 	t.reset()
 }
 
-// reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. It
-// requires t.mu.
+// reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. The
+// caller must hold t.mu.
 func (t *hangupTimer) reset() {
 	if t.timer != nil {
 		t.timer.Stop()
@@ -58,7 +58,7 @@ func (t *hangupTimer) reset() {
 	}
 }
 
-// startTimer requires t.mu.
+// startTimer starts the timer. The caller must hold t.mu.
 func (t *hangupTimer) startTimer(d time.Duration) {
 	var timer *time.Timer
 	timer = time.AfterFunc(d, func() {
@@ -71,7 +71,7 @@ func (t *hangupTimer) startTimer(d time.Duration) {
 	t.timer = timer
 }
 
-// expire ends the run, unless a client was attached within timeout. It requires t.mu.
+// expire ends the run, unless a client was attached within timeout. The caller must hold t.mu.
 func (t *hangupTimer) expire() {
 	if idle := time.Since(t.lastClient()); idle < t.timeout {
 		t.startTimer(t.timeout - idle)

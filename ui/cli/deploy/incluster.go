@@ -36,8 +36,8 @@ func (c *clusterFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long to keep the Job after it ends, with --in-cluster")
 }
 
-// localFlags are not passed to a run in the cluster. They determine its files, concern only this
-// terminal, or connect to the cluster from outside.
+// localFlags are the flags that commandLine does not copy. They determine the packed files, concern only
+// this terminal or connect to the cluster from outside, or are passed in another way.
 var localFlags = []string{
 	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "on-hangup", "create-namespace",
 	"values", "set", "set-string", "set-json", "set-file", "set-literal",
@@ -220,9 +220,9 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	return a.runAsJob(cmd, flags.run.cluster, r, p)
 }
 
-// pack packs the charts and values of a helmfile in the directory name. It returns the paths of the
-// charts by release ID.
-func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, start func(string)) (map[string]string, error) {
+// pack adds the charts and values of a helmfile to the files, below dir. It returns the paths of the
+// charts, relative to dir, by release ID.
+func (p *packedRun) pack(ctx context.Context, dir string, file *kube.Helmfile, loader *command.StackLoader, start func(string)) (map[string]string, error) {
 	charts := map[string]string{}
 	for _, rel := range file.Releases {
 		if !rel.Installed {
@@ -243,15 +243,16 @@ func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, 
 		}
 		// Releases with the same chart share its file.
 		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive))
-		p.files[name+"/"+chart], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
+		p.files[dir+"/"+chart], p.files[dir+"/"+rel.ValuesFile()] = archive, []byte(values)
 		charts[rel.ID()] = "./" + chart
 	}
 	return charts, nil
 }
 
-// replaceWithReferences replaces packed charts from registries with references.
+// replaceWithReferences replaces packed charts from registries with references: it changes charts, the
+// result of pack, and removes the files below dir that are no longer used.
 func (p *packedRun) replaceWithReferences(
-	ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings,
+	ctx context.Context, dir string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings,
 ) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
@@ -268,7 +269,7 @@ func (p *packedRun) replaceWithReferences(
 	}
 	used := slices.Collect(maps.Values(charts))
 	maps.DeleteFunc(p.files, func(path string, _ []byte) bool {
-		chart, ok := strings.CutPrefix(path, name+"/charts/")
+		chart, ok := strings.CutPrefix(path, dir+"/charts/")
 		return ok && !slices.Contains(used, "./charts/"+chart)
 	})
 	return nil
@@ -297,7 +298,7 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 // passedEnv returns the environment variables of this process that a run in the cluster gets too.
 func passedEnv() map[string]string {
 	env := map[string]string{}
-	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", "LOCKSTEP_RENDER_MEMORY"} {
+	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", command.RenderMemoryEnv} {
 		if value, ok := os.LookupEnv(name); ok {
 			env[name] = value
 		}

@@ -18,7 +18,7 @@ import (
 type suggester struct {
 	*app
 	cmd  *cobra.Command // the command that the user ran
-	mask *kube.Mask     // hides the operation's secret values; if nil, only flags named like credentials
+	mask *kube.Mask     // hides the operation's secret values; if nil, only credentials in flags are hidden
 }
 
 // rerun returns the user's command with args, and with all its flags except those in without.

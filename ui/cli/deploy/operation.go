@@ -45,8 +45,8 @@ type operationSpec struct {
 // executor runs an operation, or shows what it would do.
 type executor struct {
 	run    func(cmd *cobra.Command, spec operationSpec) error
-	writes bool
-	// printManifests is set by the command that only prints the objects of a run in the cluster; then
+	writes bool // run changes the cluster
+	// printManifests is set for "manifests", which only prints the objects of a run in the cluster. Then
 	// run is nil.
 	printManifests bool
 }
@@ -103,9 +103,9 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	if err != nil {
 		return nil, nil, err
 	}
-	notices := a.Display(cmd)
-	defer reportUnreachable(client, notices.Notices)()
-	steps := &progress{notices: notices.Notices}
+	d := a.Display(cmd)
+	defer reportUnreachable(client, d.Notices)()
+	steps := &progress{notices: d.Notices}
 	defer steps.end()
 	common := spec.common
 	common.OnStep, common.Job = steps.start, kube.Job()
@@ -114,10 +114,10 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 		return spec.prepare(ctx, client, common)
 	})
 	if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
-		notices.Warnings(refusal.Warnings)
+		d.Warnings(refusal.Warnings)
 	}
 	if errors.Is(err, kube.ErrCompleted) {
-		notices.Note(err.Error() + "; nothing to do")
+		d.Note(err.Error() + "; nothing to do")
 		return client, nil, nil
 	}
 	list := command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})

@@ -76,7 +76,7 @@ func (p *progress) end() {
 	p.ended = true
 }
 
-// stopTimer requires p.mu.
+// stopTimer stops the timer, if any. The caller must hold p.mu.
 func (p *progress) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()

@@ -138,8 +138,8 @@ func leftoverRevision(phase string) int {
 	return revision
 }
 
-// afterRecovery suggests commands after a recovery: the interrupted one, or a rollback to the
-// last good revision.
+// afterRecovery suggests commands after a recovery: the interrupted one, and for an upgrade also a
+// rollback to the last good revision.
 func (s suggester) afterRecovery(r *kube.Recovery) []string {
 	state := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
 	rollback := func(to int) string { return s.related(state, "", "rollback", r.Release, fmt.Sprint(to)) }

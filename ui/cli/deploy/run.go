@@ -54,7 +54,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 			return err
 		}
 	}
-	r.board.WatchAfter, r.closed = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
+	r.board.WatchAfter, r.afterScreen = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
 	err := a.runDisplayed(cmd, r)
 	return restart.Load(), err
 }
@@ -74,7 +74,7 @@ type displayedRun struct {
 	// abortOutcome says what an abort without rollback does.
 	abortOutcome string
 	board        board.Options
-	closed       func() // called when the screen has closed
+	afterScreen  func() // called when the screen has closed
 }
 
 // runDisplayed runs an operation on the screen or as lines until it ends.
@@ -130,10 +130,10 @@ func run(op command.Operation, consumers ...report.Consumer) (*event.State, erro
 	return state, <-result
 }
 
-// runOnScreen runs an operation on the screen and prints its summary. It calls ended when the
+// runOnScreen runs an operation on the screen and prints its summary. It calls onEnd when the
 // operation ends, which may be before the screen closes.
 func (a *app) runOnScreen(
-	cmd *cobra.Command, r displayedRun, opts report.Options, ended func(), consumers ...report.Consumer,
+	cmd *cobra.Command, r displayedRun, opts report.Options, onEnd func(), consumers ...report.Consumer,
 ) (*event.State, error) {
 	o := r.board
 	defer screen.Open(a.App, cmd, &o)()
@@ -144,12 +144,12 @@ func (a *app) runOnScreen(
 		defer close(done)
 		state, runErr = run(r.op, consumers...)
 		a.Signals.Unbind()
-		ended()
+		onEnd()
 	}()
 	o.Source, o.Command, o.AtQuit = r.op.Feed().Reader(), r.op.Command, a.Signals.AtQuit
 	o.Next = func(s *event.State) []string { return nextLines(s, opts) }
 	err := board.Run(cmd.Context(), o)
-	r.closed()
+	r.afterScreen()
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.Signals.Hangup()

@@ -102,8 +102,8 @@ func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// readinessTimeout validates the durations (R25). It returns 0 if the readiness timeout is the default,
-// or the timeout if that is shorter.
+// readinessTimeout validates the durations (R25) and returns the readiness timeout. 0 stands for the
+// default, which kube limits to --timeout.
 func (r *runFlags) readinessTimeout(cmd *cobra.Command) (time.Duration, error) {
 	timeout, readiness := r.common.Timeout, r.common.ReadinessTimeout
 	switch {

@@ -188,7 +188,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		}
 		switch refused, changed := p.Count(); {
 		case refused > 0:
-			return fmt.Errorf("%s would be refused", text.Count(refused, "change"))
+			return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
 		case changed > 0:
 			return command.Exit(command.ExitChanges, nil)
 		}
@@ -212,8 +212,8 @@ func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, 
 	return out, nil
 }
 
-// dropRepeated lists a namespace and an object in crds/, which several releases may create, only under the first
-// release that does so. order are the releases as groups, in the order in which they start.
+// dropRepeated removes the creation of a namespace, or of an object in crds/, from all releases but the
+// first one that creates it. order has the releases as groups, in the order in which they start.
 func dropRepeated(releases []report.ReleasePlan, order []event.Phase) {
 	type key struct {
 		context string
@@ -226,9 +226,9 @@ func dropRepeated(releases []report.ReleasePlan, order []event.Phase) {
 			if r.Plan == nil {
 				continue
 			}
-			prelude := map[string]bool{}
-			for _, p := range r.Plan.Phases {
-				prelude[p.Name] = p.Kind == event.PhaseNamespace || p.Kind == event.PhaseCRDs
+			prelude := map[string]bool{} // phases
+			for _, phase := range r.Plan.Phases {
+				prelude[phase.Name] = phase.Kind == event.PhaseNamespace || phase.Kind == event.PhaseCRDs
 			}
 			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c report.Change) bool {
 				k := key{releaseContext(r.Release), c.Object}
@@ -299,7 +299,7 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 		abortOutcome: "running releases will be marked failed",
 		next:         func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
 		board:        board.Options{Inspector: noChanges("not compared yet; enter opens the release"), Release: release},
-		closed:       func() {},
+		afterScreen:  func() {},
 	})
 }
 

@@ -30,6 +30,7 @@ func (a *app) newGet() *cobra.Command {
 	return get
 }
 
+// showPart prints part of a release's record to out.
 type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
 
 // audience says whether the output of a command is for people, who get it without characters that

@@ -23,9 +23,7 @@ import (
 // likeHelm returns the output of show, which uses Helm's actions. If show fails, it returns the
 // output so far.
 func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Buffer) error) (*bytes.Buffer, error) {
-	if err := likehelm.SetColour(a.Settings.ColorMode); err != nil {
-		return nil, err
-	}
+	likehelm.SetColour(a.Settings.ColorMode)
 	out, err := command.Cancelable(cmd.Context(), func(context.Context) (out *bytes.Buffer, err error) {
 		out = new(bytes.Buffer)
 		defer func() {

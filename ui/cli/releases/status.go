@@ -162,7 +162,7 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 
 // follow runs a view until ctx or the release ends. Consumers receive the events.
 func follow(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
-	failed := make(chan error, 1)
-	go func() { failed <- view.Run(ctx) }()
-	return report.Follow(view.Feed(), consumers...), <-failed
+	result := make(chan error, 1)
+	go func() { result <- view.Run(ctx) }()
+	return report.Follow(view.Feed(), consumers...), <-result
 }

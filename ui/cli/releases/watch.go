@@ -19,7 +19,7 @@ import (
 const watchLong = `Watch a release group by group until Ctrl-C or until it is uninstalled. In a terminal, watch shows a read-only screen;
 otherwise, or with --no-tui, it prints the groups once and then a line per change.
 
--o json prints an event per line. Upgrades do not end watch. If a run on this machine is working on the release, watch
+-o json prints an event per line. watch continues after an upgrade. If a run on this machine is working on the release, watch
 shows that run until it ends.
 
 A release that was not deployed in order, for example by Helm, is shown as one group. Hooks are not shown.`

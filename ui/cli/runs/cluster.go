@@ -93,9 +93,9 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 }
 
 const (
-	// causeDelay is how long a pod must wait for the same cause before it is reported.
+	// causeDelay is how long a pod must have waited for the same cause before it is reported.
 	causeDelay = 2 * time.Second
-	// waitGap is how long no pod must wait before the same cause is reported again.
+	// waitGap is the time without a waiting pod after which the same cause is reported again.
 	waitGap = 5 * time.Second
 )
 

@@ -209,9 +209,9 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 
 // breakpointOf reports whether a group has a breakpoint, and whether that is enabled.
 func breakpointOf(s *event.State, group string) (enabled, set bool) {
-	for u, enabled := range s.Breakpoints {
+	for u, on := range s.Breakpoints {
 		if u.Group == group {
-			return enabled, true
+			return on, true
 		}
 	}
 	return false, false
@@ -229,9 +229,9 @@ func expandGroups(c event.Command, s *event.State) (commands []event.Command, er
 	for u := range s.Breakpoints {
 		set[u.Group] = true
 	}
-	multiple := c.Name == event.Break || c.Name == event.Disable
+	toggles := c.Name == event.Break || c.Name == event.Disable
 	switch {
-	case len(ids) > 1 && !multiple:
+	case len(ids) > 1 && !toggles:
 		return nil, fmt.Errorf("%s takes one group, but %s matches %s", c.Name, c.Group, strings.Join(ids, ", "))
 	case len(ids) > 1 && c.Name == event.Disable:
 		ids = slices.DeleteFunc(ids, func(id string) bool { return !set[id] })

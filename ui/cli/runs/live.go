@@ -40,8 +40,9 @@ func closeUnless(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run 
 	})
 }
 
-// connectRun connects to the live run of a release, or to the only run if name is empty. -n
-// and --kube-context are needed only to choose between several runs.
+// connectRun connects to the live run of a release on this machine, or to the only one if name is empty.
+// -n and --kube-context are needed only to choose between several. Without a match it searches the
+// cluster, in the namespace of -n.
 func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	flagSet := cmd.Flags().Changed
 	runs, err := LiveRuns(func(op event.Operation) bool {

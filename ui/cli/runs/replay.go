@@ -70,7 +70,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		if flags.at > 0 {
 			p.Stop(flags.at)
 		}
-		err := screen.Show(a.App, cmd, board.Options{Title: "replay", Inspector: recorded{r, p.At}}, func(ctx context.Context, o board.Options) error {
+		err := screen.Show(a.App, cmd, board.Options{Title: "replay", Inspector: recordInspector{r, p.At}}, func(ctx context.Context, o board.Options) error {
 			return board.Replay(ctx, p, o)
 		})
 		if err != nil {

@@ -2,5 +2,5 @@
 
 package screen
 
-// discardInput does nothing: only Linux is supported.
+// discardInput does nothing: it is implemented only for Linux.
 func discardInput() {}

@@ -71,10 +71,10 @@ func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
 
 func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Unavailable(n) }
 
-// Disconnected is a board.Inspector without a cluster: it only has changes.
+// Disconnected is a board.Inspector without a cluster: it has only changes.
 type Disconnected struct {
 	ChangeSource
-	Why board.Unavailable // why there is nothing else; "" for a default
+	Why board.Unavailable // why it has nothing else; "" for a default
 }
 
 func (d Disconnected) why() error {
@@ -113,7 +113,7 @@ func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 	return i.mask.Text(text), boardError(err)
 }
 
-// boardError converts an error about why there is nothing to show to board.Unavailable.
+// boardError returns board.Unavailable if err only says why there is nothing to show, or else err.
 func boardError(err error) error {
 	if why, is := kube.NothingToShow(err); is {
 		return board.Unavailable(why)

@@ -9,11 +9,11 @@ import (
 	"io"
 )
 
-// MaxRequest is the maximum length of a request in bytes. The values of an edit can be much longer
-// than the release record that stores them, which is compressed.
+// MaxRequest is the maximum length of a request in bytes, line end included. The values of an edit can
+// be much longer than the release record that stores them, which is compressed.
 const MaxRequest = 16 << 20
 
-// checkLength returns an error if a request has MaxRequest bytes or more.
+// checkLength returns an error if a request is longer than MaxRequest. length excludes the line end.
 func checkLength(length int) error {
 	if length < MaxRequest {
 		return nil

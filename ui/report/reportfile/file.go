@@ -13,7 +13,7 @@ import (
 // file is a file of --report. It is written once, when the operation has ended.
 type file struct {
 	format, name string
-	// special means that the file is not a regular one but, for instance, a pipe. It is written in place.
+	// special is set if the file exists but is not regular, for example a pipe. It is written in place.
 	special bool
 }
 
@@ -39,7 +39,7 @@ func parseFiles(args []string) (files []file, err error) {
 	return files, nil
 }
 
-// probe checks that the file can be written, and leaves the directory as it was. It replaces the name of a link by
+// probe checks that the file can be written, and leaves the directory as it was. It replaces the name of a link with
 // that of its target.
 func (f *file) probe() error {
 	if target, err := filepath.EvalSymlinks(f.name); err == nil {

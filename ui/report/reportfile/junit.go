@@ -61,8 +61,8 @@ type (
 )
 
 // junit returns the outcome as JUnit XML: a suite per group, a case per object. A root failure is a failure, an object
-// that an abort interrupted is an error. An object is skipped if it was never started, not checked, or not ready when
-// its group failed. If the operation did not succeed although no group failed, it is a suite with an error.
+// that an abort interrupted is an error. An object is skipped if it was never started, not checked, not ready when its
+// group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite with an error.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
@@ -137,6 +137,8 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 			c.Skipped = &junitSkipped{text.Line("not checked: " + status)}
 		case g.Status == event.Failed: // because of another object
 			c.Skipped = &junitSkipped{text.Line("not ready when its group failed: " + cmp.Or(obj.Cause, status))}
+		case g.Status == event.Ready: // the operation does not fail if an object regresses
+			c.Skipped = &junitSkipped{text.Line("no longer ready: " + cmp.Or(obj.Cause, status))}
 		default:
 			c.Error = newJunitProblem(string(g.Status), "interrupted: "+cmp.Or(obj.Cause, status), obj.Evidence...)
 		}

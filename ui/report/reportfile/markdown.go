@@ -16,7 +16,7 @@ const (
 	maxGraphGroups = 80
 	// maxQuoted is the maximum number of lines quoted for a failure.
 	maxQuoted = 20
-	// maxRows is the number of groups up to which each has a row. Above it, those that are OK share one.
+	// maxRows is the maximum number of groups with a row each. If there are more, those that are OK share one.
 	maxRows = 40
 )
 

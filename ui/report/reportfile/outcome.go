@@ -123,7 +123,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 }
 
 // NotStarted returns the outcome of an operation that did not start because of err, or because there was nothing to do
-// if err is nil. reasons are the problems in the plan that err is about, if it is about the plan.
+// if err is nil. reasons are the problems that err lists, if any.
 func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
 	switch {
@@ -138,7 +138,8 @@ func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons [
 	return NewOutcome(s, nil)
 }
 
-// setCause makes the first of the reasons the cause and, if there are several, all of them the evidence.
+// setCause makes the first of the reasons the cause. If there are several, they are also the evidence, up to
+// event.MaxEvidence.
 func setCause(s *event.State, reasons []plan.Warning) {
 	if len(reasons) == 0 {
 		return

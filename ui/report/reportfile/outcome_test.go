@@ -87,6 +87,30 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestJunitRegression expects that an object that is no longer ready is no error of an operation that succeeded.
+func TestJunitRegression(t *testing.T) {
+	o := plan.Object{Kind: "Deployment", Name: "api"}
+	on := event.Event{Phase: "apply", Group: "shop:api", Object: &o}
+	object := func(s event.Status) event.Event {
+		on.Kind, on.Status = event.KindObject, s
+		return on
+	}
+	group := func(s event.Status) event.Event {
+		return event.Event{Kind: event.KindGroup, Phase: on.Phase, Group: on.Group, Status: s}
+	}
+	out := outcomeOf([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &install},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: on.Phase, Kind: event.PhaseApply, Groups: []*plan.Group{{ID: on.Group, Objects: []plan.Object{o}}}}}},
+		group(event.Running), object(event.Ready), group(event.Ready), object(event.InProgress),
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: new(int)},
+	}).junit()
+	for _, want := range []string{`errors="0" skipped="1"`, `<skipped message="no longer ready: in-progress">`} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
 // hostile is text that tries to control the terminal, to hide, or to end an XML section or a code block.
 const hostile = "v\x1b[2J\x1b[8m\x1b]0;t\x07\x1bP1\x1b\\\x00\b\r\x7f\u009b31m\u202e\u2066\u200b\u2028\ufeff\U000e0041\xff\n]]>```w"
 

@@ -28,7 +28,7 @@ func TestRecordedInspector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, ctx := recorded{r, func() int { return len(r.Events) }}, context.Background()
+	look, ctx := recordInspector{r, func() int { return len(r.Events) }}, context.Background()
 	job := plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "a"}
 	service := plan.Object{Kind: "Service", Namespace: "n", Name: "s"}
 	is := func(what, want string, lines []string, err error) {
@@ -91,7 +91,7 @@ func TestRecordedHookChange(t *testing.T) {
 	did("pre-upgrade", event.Created, event.Deleted)
 	did("apply", event.Created, event.Deleted) // a hook of lockstep/hook-scope
 	did("remove", event.Deleted)
-	look := recorded{record: &report.Record{State: state}}
+	look := recordInspector{record: &report.Record{State: state}}
 	for n, want := range []board.Action{"hook", "hook", "delete", ""} {
 		p := phases[n]
 		c, err := look.Change(t.Context(), board.Item{Unit: event.Unit{Phase: p.Name, Group: p.Name + ":g"}, Kind: p.Kind, Object: job})

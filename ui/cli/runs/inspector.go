@@ -12,9 +12,9 @@ import (
 	"lockstep/ui/report"
 )
 
-// recorded is the inspector of a replay. It has the diagnoses and manifests from the record of
+// recordInspector is the inspector of a replay. It has the diagnoses and manifests from the record of
 // a run, in which secret values are already hidden.
-type recorded struct {
+type recordInspector struct {
 	record *report.Record
 	at     func() int // number of events replayed so far
 }
@@ -29,11 +29,11 @@ var (
 	logHeader = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
 )
 
-func (r recorded) Events(_ context.Context, o plan.Object) ([]string, error) {
+func (r recordInspector) Events(_ context.Context, o plan.Object) ([]string, error) {
 	return r.lines(o, eventLine, "events"), nil
 }
 
-func (r recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
+func (r recordInspector) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
 	for _, line := range r.record.Diagnosis(o, r.at()) {
 		if m := podCause.FindStringSubmatch(line); m != nil {
 			pods = append(pods, board.Pod{Name: m[1], Why: m[2]})
@@ -46,7 +46,7 @@ func (r recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err 
 }
 
 // Logs passes the log lines quoted in a diagnosis to follow. The logs of hooks are events.
-func (r recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
+func (r recordInspector) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
 	for _, line := range r.lines(o, logLine, "logs") {
 		if m := logHeader.FindStringSubmatch(line); m != nil {
@@ -65,7 +65,7 @@ var recordedActions = map[event.Change]board.Action{
 }
 
 // Change returns what the run did to an object. Records have no field diffs.
-func (r recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
+func (r recordInspector) Change(_ context.Context, it board.Item) (board.Change, error) {
 	g := r.record.State.Find(it.Phase, it.Group)
 	if g == nil || g.Find(it.Object) == nil {
 		return board.Change{}, board.Unavailable("the record has no action for it")
@@ -82,20 +82,20 @@ func (r recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 	return c, nil
 }
 
-func (r recorded) Sent(_ context.Context, it board.Item) (string, error) {
+func (r recordInspector) Sent(_ context.Context, it board.Item) (string, error) {
 	if text := r.record.Manifest(it.Object, r.at()); text != "" {
 		return text, nil
 	}
 	return "", board.Unavailable("the record has no manifest of it")
 }
 
-func (r recorded) Live(context.Context, plan.Object) (string, error) {
+func (r recordInspector) Live(context.Context, plan.Object) (string, error) {
 	return "", board.Unavailable("the record has only the sent manifest, not the live object")
 }
 
 // lines returns the lines about an object that match a pattern. If none does, it returns a line that
 // says so, followed by all lines.
-func (r recorded) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
+func (r recordInspector) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
 	all := r.record.Diagnosis(o, r.at())
 	if len(all) == 0 {
 		return []string{"no " + name + " recorded at this point"}
