@@ -17,7 +17,7 @@ import (
 
 // addDryRun adds --dry-run, which accepts the same values as Helm's.
 func addDryRun(cmd *cobra.Command, value *string) {
-	const usage = "print the result without writing anything: client renders locally, server also asks the API server"
+	const usage = "print the result without writing anything: client renders locally, server also checks against the cluster"
 	command.AddChoice(cmd, value, "dry-run", "", usage, dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
 		"1": dryRunClient, "t": dryRunClient, "T": dryRunClient, "true": dryRunClient, "True": dryRunClient, "TRUE": dryRunClient,
 		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,
