@@ -44,7 +44,7 @@ func layered(total, layers, perLayer int) []event.Event {
 				n++
 			}
 			p.Groups = append(p.Groups, g)
-			progress = append(progress, goesOn(p.Name, g, l, layers/2, at)...)
+			progress = append(progress, groupEvents(p.Name, g, l, layers/2, at)...)
 		}
 	}
 	op := &event.Operation{Name: "install", Release: "big", Namespace: "big", Context: "bench", Revision: 1, Timeout: time.Hour}
@@ -54,8 +54,8 @@ func layered(total, layers, perLayer int) []event.Event {
 	}, progress...)
 }
 
-// goesOn returns the events of a group while the layer now is running.
-func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.Event {
+// groupEvents returns the events of a group so far, while the layer now is running.
+func groupEvents(phase string, g *plan.Group, layer, now int, at time.Time) []event.Event {
 	if layer > now {
 		return nil
 	}
@@ -205,7 +205,7 @@ func stackOf(releases int) []event.Event {
 			g.After = append(g.After, whole.Groups[before].ID)
 		}
 		whole.Groups = append(whole.Groups, g)
-		progress = append(progress, goesOn(whole.Name, g, layer, 5, at)...)
+		progress = append(progress, groupEvents(whole.Name, g, layer, 5, at)...)
 		p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 		for i := range 5 {
 			g := &plan.Group{ID: fmt.Sprintf("chart:group-%d", i), Layer: i, After: []string{}}
@@ -213,7 +213,7 @@ func stackOf(releases int) []event.Event {
 				g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "data", Name: fmt.Sprintf("%s-%d-%d", id, i, o)})
 			}
 			p.Groups = append(p.Groups, g)
-			for _, e := range goesOn(p.Name, g, 5*layer+i, 27, at) {
+			for _, e := range groupEvents(p.Name, g, 5*layer+i, 27, at) {
 				e.Scope = id
 				progress = append(progress, e)
 			}

@@ -70,22 +70,38 @@ func TestEdit(t *testing.T) {
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("esc sent %v", s.sent)
 		}
-		if s.press("e"); s.written() != "word: new\n" {
+		if s.press("e"); s.draft() != "word: new\n" {
 			t.Error("the draft was lost")
 		}
-		s.send(edit.EditorClosed{Values: s.written()})
+		s.send(edit.EditorClosed{Values: s.draft()})
 		s.settle()
 		if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
 			t.Errorf("enter sent %v", s.sent)
 		}
 		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
 		s.shows(t, "edit refused: the run is not paused")
-		if !s.edits() || s.written() != "word: new\n" {
+		if !s.edits() || s.draft() != "word: new\n" {
 			t.Error("the draft was lost when the run refused it")
 		}
 		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
 		if s.edits() {
 			t.Error("the draft remained after the run accepted it")
+		}
+	})
+}
+
+// TestChartEditKeepsText: after the run accepted a chart that was rendered again, the user's values can
+// still be edited.
+func TestChartEditKeepsText(t *testing.T) { // R46
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: new\n", edit.Result{}, nil)
+		s.press("esc", "E")
+		s.settle()
+		s.shows(t, "e edit values")
+		s.press("enter")
+		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
+		if s.press("e"); s.draft() != "word: new\n" || len(s.sent) != 1 {
+			t.Errorf("the draft is %q after %v", s.draft(), s.sent)
 		}
 	})
 }
@@ -97,7 +113,7 @@ func TestEditWithoutChange(t *testing.T) { // R46
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("enter sent %v", s.sent)
 		}
-		if s.press("e"); !s.edits() || s.written() != "word: [\n" {
+		if s.press("e"); !s.edits() || s.draft() != "word: [\n" {
 			t.Error("the draft was lost")
 		}
 		if s := edited(t, "word: old\n", edit.Result{}, nil); s.edits() {

@@ -27,7 +27,7 @@ type rig struct {
 	last tea.Cmd // the command that the last message returned
 }
 
-// newScreen returns a screen that shows events; its clock stands at the last one.
+// newScreen returns a screen that shows events; its clock shows the time of the last one.
 func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Options)) *rig {
 	t.Helper()
 	s := &rig{}
@@ -211,8 +211,8 @@ func (s *rig) types() bool {
 }
 func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 
-// written returns the text from the user's editor.
-func (s *rig) written() string { values, _ := s.edit.Draft(); return values }
+// draft returns the text from the user's editor.
+func (s *rig) draft() string { values, _ := s.edit.Draft(); return values }
 
 // turnTo goes to an event of a replay.
 func (s *rig) turnTo(at int) { s.replay.PauseAt(at); s.stale = true }

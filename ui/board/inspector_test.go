@@ -65,8 +65,8 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspecto
 	return c.err
 }
 
-// written are log lines of one container.
-func written(text ...string) (lines []inspector.LogLine) {
+// logLines are lines of the log of one container.
+func logLines(text ...string) (lines []inspector.LogLine) {
 	for _, l := range text {
 		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Try: 1}, Text: l})
 	}
@@ -113,7 +113,7 @@ func answers(cmd tea.Cmd) []tea.Msg {
 }
 
 func TestInspectorTabs(t *testing.T) {
-	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: written("one", "two \x1b]0;x\x07three")}
+	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: logLines("one", "two \x1b]0;x\x07three")}
 	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
@@ -167,7 +167,7 @@ func TestInspectorLate(t *testing.T) {
 
 // TestLogsEnd: closing the tab stops following the log.
 func TestLogsEnd(t *testing.T) {
-	c := &answerer{logs: written("line"), follows: make(chan struct{})}
+	c := &answerer{logs: logLines("line"), follows: make(chan struct{})}
 	s := inspecting(t, c)
 	s.press("l")
 	s.settle()

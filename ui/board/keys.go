@@ -21,7 +21,7 @@ import (
 
 // The headings of the keys, in the order of the help.
 const (
-	partStep      = "run it step by step"
+	partStep      = "control the run"
 	partFix       = "after a failure"
 	partLook      = "see what is happening"
 	partFind      = "find something"

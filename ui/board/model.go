@@ -211,7 +211,7 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	m.polled = time.Now()
 	cmds := m.Absorb(b.events)
 	if slices.ContainsFunc(b.events, edit.Accepted) {
-		m.edit.DropDraft()
+		m.edit.Applied()
 	}
 	m.Ended = m.Ended || !b.more
 	cmds = append(cmds, m.refresh())

@@ -242,7 +242,7 @@ func TestStepped(t *testing.T) {
 	s.shows(t, "paused  breakpoint shop:gateway")
 }
 
-// TestAbortedStaysInView: the group that an abort cut short stays in view.
+// TestAbortedStaysInView: the group that an abort interrupted stays in view.
 func TestAbortedStaysInView(t *testing.T) {
 	s := with("running", 0, "")(t)
 	was := s.Group()

@@ -67,9 +67,9 @@ func (g guardedInput) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// guard is an output that calls lost when a write fails. It lets the program end even if a
+// guardedOutput is an output that calls lost when a write fails. It lets the program end even if a
 // write never returns; the renderer ignores errors and would wait forever.
-type guard struct {
+type guardedOutput struct {
 	w    io.Writer
 	ctx  context.Context
 	lost context.CancelCauseFunc
@@ -82,27 +82,28 @@ type terminalFile interface {
 	Fd() uintptr
 }
 
-type guardFile struct {
-	*guard
+// guardedFile is a guarded terminal.
+type guardedFile struct {
+	*guardedOutput
 	file terminalFile
 }
 
-func (g guardFile) Read(p []byte) (int, error) { return g.file.Read(p) }
-func (g guardFile) Close() error               { return g.file.Close() }
-func (g guardFile) Fd() uintptr                { return g.file.Fd() }
+func (g guardedFile) Read(p []byte) (int, error) { return g.file.Read(p) }
+func (g guardedFile) Close() error               { return g.file.Close() }
+func (g guardedFile) Fd() uintptr                { return g.file.Fd() }
 
 func guardOutput(ctx context.Context, w io.Writer, lost context.CancelCauseFunc) io.Writer {
 	if w == nil {
 		w = os.Stdout
 	}
-	g := &guard{w: w, ctx: ctx, lost: lost}
+	g := &guardedOutput{w: w, ctx: ctx, lost: lost}
 	if f, ok := w.(terminalFile); ok {
-		return guardFile{g, f}
+		return guardedFile{g, f}
 	}
 	return g
 }
 
-func (g *guard) Write(p []byte) (int, error) {
+func (g *guardedOutput) Write(p []byte) (int, error) {
 	if g.dead.Load() {
 		return 0, ErrTerminalGone
 	}

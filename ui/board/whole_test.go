@@ -29,7 +29,7 @@ func graphAt(groups, per, layer int) []event.Event {
 			g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: fmt.Sprintf("service-%02d-%d", i, k)})
 		}
 		p.Groups = append(p.Groups, g)
-		events = append(events, goesOn(p.Name, g, i/per, layer, at)...)
+		events = append(events, groupEvents(p.Name, g, i/per, layer, at)...)
 	}
 	events[1] = event.Event{Kind: event.KindPlan, Phases: []event.Phase{p}, Time: at}
 	for i := range events {

@@ -56,9 +56,10 @@ type ObjectChange struct {
 
 // draft is an edit in progress. It keeps the user's text until the run accepts it.
 type draft struct {
-	chart       bool   // renders the chart again, without edited values
+	edited      bool   // the user opened the values
 	values, was string // the current and the original text
 	all         bool   // the values include the charts' defaults
+	chart       bool   // the revision has the current chart, but not the user's text
 	busy        bool   // being rendered and planned
 	result      Result
 	err         error // the edit is invalid
@@ -161,13 +162,13 @@ func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
 		return e.Say(theme.Quiet, "still rendering the edit")
 	}
-	if e.draft == nil || e.draft.chart || e.draft.all != all && e.draft.values == e.draft.was {
+	if e.draft == nil || !e.draft.edited || e.draft.all != all && e.draft.values == e.draft.was {
 		e.draft = nil
 		values, err := e.editor.Values(all)
 		if err != nil {
 			return e.Say(theme.Bad, "cannot edit the values: "+err.Error())
 		}
-		e.draft = &draft{values: values, was: values, all: all}
+		e.draft = &draft{edited: true, values: values, was: values, all: all}
 	}
 	editor := &valuesEditor{ctx: e.ctx, values: e.draft.values, atQuit: e.atQuit}
 	return tea.Exec(editor, func(err error) tea.Msg { return EditorClosed{editor.values, err} })
@@ -176,10 +177,10 @@ func (e *Edit) open(all bool) tea.Cmd {
 // RenderAgain renders and plans the current content of the chart's directory.
 func (e *Edit) RenderAgain() tea.Cmd {
 	if e.draft == nil {
-		e.draft = &draft{chart: true}
+		e.draft = &draft{}
 	}
 	e.changed = false
-	return e.plan(Editor.Reload)
+	return e.plan(Editor.Reload, true)
 }
 
 // Update handles a closed editor, a finished plan and a check of the chart's directory.
@@ -205,8 +206,19 @@ func Accepted(ev event.Event) bool {
 	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
 }
 
-// DropDraft discards the user's text and closes the review.
-func (e *Edit) DropDraft() {
+// Applied closes the review after the run accepted an edit, and discards the user's text unless the edit
+// did not have it.
+func (e *Edit) Applied() {
+	if e.draft != nil && e.draft.chart && e.draft.edited {
+		e.draft.chart = false
+		e.close()
+		return
+	}
+	e.discard()
+}
+
+// discard discards the user's text and closes the review.
+func (e *Edit) discard() {
 	e.draft = nil
 	e.close()
 }
@@ -221,19 +233,20 @@ func (e *Edit) read(msg EditorClosed) tea.Cmd {
 	case msg.Err != nil:
 		return e.Say(theme.Bad, msg.Err.Error())
 	case msg.Values == e.draft.was:
-		e.DropDraft()
+		e.discard()
 		return e.Say(theme.Quiet, "nothing changed")
 	}
 	all := e.draft.all
-	return e.plan(func(ed Editor, ctx context.Context) (Result, error) { return ed.Edit(ctx, msg.Values, all) })
+	return e.plan(func(ed Editor, ctx context.Context) (Result, error) { return ed.Edit(ctx, msg.Values, all) }, false)
 }
 
-// plan renders and plans the draft in the background.
-func (e *Edit) plan(render func(Editor, context.Context) (Result, error)) tea.Cmd {
+// plan renders and plans a revision in the background: one with the current chart, or one with the user's
+// text.
+func (e *Edit) plan(render func(Editor, context.Context) (Result, error), chart bool) tea.Cmd {
 	if e.draft.busy {
 		return nil
 	}
-	e.draft.busy = true
+	e.draft.busy, e.draft.chart = true, chart
 	e.close()
 	ctx, editor, d := e.ctx, e.editor, e.draft
 	return tea.Batch(e.Say(theme.Quiet, "rendering the edit"), func() tea.Msg {
@@ -242,7 +255,7 @@ func (e *Edit) plan(render func(Editor, context.Context) (Result, error)) tea.Cm
 	})
 }
 
-// show opens the review of a planned edit, unless the draft was dropped.
+// show opens the review of a planned edit, unless the draft was discarded.
 func (e *Edit) show(msg planned) {
 	if msg.draft != e.draft {
 		return
@@ -266,7 +279,7 @@ func (e *Edit) whyNotApply() string {
 }
 
 func (e *Edit) whyNotSave() string {
-	if e.draft.chart {
+	if !e.draft.edited {
 		return "only the chart changed; there are no edited values to save"
 	}
 	return e.whyInvalid()

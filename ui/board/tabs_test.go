@@ -38,8 +38,8 @@ var podsOfShop = []inspector.Pod{
 	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: 2 of 2 nodes lack CPU"},
 }
 
-// looking opens a tab of the failed object of the held run by its key.
-func looking(t *testing.T, w, h int, keys ...string) *rig {
+// openTabs presses keys, such as those of tabs, with the failed object of the held run selected.
+func openTabs(t *testing.T, w, h int, keys ...string) *rig {
 	s := newScreen(t, w, h, recorded(t, "sandbox-held", 0), answered)
 	s.press("f")
 	for _, k := range keys {
@@ -53,7 +53,7 @@ func looking(t *testing.T, w, h int, keys ...string) *rig {
 func TestTabsOpenFromBoard(t *testing.T) {
 	for key, tab := range map[string]inspector.Tab{"d": inspector.TabDiff, "y": inspector.TabManifest, "Y": inspector.TabManifest, "v": inspector.TabEvents, "l": inspector.TabLogs} {
 		for _, before := range []string{"d", "y", "v", "l", ""} {
-			s := looking(t, 100, 30, strings.Fields(before+" "+key)...)
+			s := openTabs(t, 100, 30, strings.Fields(before+" "+key)...)
 			if !s.insp.Shown || s.insp.Tab != tab {
 				t.Errorf("after %s, %s did not open %s", before, key, inspector.TabNames[tab])
 			}
@@ -63,7 +63,7 @@ func TestTabsOpenFromBoard(t *testing.T) {
 
 // TestLogs shows the logs of all pods and containers, each with a heading, or of one of them.
 func TestLogs(t *testing.T) {
-	s := looking(t, 160, 45, "l", "home")
+	s := openTabs(t, 160, 45, "l", "home")
 	s.shows(t, "all 4 pods", "── pod 1/4 · main · restart 3 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · restart 4 ·",
 		"exited with code 2", "2 main  │ GET /healthz 200", "3 main  │ GET /healthz 200")
 	s.press("]")
@@ -89,7 +89,7 @@ func TestLogs(t *testing.T) {
 	s.press("T", "home")
 	s.shows(t, time.Date(2026, 1, 2, 3, 4, 5, 4e8, time.UTC).Local().Format("15:04:05.000")+" connecting")
 	whole := "been applied to this database"
-	s = looking(t, 100, 30, "l", "home")
+	s = openTabs(t, 100, 30, "l", "home")
 	s.shows(t, whole)
 	s.press("w")
 	s.showsNot(t, whole)
@@ -146,7 +146,7 @@ func TestSearch(t *testing.T) {
 // TestPods shows a table whose columns fit, with each reason in full.
 func TestPods(t *testing.T) {
 	for _, w := range []int{60, 80, 100, 200} {
-		s := looking(t, w, 45, "v", "tab")
+		s := openTabs(t, w, 45, "v", "tab")
 		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47:00", "1:34:00")
 		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(4 restarts): FATAL: relation") || !strings.Contains(text, "2 of 2 nodes lack CPU")) {
 			t.Errorf("at %d columns the reason is truncated:\n%s", w, s.text())
@@ -182,7 +182,7 @@ func TestKubectl(t *testing.T) {
 		"l ]":   "logs -f shop-api-5f4bc54847-x2kq7 --all-containers",
 		"l ] }": "logs -f shop-api-5f4bc54847-x2kq7 -c main",
 	} {
-		s := looking(t, 100, 30, strings.Fields(keys)...)
+		s := openTabs(t, 100, 30, strings.Fields(keys)...)
 		s.press("s")
 		if got := s.copied(); got != at+want {
 			t.Errorf("%q: %s, want %s", keys, got, at+want)
@@ -201,7 +201,7 @@ func TestKubectl(t *testing.T) {
 // TestCopy copies the full text of the tab or pane, not truncated.
 func TestCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := looking(t, 60, 20, "l")
+		s := openTabs(t, 60, 20, "l")
 		s.press("C")
 		text := s.copied()
 		for _, want := range []string{"all 4 pods\n", "been applied to this database\n", "1 main  │ FATAL"} {
@@ -209,7 +209,7 @@ func TestCopy(t *testing.T) {
 				t.Errorf("the copied text lacks %q:\n%s", want, text)
 			}
 		}
-		s = looking(t, 60, 20)
+		s = openTabs(t, 60, 20)
 		s.press("C")
 		if text := s.copied(); !strings.Contains(text, "image example/no-such-image:1 cannot be pulled: not found\n") {
 			t.Errorf("the copied pane is\n%s", text)
