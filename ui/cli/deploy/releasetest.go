@@ -28,7 +28,7 @@ func (a *app) newTest(exec executor) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "test NAME", GroupID: "deploy", Short: "run the tests of a release", Long: testLong,
 		Example: `lockstep test shop -n shop --logs
-lockstep test shop -n shop --filter name=shop-smoke`,
+lockstep test shop -n shop --filter name=shop-test-checkout`,
 		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.test(cmd, &flags, r, args[0], exec) })
@@ -38,7 +38,7 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 	f := cmd.Flags()
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print which tests would run, in order, without writing anything")
 	f.BoolVar(&flags.logs, "logs", false, "print the test pods' logs at the end (-o json: to stderr)")
-	f.StringSliceVar(&flags.filter, "filter", nil, "run only tests name=NAME, or all but '!name=NAME' (repeatable)")
+	f.StringSliceVar(&flags.filter, "filter", nil, "run only the test name=NAME, or all except '!name=NAME' (repeatable)")
 	return cmd
 }
 
