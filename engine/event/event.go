@@ -89,7 +89,7 @@ const (
 
 	Accepted Status = "accepted" // command
 	Refused  Status = "refused"  // command
-	Away     Status = "away"     // api-server: it does not answer
+	Away     Status = "away"     // api-server: it does not respond
 	Back     Status = "back"     // api-server: it answers again
 
 	Set      Status = "set"      // breakpoint

@@ -322,9 +322,9 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 		return func() {}
 	}
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
-	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, answer string) {
+	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, reason string) {
 		if of.Subresource = ""; of == about {
-			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(answer)})
+			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(reason)})
 		}
 	}})
 }

@@ -50,7 +50,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 			if len(outages) > 0 {
 				t.Errorf("%s: the API server counts as unreachable: %q", path, outages)
 			}
-			if len(retries) == 0 || retries[0] != "APIService/v1.things.example does not answer: 503 Service Unavailable" {
+			if len(retries) == 0 || retries[0] != "APIService/v1.things.example does not respond: 503 Service Unavailable" {
 				t.Errorf("%s: the reasons for retries are %.3q", path, retries)
 			}
 		})

@@ -35,8 +35,8 @@ type Listener struct {
 	Reachable   func()
 	// Writes limits Retrying and Warning to the requests of the connection with these Writes; nil for all.
 	Writes *Writes
-	// Retrying is called before a retry after an error response. since is the time of the first one.
-	Retrying func(t Target, since time.Time, answer string)
+	// Retrying is called before a retry after an error response, with its reason. since is the time of the first one.
+	Retrying func(t Target, since time.Time, reason string)
 	// Warning is called with each warning in the response to a write, such as a deprecated version or a violation of
 	// PodSecurity.
 	Warning func(t Target, warning string)
@@ -113,10 +113,10 @@ func (l *Link) state() linkState {
 	return linkState{unreachable: len(l.gates) > 0, connected: l.connected, responded: l.responded}
 }
 
-func (l *Link) notifyRetry(w *Writes, t Target, since time.Time, answer string) {
+func (l *Link) notifyRetry(w *Writes, t Target, since time.Time, reason string) {
 	l.notify(w, func(to Listener) {
 		if to.Retrying != nil {
-			to.Retrying(t, since, answer)
+			to.Retrying(t, since, reason)
 		}
 	})
 }

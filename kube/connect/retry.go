@@ -263,7 +263,7 @@ func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 		return verdict{outcome: responded, retry: !Mistyped(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if Aggregated(of.Group) {
-			reason = fmt.Sprintf("%s does not answer: %s", of.apiService(), reason)
+			reason = fmt.Sprintf("%s does not respond: %s", of.apiService(), reason)
 			return verdict{outcome: responded, retry: true, serverError: true, aggregated: true, retryAfter: retryAfter(resp), reason: reason}
 		}
 		return verdict{outcome: busy, retry: true, retryAfter: retryAfter(resp), reason: reason}

@@ -38,15 +38,15 @@ func LacksPermission(err error) bool {
 // Explain adds advice to an error of the API server. The result implements run.FindingError. Other errors are returned
 // unchanged.
 func Explain(err error) error {
-	var answer apierrors.APIStatus
-	if err == nil || !errors.As(err, &answer) {
+	var response apierrors.APIStatus
+	if err == nil || !errors.As(err, &response) {
 		return err
 	}
-	text, message := plainMessage(err.Error()), plainMessage(answer.Status().Message)
+	text, message := plainMessage(err.Error()), plainMessage(response.Status().Message)
 	cause := message
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
-		owners, advice := fieldConflict(answer.Status().Details.Causes)
+		owners, advice := fieldConflict(response.Status().Details.Causes)
 		text = owners + "; " + advice
 		message, cause = owners, text
 	case len(fields) > 0:
@@ -95,7 +95,7 @@ func (d *Diagnoser) ExplainRefusal(ctx context.Context, o plan.Object, err error
 	defer cancel()
 	f := d.admissionCause(ctx, o.Namespace, r.found.Evidence[0])
 	if o.Group != "" && apierrors.IsServiceUnavailable(err) {
-		f.cause = fmt.Sprintf("the API of group %s does not answer", o.Group)
+		f.cause = fmt.Sprintf("the API of group %s does not respond", o.Group)
 		d.addAPIServiceCauses(ctx, o.Group, &f)
 	}
 	if f.cause != "" {
@@ -294,11 +294,11 @@ var immutablePhrases = []string{
 // immutable lists the immutable fields that an update tried to change, each with the reason. Only the text of a message
 // shows that a field is immutable. The reason omits the field's value, which may be pages long.
 func immutable(err error) (fields []string) {
-	var answer apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+	var response apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &response) || response.Status().Details == nil {
 		return nil
 	}
-	for _, c := range answer.Status().Details.Causes {
+	for _, c := range response.Status().Details.Causes {
 		for _, phrase := range immutablePhrases {
 			at := strings.Index(c.Message, phrase)
 			if at < 0 {

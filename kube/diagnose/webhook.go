@@ -33,25 +33,25 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	}
 	if m := webhookFailed.FindStringSubmatch(message); m != nil {
 		config, gap := d.webhookConfig(ctx, m[1])
-		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not answer: %s", webhookName(m[1], config), withCertificateHint(m[3])))
+		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not respond: %s", webhookName(m[1], config), withCertificateHint(m[3])))
 		f.evidence = append(f.evidence, gap...)
 		return f
 	}
 	if m := conversionFailed.FindStringSubmatch(message); m != nil {
-		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], withCertificateHint(m[4])))
+		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not respond: %s", m[2], m[1], withCertificateHint(m[4])))
 	}
 	return finding{}
 }
 
-// RetryReason shortens a response of the API server that a request is retried for, if a webhook is the reason.
-func RetryReason(answer string) string {
-	if m := webhookFailed.FindStringSubmatch(answer); m != nil {
-		return fmt.Sprintf("webhook %s does not answer: %s", m[1], m[3])
+// RetryReason shortens the reason of a retry (connect.Listener) if a webhook failed.
+func RetryReason(reason string) string {
+	if m := webhookFailed.FindStringSubmatch(reason); m != nil {
+		return fmt.Sprintf("webhook %s does not respond: %s", m[1], m[3])
 	}
-	if m := conversionFailed.FindStringSubmatch(answer); m != nil {
-		return fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], m[4])
+	if m := conversionFailed.FindStringSubmatch(reason); m != nil {
+		return fmt.Sprintf("the webhook that converts %s to %s does not respond: %s", m[2], m[1], m[4])
 	}
-	return answer
+	return reason
 }
 
 // webhookName names a webhook and, if it is known, its configuration.

@@ -75,7 +75,7 @@ func Runs(dir string) ([]*Run, error) {
 	}
 	defer done()
 	var dials sync.WaitGroup
-	runs := make([]*Run, len(entries)) // nil for sockets that do not answer
+	runs := make([]*Run, len(entries)) // nil for sockets that do not respond
 	for n, e := range entries {
 		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info) {
 			continue

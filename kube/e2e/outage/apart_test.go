@@ -65,7 +65,7 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 	if out.State.Exit != 1 || strings.Contains(out.State.Message, "--timeout)") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
-	for object, says := range map[string]string{"stuck": "gave up after 3s (--readiness-timeout)", "x": "the API of group " + api + " does not answer; APIService v1." + api + ": Available is False: ServiceNotFound"} {
+	for object, says := range map[string]string{"stuck": "gave up after 3s (--readiness-timeout)", "x": "the API of group " + api + " does not respond; APIService v1." + api + ": Available is False: ServiceNotFound"} {
 		failure := ""
 		for _, e := range out.Events {
 			if e.Object != nil && e.Object.Name == object && e.Status == event.Failed {

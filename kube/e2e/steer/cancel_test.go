@@ -46,7 +46,7 @@ func (h *requestHolder) intercept(_ http.ResponseWriter, req *http.Request) bool
 // patience limits calls that should end at once, so that a failing test does not hang.
 const patience = 20 * time.Second
 
-// TestCancelEndsPreparation: the API server does not answer one request of a preparation. Cancelling the context ends the
+// TestCancelEndsPreparation: the API server does not respond one request of a preparation. Cancelling the context ends the
 // preparation with an error (R53).
 func TestCancelEndsPreparation(t *testing.T) {
 	t.Parallel()

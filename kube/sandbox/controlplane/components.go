@@ -65,7 +65,7 @@ func controllerManagerArgs(kubeconfig string, p *pki.PKI, without []string) []st
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--profiling=false",
 		"--concurrent-gc-syncs=5",
-		// A webhook that does not answer blocks a worker for up to 30s; others must not wait for it.
+		// A webhook that does not respond blocks a worker for up to 30s; others must not wait for it.
 		"--concurrent-deployment-syncs=50", "--concurrent-replicaset-syncs=50", "--concurrent-statefulset-syncs=50",
 		"--concurrent-job-syncs=50",
 		"--enable-dynamic-provisioning=false",
