@@ -54,6 +54,9 @@ var (
 	// or an archive.
 	LoadChart     = charts.Load
 	LoadChartPath = charts.LoadPath
+	// WrapTemplates allows YAML lists in the annotations of a chart that Chart.Helm returned for
+	// one of the actions of NewOrdered.
+	WrapTemplates = charts.WrapTemplates
 	// PinChart resolves the version in an oci:// reference to a digest, and returns that reference.
 	PinChart = charts.Pin
 	// FindRegistryCredential returns the stored credential for the registry of an oci://

@@ -49,9 +49,9 @@ type OrderedOptions struct {
 // group by group, with WaitStrategy WaitOrdered. cfg must be initialised (Init). Releases
 // keep their order for later operations (R28).
 //
-// Charts may come from Helm's loader; lists in annotations must then be JSON strings (R1). The Helm
-// method converts a chart from LoadChart; charts.WrapTemplates then allows YAML lists in templates.
-// Either way, Chart.yaml orders the subcharts (R4).
+// A chart may come from Helm's loader; lists in its annotations must then be JSON strings (R1).
+// To use YAML lists, load it with LoadChart, convert it with Chart.Helm, and call WrapTemplates on the
+// result. Either way, Chart.yaml orders the subcharts (R4).
 //
 // There is no lock (R51), only Helm's pending status: Helm does not report the end of an action, so a
 // Lease could not be released. If you need the lock, use the Prepare methods of Client instead.

@@ -15,7 +15,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
 )
@@ -53,7 +52,7 @@ func loadWithHelm(t *testing.T, name string) *chart.Chart {
 func loadWithLockstep(t *testing.T, name string) *chart.Chart {
 	t.Helper()
 	c := rig.HelmChart(t, rig.LoadChart(t, name))
-	charts.WrapTemplates(c)
+	kube.WrapTemplates(c)
 	return c
 }
 

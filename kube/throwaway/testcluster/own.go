@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// start starts a cluster for this package only: a shared one needs FIFOs and file locks, which are not
-// implemented for this system.
+// start starts a cluster for this package only: sharing one needs FIFOs and file locks, which testcluster
+// does not support on this system.
 func start() (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "lockstep-test-")
 	if err != nil {
