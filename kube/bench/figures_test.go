@@ -121,8 +121,8 @@ func (r *results) write(dir string) error {
 	return nil
 }
 
-// of formats a tool's value for a table, "" if there is none.
-func (f *figure) of(tool string) string {
+// cell formats a tool's value for a table, "" if there is none.
+func (f *figure) cell(tool string) string {
 	if len(f.Samples[tool]) == 0 {
 		return ""
 	}
@@ -147,9 +147,9 @@ func (f *figure) cells(rivals []string) []string {
 			goal += " ✗"
 		}
 	}
-	cells := []string{f.Row, f.Name, f.of(lockstep), f.of(helm), ratio, goal}
+	cells := []string{f.Row, f.Name, f.cell(lockstep), f.cell(helm), ratio, goal}
 	for _, name := range rivals {
-		cells = append(cells, f.of(name))
+		cells = append(cells, f.cell(name))
 	}
 	return cells
 }
@@ -254,10 +254,10 @@ func (r *results) page() string {
 		var rows []string
 		row := ""
 		for _, f := range r.Figures {
-			if f.Unit != "s" || f.of(name) == "" {
+			if f.Unit != "s" || f.cell(name) == "" {
 				continue
 			}
-			took := f.Name + " " + f.of(name)
+			took := f.Name + " " + f.cell(name)
 			if f.Row == row {
 				rows[len(rows)-1] += ", " + took
 				continue

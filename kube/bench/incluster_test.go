@@ -125,7 +125,7 @@ func (s *session) waiting() error {
 		up := s.figure("up", "s", 0)
 		up.add(lockstep, used.seconds())
 		s.figure("up, memory", "MB", 0).add(lockstep, used.peak)
-		s.requests(s.figure("up, requests per object", "", 1.1), lockstep, used, layers*width*10)
+		s.countRequests(s.figure("up, requests per object", "", 1.1), lockstep, used, layers*width*10)
 		planning, ratio := s.figure("planning", "s", 0), s.figure("up vs. critical path and planning", "×", 1.05)
 		s.logFigures = append(s.logFigures,
 			logFigure{planning, func(log auditlog.Log) map[string][]float64 {

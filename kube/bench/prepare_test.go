@@ -28,7 +28,7 @@ type benchmark struct {
 	dir        string            // for charts, the audit log and the folders of the tools
 	programs   map[string]string // paths of the copies, by tool; rivals only if they were found
 	cluster    *throwaway.Cluster
-	started    time.Duration // how long the cluster took to start
+	startup    time.Duration // how long the cluster took to start
 	client     dynamic.Interface
 	env        []string
 	logFigures []logFigure
@@ -64,7 +64,7 @@ func prepare(ctx context.Context, o options) (b *benchmark, err error) {
 	if b.cluster, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(b.dir, "audit.log")}); err != nil {
 		return b, err
 	}
-	b.started = time.Since(start)
+	b.startup = time.Since(start)
 	config, err := clientcmd.BuildConfigFromFlags("", b.cluster.Kubeconfig)
 	if err != nil {
 		return b, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
@@ -97,9 +97,9 @@ func (b *benchmark) readAuditLog() error {
 	if err != nil {
 		return err
 	}
-	for _, a := range b.logFigures {
-		for tool, values := range a.of(log) {
-			a.figure.Samples[tool] = append(a.figure.Samples[tool], values...)
+	for _, f := range b.logFigures {
+		for tool, values := range f.of(log) {
+			f.figure.Samples[tool] = append(f.figure.Samples[tool], values...)
 		}
 	}
 	return nil

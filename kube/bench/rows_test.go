@@ -69,7 +69,7 @@ func (s *session) lifecycle(n, rounds, rivals int) error {
 			}
 			s.figure(step.name, "s", step.goal).against(helm).add(tool, used.seconds())
 			s.figure(step.name+", memory", "MB", 0.8).against(helm).add(tool, used.peak)
-			s.requests(s.figure(step.name+", requests per object", "", 1.05), tool, used, n)
+			s.countRequests(s.figure(step.name+", requests per object", "", 1.05), tool, used, n)
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *session) chain() error {
 		if ok {
 			s.figure("install in order (helm: unordered)", "s", 0.6).against(helm).add(tool, used.seconds())
 			s.figure("memory", "MB", 0).against(helm).add(tool, used.peak)
-			s.requests(s.figure("requests per object", "", 0).against(helm), tool, used, 100)
+			s.countRequests(s.figure("requests per object", "", 0).against(helm), tool, used, 100)
 		}
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *session) releases() error {
 					memory.against(helmfile)
 				}
 				if tool == lockstep {
-					s.requests(s.figure(step.name+", requests per object", "", 0), tool, used, 500)
+					s.countRequests(s.figure(step.name+", requests per object", "", 0), tool, used, 500)
 				}
 			}
 		}
@@ -278,7 +278,7 @@ func (s *session) planning() error {
 
 // sandbox measures the start of the cluster, and its idle memory.
 func (s *session) sandbox() error {
-	s.figure("start", "s", 2.5).add(lockstep, s.started.Seconds())
+	s.figure("start", "s", 2.5).add(lockstep, s.startup.Seconds())
 	time.Sleep(10 * time.Second) // the controllers sync after the start
 	peak, err := resident(s.cluster.PID())
 	if err != nil {

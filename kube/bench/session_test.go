@@ -71,9 +71,9 @@ func (s *processUsage) record(cmd *exec.Cmd) {
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// requests adds the number of requests per object that a tool sent, for n objects, to f. The audit log has it at the
-// end.
-func (s *session) requests(f *figure, tool string, during processUsage, n int) {
+// countRequests adds to f the number of requests per object that a tool sent for n objects, once the audit log is
+// complete.
+func (s *session) countRequests(f *figure, tool string, during processUsage, n int) {
 	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
 		sent := log.UserAgent(toolNamed(tool).agent).Where(func(e auditlog.Event) bool {
 			return !e.Received.Before(during.start) && !e.Received.After(during.end) &&

@@ -22,7 +22,7 @@ type competitor struct {
 	target  string // the operation whose baseline it must reach
 }
 
-// pairs are the operations that run at the same time. installed: on a release that exists.
+// pairs are the operations that run at the same time. installed is set if the release exists before.
 var pairs = []struct {
 	name      string
 	installed bool
@@ -57,9 +57,9 @@ func concurrent(t *testing.T) []trialGroup {
 				if k > 0 {
 					what = fmt.Sprintf("%s, the second started at write %d of the first", pair.name, k)
 				}
-				c := race{harness: newHarness(t, k%2 == 0, false), program: program}
-				defer c.harness.close()
-				report(seed, what, c.run(pair.a, pair.b, pair.installed, k))
+				r := race{harness: newHarness(t, k%2 == 0, false), program: program}
+				defer r.harness.close()
+				report(seed, what, r.run(pair.a, pair.b, pair.installed, k))
 			}})
 		}
 	}
@@ -72,9 +72,9 @@ type race struct {
 }
 
 // run starts a, then b at a's write number at, or at once if that is 0.
-func (c *race) run(a, b competitor, installed bool, at int) error {
+func (r *race) run(a, b competitor, installed bool, at int) error {
 	if installed {
-		if err := c.harness.runPreceding(single("uninstall")); err != nil {
+		if err := r.harness.runPreceding(single("uninstall")); err != nil {
 			return err
 		}
 	}
@@ -94,31 +94,31 @@ func (c *race) run(a, b competitor, installed bool, at int) error {
 		}
 		return delayed
 	})
-	c.harness.tracker.Store(first)
+	r.harness.tracker.Store(first)
 	proxy, err := faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, Intercept: second.intercept})
 	if err != nil {
 		return err
 	}
 	defer proxy.Close()
-	other := filepath.Join(c.harness.dir, "second")
-	if err := proxy.WriteKubeconfig(other, c.harness.ns); err != nil {
+	other := filepath.Join(r.harness.dir, "second")
+	if err := proxy.WriteKubeconfig(other, r.harness.ns); err != nil {
 		return err
 	}
-	pa := c.start(a, c.harness.kubeconfig())
+	pa := r.start(a, r.harness.kubeconfig())
 	if at > 0 {
 		select {
 		case <-begin:
 		case <-pa.done: // a sent fewer writes
 		}
 	}
-	pb := c.start(b, other)
+	pb := r.start(b, other)
 	for _, p := range []*process{pa, pb} {
 		if err := p.wait(time.Minute * slowdown); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.outputTail())
 		}
 	}
-	if wrong := c.judge(a, b, pa, pb, first, second); len(wrong) > 0 {
-		return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q\n  the first: exit code %d\n%s\n  the second: exit code %d\n%s", c.harness.snapshot().history, pa.exitCode, pa.outputTail(), pb.exitCode, pb.outputTail()))
+	if wrong := r.judge(a, b, pa, pb, first, second); len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q\n  the first: exit code %d\n%s\n  the second: exit code %d\n%s", r.harness.snapshot().history, pa.exitCode, pa.outputTail(), pb.exitCode, pb.outputTail()))
 	}
 	return nil
 }
@@ -128,12 +128,12 @@ func delayed(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	next.ServeHTTP(w, r)
 }
 
-func (c *race) start(x competitor, kubeconfig string) *process {
-	args := c.harness.args(operation{args: x.args})
-	return c.harness.exec(c.program[x.program], kubeconfig, args...)
+func (r *race) start(x competitor, kubeconfig string) *process {
+	args := r.harness.args(operation{args: x.args})
+	return r.harness.exec(r.program[x.program], kubeconfig, args...)
 }
 
-func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (wrong []string) {
+func (r *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (wrong []string) {
 	var won []competitor
 	for _, x := range []struct {
 		competitor
@@ -144,7 +144,7 @@ func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (
 			won = append(won, x.competitor)
 		case x.program == "lockstep" && x.p.exitCode != 2:
 			wrong = append(wrong, fmt.Sprintf("%s: exit code %d, want 0 or 2", x.args[0], x.p.exitCode))
-		case x.program == "lockstep" && a.program == b.program && !c.namesHolder(x.p):
+		case x.program == "lockstep" && a.program == b.program && !r.namesHolder(x.p):
 			wrong = append(wrong, x.args[0]+" does not say who holds the release, where and since when")
 		}
 	}
@@ -156,16 +156,16 @@ func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (
 	}
 	var best []string
 	for i, x := range won {
-		std, err := baselineOf(c.harness.t, single(x.target), false)
+		want, err := baselineOf(r.harness.t, single(x.target), false)
 		if err != nil {
 			return append(wrong, err.Error())
 		}
-		if diff := c.harness.waitUntil(std.target, false); i == 0 || len(diff) < len(best) {
+		if diff := r.harness.waitUntil(want.target, false); i == 0 || len(diff) < len(best) {
 			best = diff
 		}
 	}
 	wrong = append(wrong, best...)
-	now := c.harness.snapshot()
+	now := r.harness.snapshot()
 	if n := now.count("deployed"); n > 1 || n == 0 && !slices.ContainsFunc(won, func(x competitor) bool { return x.target == "uninstall" }) {
 		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
 	}
@@ -177,7 +177,7 @@ func (c *race) judge(a, b competitor, pa, pb *process, first, second *tracker) (
 
 // namesHolder reports whether a refusal says who holds the release. If the other run has already ended, the release
 // exists or is gone, and the refusal says so.
-func (c *race) namesHolder(p *process) bool {
+func (r *race) namesHolder(p *process) bool {
 	host, _ := os.Hostname()
 	text := p.err.String()
 	late := slices.ContainsFunc([]string{"still in use", "already exists", "not found", "is deployed"}, func(s string) bool { return strings.Contains(text, s) })

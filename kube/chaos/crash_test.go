@@ -15,15 +15,15 @@ func crashes(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := baselineOf(t, o, false)
+		want, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n <= std.writes; n++ {
+		for n := 1; n <= want.writes; n++ {
 			for after := range 2 {
 				seed := (i+1)*1000 + n*10 + after
 				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-					what, err := runWithCrash(t, o, std, n, after == 1)
+					what, err := runWithCrash(t, o, want, n, after == 1)
 					report(seed, what, err)
 				}})
 			}
@@ -32,18 +32,18 @@ func crashes(t *testing.T) []trialGroup {
 	return all
 }
 
-func runWithCrash(t *testing.T, o operation, std *baseline, n int, after bool) (what string, err error) {
-	b := newHarness(t, n%2 == 0, false)
-	defer b.close()
+func runWithCrash(t *testing.T, o operation, want *baseline, n int, after bool) (what string, err error) {
+	h := newHarness(t, n%2 == 0, false)
+	defer h.close()
 	where := map[bool]string{false: "before", true: "after"}[after]
-	what = fmt.Sprintf("%s, killed %s write %d of %d", o.name, where, n, std.writes)
-	if err := b.runPreceding(o); err != nil {
+	what = fmt.Sprintf("%s, killed %s write %d of %d", o.name, where, n, want.writes)
+	if err := h.runPreceding(o); err != nil {
 		return what, err
 	}
 	var p *process
 	started := make(chan struct{})
 	killed := make(chan struct{})
-	p, _ = b.start(o, func(q request) handler {
+	p, _ = h.start(o, func(q request) handler {
 		if q.write != n {
 			return nil
 		}
@@ -67,27 +67,27 @@ func runWithCrash(t *testing.T, o operation, std *baseline, n int, after bool) (
 	default:
 		return what + " (sent fewer writes this time)", nil
 	}
-	left := b.snapshot()
-	again, _ := b.start(o, nil)
+	left := h.snapshot()
+	again, _ := h.start(o, nil)
 	if err := again.wait(2 * time.Minute); err != nil {
 		return what, fmt.Errorf("the same command again: %w\n%s", err, again.outputTail())
 	}
-	return what, b.judgeRepeated(std, left, again)
+	return what, h.judgeRepeated(want, left, again)
 }
 
 // judgeRepeated checks the result after the same command ran again. If the first run had already completed, the second
 // one may refuse.
-func (b *harness) judgeRepeated(std *baseline, left snapshot, again *process) error {
+func (h *harness) judgeRepeated(want *baseline, left snapshot, again *process) error {
 	var wrong []string
-	if complete := len((snapshot{objects: left.objects}).diff(snapshot{objects: std.target.objects}, false)) == 0; again.exitCode != 0 {
-		if complete && again.exitCode == 2 && len(left.unfinished()) == 0 && left.count("deployed") == std.target.count("deployed") {
+	if complete := len((snapshot{objects: left.objects}).diff(snapshot{objects: want.target.objects}, false)) == 0; again.exitCode != 0 {
+		if complete && again.exitCode == 2 && len(left.unfinished()) == 0 && left.count("deployed") == want.target.count("deployed") {
 			return nil
 		}
 		wrong = append(wrong, fmt.Sprintf("the same command again: exit code %d", again.exitCode))
 	}
-	wrong = append(wrong, b.waitUntil(std.target, false)...)
-	now := b.snapshot()
-	if n := now.count("deployed"); n != std.target.count("deployed") {
+	wrong = append(wrong, h.waitUntil(want.target, false)...)
+	now := h.snapshot()
+	if n := now.count("deployed"); n != want.target.count("deployed") {
 		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
 	}
 	if u := now.unfinished(); len(u) > 0 {

@@ -111,22 +111,22 @@ func gateway(code int) handler {
 }
 
 // faultsOf returns one or two random faults.
-func faultsOf(rng *rand.Rand, std *baseline) []*fault {
-	faults := []*fault{oneFault(rng, std)}
+func faultsOf(rng *rand.Rand, want *baseline) []*fault {
+	faults := []*fault{oneFault(rng, want)}
 	if rng.IntN(3) == 0 {
-		faults = append(faults, oneFault(rng, std))
+		faults = append(faults, oneFault(rng, want))
 	}
 	return faults
 }
 
-func oneFault(rng *rand.Rand, std *baseline) *fault {
+func oneFault(rng *rand.Rand, want *baseline) *fault {
 	var phases []string
-	for p := range std.phases {
+	for p := range want.phases {
 		phases = append(phases, p)
 	}
 	slices.Sort(phases)
 	f := &fault{phase: phases[rng.IntN(len(phases))], times: 1}
-	f.nth = rng.IntN(std.phases[f.phase])
+	f.nth = rng.IntN(want.phases[f.phase])
 	switch {
 	case rng.IntN(7) == 0:
 		f.kind = outages[rng.IntN(len(outages))]
@@ -160,33 +160,33 @@ type faultInjector struct {
 	harness *harness
 	faults  []*fault
 
-	mu     sync.Mutex
-	outage string    // the kind of outage
-	back   time.Time // when the last outage ends
+	mu        sync.Mutex
+	outage    string    // the kind of outage
+	outageEnd time.Time // of the last outage
 }
 
-func (w *faultInjector) intercept(q request) handler {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range w.faults {
+func (i *faultInjector) intercept(q request) handler {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, f := range i.faults {
 		if q.phase != f.phase || q.nth < f.nth || q.nth >= f.nth+f.times {
 			continue
 		}
 		f.hit = true
 		switch {
 		case f.lasts > 0:
-			w.startOutage(f)
+			i.startOutage(f)
 		case f.kind == "cut watches":
 			return func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-				w.harness.tracker.Load().cutWatches()
+				i.harness.tracker.Load().cutWatches()
 				next.ServeHTTP(rw, r)
 			}
 		default:
 			return f.handler(q)
 		}
 	}
-	if time.Now().Before(w.back) {
-		return w.duringOutage(w.outage, w.back)
+	if time.Now().Before(i.outageEnd) {
+		return i.duringOutage(i.outage, i.outageEnd)
 	}
 	return nil
 }
@@ -210,30 +210,30 @@ func (f *fault) handler(q request) handler {
 }
 
 // anyHit reports whether any fault has occurred.
-func (w *faultInjector) anyHit() bool {
-	return slices.ContainsFunc(w.faults, func(f *fault) bool { return f.hit })
+func (i *faultInjector) anyHit() bool {
+	return slices.ContainsFunc(i.faults, func(f *fault) bool { return f.hit })
 }
 
 // startOutage starts an outage.
-func (w *faultInjector) startOutage(f *fault) {
-	if time.Now().Before(w.back) {
+func (i *faultInjector) startOutage(f *fault) {
+	if time.Now().Before(i.outageEnd) {
 		return
 	}
-	w.outage, w.back = f.kind, time.Now().Add(f.lasts)
+	i.outage, i.outageEnd = f.kind, time.Now().Add(f.lasts)
 	switch f.kind {
 	case "refuses connections":
-		proxy := w.harness.proxy
+		proxy := i.harness.proxy
 		go proxy.Down() // in the background: it closes this request's connection too
-		time.AfterFunc(f.lasts, func() { w.harness.check(proxy.Up()) })
+		time.AfterFunc(f.lasts, func() { i.harness.check(proxy.Up()) })
 	case "resets connections", "silence":
 		if f.kind == "resets connections" {
-			go w.harness.proxy.Cut()
+			go i.harness.proxy.Cut()
 		}
-		time.AfterFunc(f.lasts, w.harness.proxy.Cut)
+		time.AfterFunc(f.lasts, i.harness.proxy.Cut)
 	}
 }
 
-func (w *faultInjector) duringOutage(kind string, back time.Time) handler {
+func (i *faultInjector) duringOutage(kind string, outageEnd time.Time) handler {
 	switch kind {
 	case "503 to all":
 		return requestFaults["503"]
@@ -241,7 +241,7 @@ func (w *faultInjector) duringOutage(kind string, back time.Time) handler {
 		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 			select {
 			case <-r.Context().Done():
-			case <-time.After(time.Until(back)):
+			case <-time.After(time.Until(outageEnd)):
 			}
 			panic(http.ErrAbortHandler)
 		}
@@ -270,12 +270,12 @@ func faults(t *testing.T) []trialGroup {
 func faultChain(t *testing.T, seeds []int, report func(int, string, error)) {
 	chain := seeds[0] / len(operations)
 	withCRD, h2 := chain%5 == 0, chain%3 != 0
-	b := newHarness(t, h2, withCRD)
-	defer func() { b.close() }()
+	h := newHarness(t, h2, withCRD)
+	defer func() { h.close() }()
 	good := true
 	for i, seed := range seeds {
 		o := operations[i]
-		std, err := baselineOf(t, o, withCRD)
+		want, err := baselineOf(t, o, withCRD)
 		if err != nil {
 			report(seed, o.name, err)
 			continue
@@ -285,26 +285,26 @@ func faultChain(t *testing.T, seeds []int, report func(int, string, error)) {
 			continue
 		}
 		if !good {
-			b.close()
-			b = newHarness(t, h2, withCRD)
-			if err := b.runPreceding(o); err != nil {
+			h.close()
+			h = newHarness(t, h2, withCRD)
+			if err := h.runPreceding(o); err != nil {
 				report(seed, o.name, err)
 				continue
 			}
 		}
 		if o.name == "install" {
-			b.dropCRD()
+			h.dropCRD()
 		}
-		what, err := b.runWithFaults(o, std, rand.New(rand.NewPCG(uint64(seed), 9)))
+		what, err := h.runWithFaults(o, want, rand.New(rand.NewPCG(uint64(seed), 9)))
 		report(seed, what, err)
 		good = err == nil
 	}
 }
 
 // runWithFaults runs an operation with faults and checks the result.
-func (b *harness) runWithFaults(o operation, std *baseline, rng *rand.Rand) (what string, err error) {
-	injector := &faultInjector{harness: b, faults: faultsOf(rng, std)}
-	p, tr := b.start(o, injector.intercept)
+func (h *harness) runWithFaults(o operation, want *baseline, rng *rand.Rand) (what string, err error) {
+	injector := &faultInjector{harness: h, faults: faultsOf(rng, want)}
+	p, tr := h.start(o, injector.intercept)
 	hangs := p.wait(3 * time.Minute)
 	what = o.name + ":"
 	injector.mu.Lock()
@@ -314,45 +314,45 @@ func (b *harness) runWithFaults(o operation, std *baseline, rng *rand.Rand) (wha
 			what += " (never reached),"
 		}
 	}
-	back := injector.back
+	outageEnd := injector.outageEnd
 	injector.mu.Unlock()
-	if d := time.Until(back); d > 0 { // the next operation must not start during the outage
+	if d := time.Until(outageEnd); d > 0 { // the next operation must not start during the outage
 		time.Sleep(d + 100*time.Millisecond)
 	}
 	if hangs != nil {
 		return what, fmt.Errorf("  %w\n%s", hangs, p.outputTail())
 	}
 	var wrong []string
-	if p.exitCode != std.exitCode {
-		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, std.exitCode))
+	if p.exitCode != want.exitCode {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, want.exitCode))
 	}
-	wrong = append(wrong, b.waitUntil(std.target, true)...)
+	wrong = append(wrong, h.waitUntil(want.target, true)...)
 	requests, _ := tr.sent()
-	wrong = append(wrong, b.excessRequests(requests, std, back)...)
+	wrong = append(wrong, h.excessRequests(requests, want, outageEnd)...)
 	if len(wrong) > 0 {
 		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	requestTotals.add(len(requests), std.total, injector.anyHit())
+	requestTotals.add(len(requests), want.total, injector.anyHit())
 	return what, nil
 }
 
 // excessRequests reports too many requests: more than 1.5 times as many as without faults plus 10, or bursts of the same
 // request when the API server is back.
-func (b *harness) excessRequests(requests []request, std *baseline, back time.Time) (wrong []string) {
-	if n := len(requests); n > std.total*3/2+10 {
-		wrong = append(wrong, fmt.Sprintf("%d requests, without faults %d", n, std.total))
+func (h *harness) excessRequests(requests []request, want *baseline, outageEnd time.Time) (wrong []string) {
+	if n := len(requests); n > want.total*3/2+10 {
+		wrong = append(wrong, fmt.Sprintf("%d requests, without faults %d", n, want.total))
 	}
-	if back.IsZero() {
+	if outageEnd.IsZero() {
 		return wrong
 	}
 	burst := map[string]int{}
 	for _, q := range requests {
-		if d := q.at.Sub(back); d > 0 && d < 2*time.Second {
-			burst[b.withoutNamespace(q.key)]++
+		if d := q.at.Sub(outageEnd); d > 0 && d < 2*time.Second {
+			burst[h.withoutNamespace(q.key)]++
 		}
 	}
 	for key, n := range burst {
-		if n > std.keys[key]+6 {
+		if n > want.keys[key]+6 {
 			wrong = append(wrong, fmt.Sprintf("once the API server was back, %d times within 2s: %s", n, key))
 		}
 	}
@@ -367,11 +367,11 @@ type requestRatio struct {
 	sent, expected, trials, hit int
 }
 
-func (r *requestRatio) add(made, want int, struck bool) {
+func (r *requestRatio) add(sent, expected int, hit bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sent, r.expected, r.trials = r.sent+made, r.expected+want, r.trials+1
-	if struck {
+	r.sent, r.expected, r.trials = r.sent+sent, r.expected+expected, r.trials+1
+	if hit {
 		r.hit++
 	}
 	table.note("faults", "requests %.2f × those without faults; a fault hit in %d%% of the trials", float64(r.sent)/float64(r.expected), r.hit*100/r.trials)

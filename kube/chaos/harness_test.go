@@ -61,37 +61,37 @@ func newHarness(t *testing.T, h2, withCRD bool) *harness {
 	return b
 }
 
-func (b *harness) check(err error) {
-	b.t.Helper()
+func (h *harness) check(err error) {
+	h.t.Helper()
 	if err != nil {
 		panic(err) // FailNow must not be called in a worker's goroutine; runTrials recovers
 	}
 }
 
-func (b *harness) newNamespace() {
-	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": b.ns}}}
-	_, err := admin.Resource(namespaces).Create(b.t.Context(), ns, metav1.CreateOptions{})
-	b.check(err)
+func (h *harness) newNamespace() {
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": h.ns}}}
+	_, err := admin.Resource(namespaces).Create(h.t.Context(), ns, metav1.CreateOptions{})
+	h.check(err)
 }
 
-func (b *harness) close() {
-	b.proxy.Close()
-	b.dropCRD()
+func (h *harness) close() {
+	h.proxy.Close()
+	h.dropCRD()
 }
 
 // dropCRD deletes the chart's CRD: an uninstall keeps it.
-func (b *harness) dropCRD() {
-	if b.group == "" {
+func (h *harness) dropCRD() {
+	if h.group == "" {
 		return
 	}
-	err := admin.Resource(crds).Delete(context.Background(), "things."+b.group, metav1.DeleteOptions{})
+	err := admin.Resource(crds).Delete(context.Background(), "things."+h.group, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		b.check(err)
+		h.check(err)
 	}
 }
 
-func (b *harness) chart() string      { return filepath.Join(b.dir, "chart") }
-func (b *harness) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig") }
+func (h *harness) chart() string      { return filepath.Join(h.dir, "chart") }
+func (h *harness) kubeconfig() string { return filepath.Join(h.dir, "kubeconfig") }
 
 // operation is a command and the operations before it.
 type operation struct {
@@ -171,31 +171,31 @@ func (b teeWriter) Write(p []byte) (int, error) {
 }
 
 // start starts lockstep with the harness's proxy and chart. on intercepts its requests.
-func (b *harness) start(o operation, on func(request) handler, more ...string) (*process, *tracker) {
+func (h *harness) start(o operation, on func(request) handler, more ...string) (*process, *tracker) {
 	tr := newTracker(o.isRollback, on)
-	b.tracker.Store(tr)
-	return b.exec(lockstepProgram, b.kubeconfig(), append(b.args(o), more...)...), tr
+	h.tracker.Store(tr)
+	return h.exec(lockstepProgram, h.kubeconfig(), append(h.args(o), more...)...), tr
 }
 
-func (b *harness) args(o operation) []string {
+func (h *harness) args(o operation) []string {
 	args := make([]string, len(o.args))
 	for i, a := range o.args {
-		args[i] = strings.ReplaceAll(a, "CHART", b.chart())
+		args[i] = strings.ReplaceAll(a, "CHART", h.chart())
 	}
 	return args
 }
 
-func (b *harness) exec(program, kubeconfig string, args ...string) *process {
-	p := b.command(program, kubeconfig, args...)
-	b.check(p.run())
+func (h *harness) exec(program, kubeconfig string, args ...string) *process {
+	p := h.command(program, kubeconfig, args...)
+	h.check(p.run())
 	return p
 }
 
 // command returns a process that has not been started.
-func (b *harness) command(program, kubeconfig string, args ...string) *process {
+func (h *harness) command(program, kubeconfig string, args ...string) *process {
 	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
-	p.cmd.Env = b.env(kubeconfig)
+	p.cmd.Env = h.env(kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = &p.text, teeWriter{&p.text, &p.err}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 5 * time.Second
@@ -216,8 +216,8 @@ func (p *process) run() error {
 }
 
 // env returns an environment with the harness's home directory.
-func (b *harness) env(kubeconfig string) []string {
-	env := []string{"HOME=" + b.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(b.dir, "state"), "TERM=xterm-256color"}
+func (h *harness) env(kubeconfig string) []string {
+	env := []string{"HOME=" + h.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "TERM=xterm-256color"}
 	for _, name := range []string{"PATH", "TMPDIR", "USER", "LOCKSTEP_SANDBOX_BIN"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
@@ -261,30 +261,30 @@ func (p *process) outputTail() string {
 }
 
 // withoutNamespace returns the key of a request without the namespace.
-func (b *harness) withoutNamespace(key string) string {
-	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
+func (h *harness) withoutNamespace(key string) string {
+	return strings.ReplaceAll(key+"/", "/"+h.ns+"/", "/NAMESPACE/")
 }
 
 // snapshot returns the state of the namespace.
-func (b *harness) snapshot() snapshot {
-	p, err := admin.snapshot(context.Background(), b.ns)
-	b.check(err)
+func (h *harness) snapshot() snapshot {
+	p, err := admin.snapshot(context.Background(), h.ns)
+	h.check(err)
 	return p
 }
 
 // waitUntil waits until the namespace is as wanted, because deletions take a moment, and returns the remaining
 // differences.
-func (b *harness) waitUntil(want snapshot, history bool) (what []string) {
+func (h *harness) waitUntil(want snapshot, history bool) (what []string) {
 	within(context.Background(), 2*slowdown*time.Second, func() bool {
-		what = b.snapshot().diff(want, history)
+		what = h.snapshot().diff(want, history)
 		return len(what) == 0
 	})
 	return what
 }
 
 // runWithoutFaults runs an operation without faults.
-func (b *harness) runWithoutFaults(o operation) (*process, *tracker, error) {
-	p, tr := b.start(o, nil)
+func (h *harness) runWithoutFaults(o operation) (*process, *tracker, error) {
+	p, tr := h.start(o, nil)
 	if err := p.wait(2 * time.Minute); err != nil {
 		return p, tr, fmt.Errorf("%s without faults: %w\n%s", o.name, err, p.outputTail())
 	}
@@ -295,9 +295,9 @@ func (b *harness) runWithoutFaults(o operation) (*process, *tracker, error) {
 }
 
 // runPreceding runs the operations before o.
-func (b *harness) runPreceding(o operation) error {
+func (h *harness) runPreceding(o operation) error {
 	for _, before := range o.preceding {
-		if _, _, err := b.runWithoutFaults(before); err != nil {
+		if _, _, err := h.runWithoutFaults(before); err != nil {
 			return err
 		}
 	}
@@ -328,31 +328,31 @@ func baselineOf(t *testing.T, o operation, withCRD bool) (*baseline, error) {
 	if s := baselines[key(o.name, len(o.preceding))]; s != nil {
 		return s, nil
 	}
-	b := newHarness(t, true, withCRD)
-	defer b.close()
+	h := newHarness(t, true, withCRD)
+	defer h.close()
 	var last *baseline
 	for i, step := range append(slices.Clone(o.preceding), o) {
-		p, tr, err := b.runWithoutFaults(step)
+		p, tr, err := h.runWithoutFaults(step)
 		if err != nil {
 			return nil, err
 		}
-		last = b.measure(p, tr)
+		last = h.measure(p, tr)
 		baselines[key(step.name, i)] = last
 	}
 	return last, nil
 }
 
 // measure returns the result of an operation that ran without faults.
-func (b *harness) measure(p *process, tr *tracker) *baseline {
+func (h *harness) measure(p *process, tr *tracker) *baseline {
 	s := &baseline{exitCode: p.exitCode, keys: map[string]int{}}
 	// The hook's pod is deleted in the background.
-	within(b.t.Context(), slowdown*time.Second, func() bool { _, there := b.snapshot().objects["Pod/hook-pod"]; return !there })
-	s.target = b.snapshot()
+	within(h.t.Context(), slowdown*time.Second, func() bool { _, there := h.snapshot().objects["Pod/hook-pod"]; return !there })
+	s.target = h.snapshot()
 	var requests []request
 	requests, s.phases = tr.sent()
 	s.total = len(requests)
 	for _, q := range requests {
-		s.keys[b.withoutNamespace(q.key)]++
+		s.keys[h.withoutNamespace(q.key)]++
 		s.writes, s.records = max(s.writes, q.write), max(s.records, q.record)
 	}
 	return s

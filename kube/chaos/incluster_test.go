@@ -40,14 +40,14 @@ func podKills(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := baselineOf(t, o, false)
+		want, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n <= std.writes; n++ {
+		for n := 1; n <= want.writes; n++ {
 			seed := (i+1)*1000 + n
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				what, err := runWithPodKill(t, o, std, n)
+				what, err := runWithPodKill(t, o, want, n)
 				report(seed, what, err)
 			}})
 		}
@@ -67,14 +67,14 @@ type podRun struct {
 	err       error    // of the kill
 }
 
-func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what string, err error) {
+func runWithPodKill(t *testing.T, o operation, want *baseline, n int) (what string, err error) {
 	r := &podRun{harness: newHarness(t, true, false)}
 	defer r.close()
 	kill, how := r.deletePod, "deleted"
-	if n%2 == 0 && proc {
+	if n%2 == 0 && hasProc {
 		kill, how = r.killProcess, "killed"
 	}
-	what = fmt.Sprintf("%s, pod %s after write %d of %d", o.name, how, n, std.writes)
+	what = fmt.Sprintf("%s, pod %s after write %d of %d", o.name, how, n, want.writes)
 	if err := r.runPreceding(o); err != nil {
 		return what, err
 	}
@@ -111,9 +111,9 @@ func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what strin
 	if r.killedAt == 0 || r.err != nil {
 		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
 	}
-	wrong := r.checkTakeover(n < std.writes)
+	wrong := r.checkTakeover(n < want.writes)
 	// After the last write of an uninstall nothing is left that shows the new pod that the run was complete.
-	if last := o.name == "uninstall" && n == std.writes; state != "Complete" && !last {
+	if last := o.name == "uninstall" && n == want.writes; state != "Complete" && !last {
 		wrong = append(wrong, "the Job ended as "+state)
 	}
 	if p.exitCode != 0 {
@@ -122,13 +122,13 @@ func runWithPodKill(t *testing.T, o operation, std *baseline, n int) (what strin
 	if err := r.removeJob(); err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	if now := r.snapshot(); slices.Equal(r.afterKill.history, std.target.history) && !slices.Equal(now.history, r.afterKill.history) {
+	if now := r.snapshot(); slices.Equal(r.afterKill.history, want.target.history) && !slices.Equal(now.history, r.afterKill.history) {
 		wrong = append(wrong, fmt.Sprintf("the history was %q and is now %q: a complete operation ran again", r.afterKill.history, now.history))
 	}
 	if len(wrong) > 0 {
 		err = errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	return what, errors.Join(err, r.judgeRepeated(std, r.afterKill, p))
+	return what, errors.Join(err, r.judgeRepeated(want, r.afterKill, p))
 }
 
 // startInCluster starts an operation in the cluster. Its pods use the run's proxy.
@@ -229,7 +229,7 @@ func (r *podRun) waitForJob() (state string) {
 	return state
 }
 
-// orderViolations returns the objects that a pod applied too early, or deleted in another than the reverse order.
+// orderViolations returns the objects that a pod applied or deleted too early.
 func orderViolations(requests []request) (wrong []string) {
 	applied, deleted := map[string]int{}, map[string]int{}
 	for i, q := range requests {
@@ -287,8 +287,8 @@ func (r *podRun) deletePod() error {
 	return admin.Resource(pods).Namespace(r.ns).Delete(context.Background(), list.Items[0].GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 }
 
-// proc reports whether processes can be found by their environment.
-var proc = func() bool { _, err := os.Stat("/proc/self/environ"); return err == nil }()
+// hasProc reports whether /proc shows the environment of processes.
+var hasProc = func() bool { _, err := os.Stat("/proc/self/environ"); return err == nil }()
 
 // killProcess kills the process of the run's pod.
 func (r *podRun) killProcess() error {

@@ -28,7 +28,7 @@ import (
 
 var (
 	sandbox         *testcluster.Cluster
-	lockstepProgram string // the program
+	lockstepProgram string // path of the program under test
 	admin           *observer
 	// long is set by `make chaos`. only is the seed to repeat, or -1.
 	long = os.Getenv("CHAOS") == "long"
@@ -87,7 +87,7 @@ type trialGroup struct {
 func TestChaos(t *testing.T) {
 	rows := []struct {
 		name  string
-		of    func(t *testing.T) []trialGroup
+		all   func(t *testing.T) []trialGroup
 		short int // how many of them go test runs
 	}{
 		{"crash", crashes, 5},
@@ -103,7 +103,7 @@ func TestChaos(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			all := row.of(t)
+			all := row.all(t)
 			if !long && only < 0 {
 				all = sample(all, row.short)
 			}

@@ -52,35 +52,35 @@ type snapshot struct {
 }
 
 func (o *observer) snapshot(ctx context.Context, namespace string) (snapshot, error) {
-	p := snapshot{objects: map[string]string{}}
+	s := snapshot{objects: map[string]string{}}
 	for _, resource := range objects {
 		list, err := o.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return p, err
+			return s, err
 		}
 		for _, item := range list.Items {
 			if item.GetName() != "kube-root-ca.crt" && !ofJob(item) {
-				p.objects[item.GetKind()+"/"+item.GetName()] = comparableText(item, namespace)
+				s.objects[item.GetKind()+"/"+item.GetName()] = comparableText(item, namespace)
 			}
 		}
 	}
 	list, err := o.Resource(secrets).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
-		return p, err
+		return s, err
 	}
 	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
 	for _, item := range list.Items {
-		p.history = append(p.history, revision(item))
+		s.history = append(s.history, revision(item))
 	}
 	if list, err = o.Resource(leases).Namespace(namespace).List(ctx, metav1.ListOptions{}); err != nil {
-		return p, err
+		return s, err
 	}
 	for _, item := range list.Items {
 		if !ofJob(item) {
-			p.leases = append(p.leases, item.GetName())
+			s.leases = append(s.leases, item.GetName())
 		}
 	}
-	return p, nil
+	return s, nil
 }
 
 // ofJob reports whether an object belongs to the Job of a run in the cluster.
@@ -147,17 +147,17 @@ func record(text string) (rel releaseRecord, err error) {
 	return rel, json.Unmarshal(raw, &rel)
 }
 
-// diff returns the differences from another snapshot, with the history if that is set.
-func (p snapshot) diff(want snapshot, history bool) (what []string) {
+// diff returns the differences from another snapshot, including those of the history if history is set.
+func (s snapshot) diff(want snapshot, history bool) (what []string) {
 	var missing, other, left []string
 	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
-		if got, ok := p.objects[name]; !ok {
+		if got, ok := s.objects[name]; !ok {
 			missing = append(missing, name)
 		} else if got != want.objects[name] {
 			other = append(other, name+" "+firstDifference(got, want.objects[name]))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
+	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
 		if _, ok := want.objects[name]; !ok {
 			left = append(left, name)
 		}
@@ -170,11 +170,11 @@ func (p snapshot) diff(want snapshot, history bool) (what []string) {
 			what = append(what, part.says+": "+strings.Join(part.names, ", "))
 		}
 	}
-	if history && !slices.Equal(p.history, want.history) {
-		what = append(what, fmt.Sprintf("the history is %q, want %q", p.history, want.history))
+	if history && !slices.Equal(s.history, want.history) {
+		what = append(what, fmt.Sprintf("the history is %q, want %q", s.history, want.history))
 	}
-	if len(p.leases) > 0 {
-		what = append(what, fmt.Sprintf("Leases were not deleted: %q", p.leases))
+	if len(s.leases) > 0 {
+		what = append(what, fmt.Sprintf("Leases were not deleted: %q", s.leases))
 	}
 	return what
 }
@@ -190,9 +190,9 @@ func firstDifference(got, want string) string {
 }
 
 // count returns the number of revisions with a status.
-func (p snapshot) count(status string) (n int) {
-	for _, h := range p.history {
-		if _, s, _ := strings.Cut(h, " "); s == status {
+func (s snapshot) count(status string) (n int) {
+	for _, h := range s.history {
+		if _, got, _ := strings.Cut(h, " "); got == status {
 			n++
 		}
 	}
@@ -200,10 +200,11 @@ func (p snapshot) count(status string) (n int) {
 }
 
 // unfinished returns the revisions that are not in a final state, are unreadable, or whose label and content differ.
-func (p snapshot) unfinished() (out []string) {
-	for _, h := range p.history {
-		_, s, _ := strings.Cut(h, " ")
-		if s != "deployed" && s != "superseded" && s != "failed" && s != "uninstalled" {
+func (s snapshot) unfinished() (out []string) {
+	for _, h := range s.history {
+		switch _, status, _ := strings.Cut(h, " "); status {
+		case "deployed", "superseded", "failed", "uninstalled":
+		default:
 			out = append(out, h)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // the usual result.
 func brokenOutputs(t *testing.T) []trialGroup {
 	kinds := []struct {
-		name string
-		take func(*harness, *process) error
+		name        string
+		breakOutput func(*harness, *process) error
 	}{
 		{"stdout and stderr are on a full disk", func(_ *harness, p *process) error {
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -42,29 +42,29 @@ func brokenOutputs(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "uninstall", "bad-upgrade"} {
 		o := single(name)
-		std, err := baselineOf(t, o, false)
+		want, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k, kind := range kinds {
 			seed := i*10 + k
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				report(seed, o.name+": "+kind.name, runWithBrokenOutput(t, o, std, kind.take))
+				report(seed, o.name+": "+kind.name, runWithBrokenOutput(t, o, want, kind.breakOutput))
 			}})
 		}
 	}
 	return all
 }
 
-func runWithBrokenOutput(t *testing.T, o operation, std *baseline, take func(*harness, *process) error) error {
-	b := newHarness(t, true, false)
-	defer b.close()
-	if err := b.runPreceding(o); err != nil {
+func runWithBrokenOutput(t *testing.T, o operation, want *baseline, breakOutput func(*harness, *process) error) error {
+	h := newHarness(t, true, false)
+	defer h.close()
+	if err := h.runPreceding(o); err != nil {
 		return err
 	}
-	b.tracker.Store(newTracker(o.isRollback, nil))
-	p := b.command(lockstepProgram, b.kubeconfig(), b.args(o)...)
-	if err := errors.Join(take(b, p), p.run()); err != nil {
+	h.tracker.Store(newTracker(o.isRollback, nil))
+	p := h.command(lockstepProgram, h.kubeconfig(), h.args(o)...)
+	if err := errors.Join(breakOutput(h, p), p.run()); err != nil {
 		return err
 	}
 	for _, w := range []any{p.cmd.Stdout, p.cmd.Stderr} {
@@ -72,5 +72,5 @@ func runWithBrokenOutput(t *testing.T, o operation, std *baseline, take func(*ha
 			_ = f.Close() // the process has a copy
 		}
 	}
-	return b.judge(p, std, p.wait(30*time.Second*slowdown))
+	return h.judge(p, want, p.wait(30*time.Second*slowdown))
 }

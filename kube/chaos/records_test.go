@@ -18,15 +18,15 @@ func records(t *testing.T) []trialGroup {
 		if len(o.preceding) > 2 {
 			o = single(o.name)
 		}
-		std, err := baselineOf(t, o, false)
+		want, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n <= std.records; n++ {
+		for n := 1; n <= want.records; n++ {
 			for k, kind := range kinds {
 				seed := i*1000 + n*10 + k
 				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-					report(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, std.records, kind), runWithRecordFault(t, o, std, n, k))
+					report(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, want.records, kind), runWithRecordFault(t, o, want, n, k))
 				}})
 			}
 		}
@@ -34,14 +34,14 @@ func records(t *testing.T) []trialGroup {
 	return all
 }
 
-func runWithRecordFault(t *testing.T, o operation, std *baseline, n, kind int) error {
-	b := newHarness(t, n%2 == 0, false)
-	defer b.close()
-	if err := b.runPreceding(o); err != nil {
+func runWithRecordFault(t *testing.T, o operation, want *baseline, n, kind int) error {
+	h := newHarness(t, n%2 == 0, false)
+	defer h.close()
+	if err := h.runPreceding(o); err != nil {
 		return err
 	}
 	var until time.Time
-	p, _ := b.start(o, func(q request) handler {
+	p, _ := h.start(o, func(q request) handler {
 		switch {
 		case q.record == n:
 			until = time.Now().Add(3 * time.Second)
@@ -51,19 +51,19 @@ func runWithRecordFault(t *testing.T, o operation, std *baseline, n, kind int) e
 		}
 		return nil
 	})
-	return b.judge(p, std, p.wait(3*time.Minute))
+	return h.judge(p, want, p.wait(3*time.Minute))
 }
 
 // judge checks that the result is the same as without faults.
-func (b *harness) judge(p *process, std *baseline, hangs error) error {
+func (h *harness) judge(p *process, want *baseline, hangs error) error {
 	if hangs != nil {
 		return fmt.Errorf("  %w\n%s", hangs, p.outputTail())
 	}
 	var wrong []string
-	if p.exitCode != std.exitCode {
-		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, std.exitCode))
+	if p.exitCode != want.exitCode {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exitCode, want.exitCode))
 	}
-	if wrong = append(wrong, b.waitUntil(std.target, true)...); len(wrong) > 0 {
+	if wrong = append(wrong, h.waitUntil(want.target, true)...); len(wrong) > 0 {
 		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
 	return nil
@@ -75,20 +75,20 @@ func stalls(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
 		o := single(name)
-		std, err := baselineOf(t, o, false)
+		want, err := baselineOf(t, o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for j, phase := range []string{phaseChecks, phaseLease, phaseHooks, phaseRecord, phaseApplies, phaseRemovals, phaseWatches, phaseReads} {
 			for k, kind := range []string{"never answered", "trickles", "never answered again"} {
 				// An operation that never gets the record or the Lease cannot reach a final state.
-				if std.phases[phase] == 0 || kind == "never answered again" && (phase == phaseRecord || phase == phaseLease || phase == phaseReads) {
+				if want.phases[phase] == 0 || kind == "never answered again" && (phase == phaseRecord || phase == phaseLease || phase == phaseReads) {
 					continue
 				}
 				seed := i*1000 + j*10 + k
 				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-					nth := (std.phases[phase] - 1) * (seed % 3) / 2
-					report(seed, fmt.Sprintf("%s, %s[%d] is %s", o.name, phase, nth, kind), runWithStall(t, o, std, phase, nth, kind))
+					nth := (want.phases[phase] - 1) * (seed % 3) / 2
+					report(seed, fmt.Sprintf("%s, %s[%d] is %s", o.name, phase, nth, kind), runWithStall(t, o, want, phase, nth, kind))
 				}})
 			}
 		}
@@ -98,14 +98,14 @@ func stalls(t *testing.T) []trialGroup {
 
 const stallTimeout = 8 * time.Second
 
-func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth int, kind string) error {
-	b := newHarness(t, nth%2 == 0, false)
-	defer b.close()
-	if err := b.runPreceding(o); err != nil {
+func runWithStall(t *testing.T, o operation, want *baseline, phase string, nth int, kind string) error {
+	h := newHarness(t, nth%2 == 0, false)
+	defer h.close()
+	if err := h.runPreceding(o); err != nil {
 		return err
 	}
-	before := b.snapshot()
-	p, _ := b.start(o, func(q request) handler {
+	before := h.snapshot()
+	p, _ := h.start(o, func(q request) handler {
 		switch {
 		case q.phase != phase || q.nth < nth || q.nth > nth && kind != "never answered again":
 			return nil
@@ -121,7 +121,7 @@ func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth in
 	if limit := stallTimeout + 4*time.Second*slowdown; p.duration > limit {
 		wrong = append(wrong, fmt.Sprintf("the operation took %s", p.duration.Round(time.Second)))
 	}
-	wrong = append(wrong, b.checkFinalState(p, before, std)...)
+	wrong = append(wrong, h.checkFinalState(p, before, want)...)
 	if len(wrong) > 0 {
 		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
@@ -130,18 +130,18 @@ func runWithStall(t *testing.T, o operation, std *baseline, phase string, nth in
 
 // checkFinalState checks the cluster after an operation that may have failed: it must match the exit code, and no
 // revision may be unfinished.
-func (b *harness) checkFinalState(p *process, before snapshot, std *baseline) (wrong []string) {
+func (h *harness) checkFinalState(p *process, before snapshot, want *baseline) (wrong []string) {
 	switch p.exitCode {
 	case 0:
-		return b.waitUntil(std.target, true)
+		return h.waitUntil(want.target, true)
 	case 2: // nothing was written
-		return b.waitUntil(before, true)
+		return h.waitUntil(before, true)
 	case 1, 3:
 	default:
 		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 	}
-	within(b.t.Context(), slowdown*time.Second, func() bool { return len(b.snapshot().leases) == 0 })
-	now := b.snapshot()
+	within(h.t.Context(), slowdown*time.Second, func() bool { return len(h.snapshot().leases) == 0 })
+	now := h.snapshot()
 	if u := now.unfinished(); len(u) > 0 {
 		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
 	}

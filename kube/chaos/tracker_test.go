@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,12 +54,13 @@ type tracker struct {
 	phases   map[string]int
 	writes   int
 	records  int
-	back     bool // a rollback on failure has started
-	watches  map[*http.Request]context.CancelFunc
+	// rollbackStarted is set once a rollback on failure has started.
+	rollbackStarted bool
+	watches         map[*http.Request]context.CancelFunc
 }
 
-func newTracker(undoes bool, on func(request) handler) *tracker {
-	return &tracker{isRollback: undoes, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
+func newTracker(isRollback bool, on func(request) handler) *tracker {
+	return &tracker{isRollback: isRollback, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
 }
 
 func (t *tracker) intercept(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -105,7 +108,7 @@ func (t *tracker) record(r *http.Request) (request, handler) {
 			t.records++
 			q.record = t.records
 		}
-		t.back = t.back || !t.isRollback && isRecord(r) && startsRollback(r)
+		t.rollbackStarted = t.rollbackStarted || !t.isRollback && isRecord(r) && startsRollback(r)
 	}
 	q.phase = t.phase(r, q)
 	q.nth = t.phases[q.phase]
@@ -120,7 +123,7 @@ func (t *tracker) record(r *http.Request) (request, handler) {
 func (t *tracker) phase(r *http.Request, q request) string {
 	path := r.URL.Path
 	switch {
-	case t.back:
+	case t.rollbackStarted:
 		return phaseRollback
 	case strings.Contains(path, "/leases"):
 		return phaseLease
@@ -167,9 +170,5 @@ func startsRollback(r *http.Request) bool {
 func (t *tracker) sent() ([]request, map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	phases := map[string]int{}
-	for p, n := range t.phases {
-		phases[p] = n
-	}
-	return append([]request(nil), t.requests...), phases
+	return slices.Clone(t.requests), maps.Clone(t.phases)
 }
