@@ -116,12 +116,12 @@ func (l *twinRelease) choose() (verb string, to int) {
 // step runs the same operation with both programs and compares the results.
 func (l *twinRelease) step(verb string, to int) error {
 	before := l.state(l.ours)
-	args, chart, undo := l.command(verb, to, before)
+	args, chart, rollBack := l.command(verb, to, before)
 	planned, err := l.plan(args)
 	if err != nil {
 		return err
 	}
-	if undo {
+	if rollBack {
 		args = append(args, "--rollback-on-failure")
 	}
 	ours, helms := l.run(lockstepProgram, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
@@ -137,18 +137,18 @@ func (l *twinRelease) step(verb string, to int) error {
 	// Edits may cause the API server to refuse another object than the invalid one. Helm and lockstep then stop at
 	// different objects.
 	l.diverged = ours.exitCode != 0 && (l.diverged || !failedAtInvalidObject(ours) || !failedAtInvalidObject(helms))
-	l.logf("exit code %d, apart: %t", ours.exitCode, l.diverged)
+	l.logf("exit code %d, diverged: %t", ours.exitCode, l.diverged)
 	if chart.invalid {
 		l.invalid[revisionAfter(before)] = true
 	}
-	if wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || undo)...); len(wrong) > 0 {
+	if wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || rollBack)...); len(wrong) > 0 {
 		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + output)
 	}
 	return nil
 }
 
 // command picks the arguments of a step, and whether to roll back on failure.
-func (l *twinRelease) command(verb string, to int, before releaseState) (args []string, chart twinChart, undo bool) {
+func (l *twinRelease) command(verb string, to int, before releaseState) (args []string, chart twinChart, rollBack bool) {
 	args = []string{verb, "r"}
 	if verb == "rollback" {
 		args = append(args, fmt.Sprint(to))
@@ -166,9 +166,9 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	// uninstalls it (R33, R50).
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
 	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, hasFinalizers)
-	undo = chart.invalid && force && (deployed || removable) && l.chance(40)
-	l.logf("%s, %d objects, bad: %t, undo: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.invalid, undo)
-	return args, chart, undo
+	rollBack = chart.invalid && force && (deployed || removable) && l.chance(40)
+	l.logf("%s, %d objects, invalid: %t, rollback on failure: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.invalid, rollBack)
+	return args, chart, rollBack
 }
 
 // failedAtInvalidObject reports whether a step failed because of the invalid object.

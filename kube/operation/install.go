@@ -123,8 +123,8 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 	return s.Info("install", r.release), tree, nil
 }
 
-// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
-// for its objects.
+// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the permissions that
+// its objects need and the user lacks.
 func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planInput, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

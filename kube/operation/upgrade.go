@@ -156,8 +156,8 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 	return in.planOperation(s, c, p, state, up)
 }
 
-// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
-// for its objects.
+// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the permissions that
+// its objects need and the user lacks.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

@@ -76,16 +76,17 @@ func versionNumber(s string) int {
 
 // fieldFaults describe the fields of an object that the API server refuses.
 type fieldFaults struct {
-	list        []fieldFault
-	undecodable bool // a value cannot be decoded: the API server refuses even a client-side patch
+	list []fieldFault
+	// refusesPatch is set if the API server refuses even a client-side patch.
+	refusesPatch bool
 }
 
 // fieldFault is one fault, and how to fix it.
 type fieldFault struct{ text, fix string }
 
-// checkFields refuses objects that the API server would refuse because its name is invalid, a field is unknown or a value does not fit. With a
-// client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It sends a dry run of each
-// object that may be malformed.
+// checkFields refuses objects that the API server would refuse because of an invalid name, an unknown field or a value that
+// does not fit. With a client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It
+// sends a dry run of each object that may be malformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([]fieldFaults, len(suspects))
@@ -101,7 +102,7 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 		}
 		for _, f := range faults[i].list {
 			switch {
-			case patched && !faults[i].undecodable:
+			case patched && !faults[i].refusesPatch:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.text, f.fix))
 			case newSchema == possible:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
@@ -114,8 +115,9 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 	return out
 }
 
-// mayBeMalformed reports whether only a dry run can tell if the API server accepts the fields of an object: always for a
-// kind without a Go type, otherwise if the object does not fit its type. The API server may be newer than the type.
+// mayBeMalformed reports whether only a dry run can tell if the API server accepts the name and the fields of an object:
+// always for a kind without a Go type, otherwise if the name is unusual or the object does not fit its type. The API server
+// may be newer than the type.
 func mayBeMalformed(o *incomingObject) bool {
 	if o.fields == nil || o.gvk.Kind == "" {
 		return false
@@ -124,10 +126,7 @@ func mayBeMalformed(o *incomingObject) bool {
 		return true
 	}
 	typed, err := scheme.Scheme.New(o.gvk)
-	if err != nil {
-		return true
-	}
-	if unusualName(o.Name) {
+	if err != nil || unusualName(o.Name) {
 		return true
 	}
 	convert := runtime.DefaultUnstructuredConverter
@@ -135,7 +134,7 @@ func mayBeMalformed(o *incomingObject) bool {
 }
 
 // unusualName reports whether the API server may refuse an object because of its name. Most kinds accept a DNS subdomain,
-// some only a DNS label of Services, and a CronJob at most 52 characters.
+// but Services only a DNS label that starts with a letter, and CronJobs at most 52 characters.
 func unusualName(name string) bool {
 	const maxAlwaysValid = 52
 	return name != "" && (len(name) > maxAlwaysValid || len(validation.IsDNS1035Label(name)) > 0)
@@ -198,7 +197,7 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults 
 	message := diagnose.Explain(err).Error()
 	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) {
 		if m := invalidName.FindStringSubmatch(message); m != nil {
-			return fieldFaults{list: []fieldFault{{"invalid name: " + m[1], fixObjectName}}, undecodable: true}
+			return fieldFaults{list: []fieldFault{{"invalid name: " + m[1], fixObjectName}}, refusesPatch: true}
 		}
 	}
 	return fieldFaultsIn(message)
@@ -236,7 +235,7 @@ func fieldFaultsIn(message string) (faults fieldFaults) {
 		if !strings.HasPrefix(text, "a value in ") { // diagnose.ExplainTypes has not reworded it
 			text = "a value cannot be decoded: " + text
 		}
-		return fieldFaults{list: []fieldFault{typeFault(text)}, undecodable: true}
+		return fieldFaults{list: []fieldFault{typeFault(text)}, refusesPatch: true}
 	}
 	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), ".")

@@ -108,8 +108,8 @@ func TestRefusedScopedHook(t *testing.T) {
 	}
 }
 
-// installBoth installs a chart with Helm and with lockstep, each in its own namespace in which an object exists already.
-// Both installs must fail, that of lockstep with a message that contains failure.
+// installBoth installs a chart with Helm and with lockstep, each in a namespace in which an object already exists. Both
+// installs must fail, and the message of lockstep must contain failure.
 func installBoth(t *testing.T, files rig.Files, existing, failure string) (helms, ours *rig.Rig) {
 	t.Helper()
 	dir := rig.MakeDir(t, files)

@@ -89,31 +89,31 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 }
 
-// findBorder searches, by bisection from a guess, for a size that fits and one that does not, at most apart bytes apart.
-// It cannot be computed, because it depends on the compression.
-func findBorder(guess, apart int, fit func(int) bool) (fits, not int) {
-	fits, not = guess, guess
-	for step := 8 * apart; ; step *= 4 {
+// findBorder searches, by bisection from a guess, for a size that fits and one that is too large, at most maxGap bytes
+// larger. It cannot be computed, because it depends on the compression.
+func findBorder(guess, maxGap int, fit func(int) bool) (fits, tooLarge int) {
+	fits, tooLarge = guess, guess
+	for step := 8 * maxGap; ; step *= 4 {
 		if fit(guess) {
-			if fits = guess; not > fits {
+			if fits = guess; tooLarge > fits {
 				break
 			}
 			guess += step
 		} else {
-			if not = guess; fits < not {
+			if tooLarge = guess; fits < tooLarge {
 				break
 			}
 			guess -= step
 		}
 	}
-	for not-fits > apart {
-		if size := (fits + not) / 2; fit(size) {
+	for tooLarge-fits > maxGap {
+		if size := (fits + tooLarge) / 2; fit(size) {
 			fits = size
 		} else {
-			not = size
+			tooLarge = size
 		}
 	}
-	return fits, not
+	return fits, tooLarge
 }
 
 // TestLargestRelease deploys the largest release that is not refused. Helm cannot store the refused ones either (R28).
@@ -126,7 +126,7 @@ func TestLargestRelease(t *testing.T) {
 		return rig.MakeChart(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", rig.Group("one")) + "\n---\n" + rig.ConfigMap("b", rig.Group("two", "one")), "noise": text[:size]})
 	}
 	r := rig.New(t)
-	fits, not := findBorder(1_084_000, 256, func(size int) bool {
+	fits, tooLarge := findBorder(1_084_000, 256, func(size int) bool {
 		_, err := r.Install("plain", rig.UseChart(sized(size), nil))
 		return err == nil
 	})
@@ -135,8 +135,8 @@ func TestLargestRelease(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	in := action.NewInstall(r.Helm())
 	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
-	if _, err := in.RunWithContext(t.Context(), rig.HelmChart(t, sized(not+times)), nil); err == nil {
-		t.Errorf("Helm stores a release that lockstep refuses: %d fits, %d does not", fits, not)
+	if _, err := in.RunWithContext(t.Context(), rig.HelmChart(t, sized(tooLarge+times)), nil); err == nil {
+		t.Errorf("Helm stores a release that lockstep refuses: %d fits, %d does not", fits, tooLarge)
 	}
 }
 

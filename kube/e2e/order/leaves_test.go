@@ -9,10 +9,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestEveryGroupIsWaitedFor has a last group that never becomes ready. By default that fails
+// TestRunWaitsForEveryGroup has a last group that never becomes ready. By default that fails
 // an install, an upgrade and a rollback. If only groups that others wait for are checked, the
 // outcome names the unchecked groups (R21).
-func TestEveryGroupIsWaitedFor(t *testing.T) {
+func TestRunWaitsForEveryGroup(t *testing.T) {
 	t.Parallel()
 	good := []string{rig.ConfigMap("first", rig.Group("first")), rig.Deployment("last", rig.Group("last", "first"), "0s")}
 	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.UnpullableDeployment("last", rig.Group("last", "first"))}

@@ -63,9 +63,9 @@ func TestWaitChangesNoOrder(t *testing.T) {
 	}
 }
 
-// TestRollbackWaitsAsSaid rolls back to a revision whose first group can no longer become ready: hookOnly does not wait
+// TestWaitOfARollback rolls back to a revision whose first group can no longer become ready: hookOnly does not wait
 // for it, watcher does (R27, R30a).
-func TestRollbackWaitsAsSaid(t *testing.T) {
+func TestWaitOfARollback(t *testing.T) {
 	t.Parallel()
 	for wait, exit := range map[string]int{"hookOnly": 0, "watcher": 1} {
 		t.Run(wait, func(t *testing.T) {

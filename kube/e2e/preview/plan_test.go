@@ -112,8 +112,8 @@ func TestPlanShowsRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestPlanOfClientSideRollback: a rollback with --server-side=false takes fields over from other managers, so its plan shows a
-// change. With server-side apply the API server would refuse it.
+// TestPlanOfClientSideRollback: a rollback with --server-side=false overwrites fields of other managers, so its plan shows
+// a change. With server-side apply the API server would refuse it.
 func TestPlanOfClientSideRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
