@@ -97,6 +97,7 @@ func (planned *plannedObjects) checkMissingNamespace(name string) (out findings)
 // as existing, and so does a missing one that another release of a helmfile creates.
 func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 	name := s.Common.Namespace
+	provided := s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name})
 	step := "" // the last reported step, "" before the first wait
 	for {
 		ns, readErr := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
@@ -104,13 +105,13 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		switch {
 		case s.Context.Err() != nil && step != "":
 			return false, fmt.Errorf("%w while %s; %s, or raise --timeout", context.Cause(s.Context), step, fixTerminating(step))
-		case missing && s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
+		case missing && provided:
 			return false, nil
 		case missing && !create:
-			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+			return false, needsNamespace(name)
 		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
 			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
-		case create && apierrors.IsForbidden(readErr) && !s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
+		case create && apierrors.IsForbidden(readErr) && !provided:
 			return false, s.checkUnreadableNamespace()
 		}
 		terminating := readErr == nil && ns.DeletionTimestamp != nil
@@ -143,7 +144,7 @@ func (s *Session) checkUnreadableNamespace() error {
 		return nil
 	}
 	get := permissions.Permission{Verb: "get", Resource: createNamespacePermission.Resource, Why: "to create it"}
-	return missingNamespace(s.Context, s.Client, name, get)
+	return cannotCreateNamespace(s.Context, s.Client, name, get)
 }
 
 var createNamespacePermission = permissions.Permission{Verb: "create", Resource: schema.GroupResource{Resource: "namespaces"}}
@@ -155,13 +156,18 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string
 		return err
 	}
 	if allowed(ctx, c, createNamespacePermission, "") {
-		return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+		return needsNamespace(name)
 	}
-	return missingNamespace(ctx, c, name, createNamespacePermission)
+	return cannotCreateNamespace(ctx, c, name, createNamespacePermission)
 }
 
-// missingNamespace returns the error about a namespace that the user cannot create without a permission.
-func missingNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
+// needsNamespace returns the error about a missing namespace that the user may be able to create.
+func needsNamespace(name string) error {
+	return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+}
+
+// cannotCreateNamespace returns the error about a missing namespace that the user cannot create, for lack of a permission.
+func cannotCreateNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
 	text := missingPermissionsText(c, Username(ctx, c), permissions.Set{lacks: nil})
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
 }
