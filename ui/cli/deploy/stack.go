@@ -58,6 +58,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.addPrune(cmd)
 	s.run.add(cmd)
+	f.Lookup("break-on").Usage = "pause before a release or group: RELEASE, RELEASE/GROUP, a group or pattern as in lockstep install, kind=Job, or failure (repeatable)"
 	s.run.addSandbox(cmd)
 }
 

@@ -45,7 +45,7 @@ edit is refused if no object changes, if the chart fails to render, if its order
 
 GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means objects
 without a group. break and disable also accept a pattern, "*:schema", or the kind of an object in the group, kind=Job.
-"lockstep help attach" explains how runs are found.
+For a run of up or down, GROUP can also be RELEASE or RELEASE/GROUP. "lockstep help attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run has ended.`
 
