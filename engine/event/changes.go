@@ -7,12 +7,12 @@ import (
 	"lockstep/engine/text"
 )
 
-// Changes counts the changes of an operation to objects, and its hooks.
+// Changes counts objects by what an operation did to them, and the hooks that it started.
 type Changes struct{ Created, Configured, Unchanged, Deleted, Kept, Hooks int }
 
 // Changes counts the changes of the current revision, without those of its rollback. An object
-// with several requests counts once, with their net effect: created and then unchanged at a retry
-// counts as created.
+// with several requests counts once, with their net effect: an object that was created, and that a
+// retry left unchanged, counts as created.
 func (s *State) Changes() Changes { return s.countChanges(false) }
 
 // RollbackChanges counts the changes of the rollback of the current revision.
@@ -62,7 +62,10 @@ func (c Changes) Sentence() string { return c.list("object", " started") }
 
 // Releases is String for a stack, whose objects are releases: "3 installed, 1 upgraded".
 func (c Changes) Releases() string {
-	return strings.NewReplacer("created", "installed", "unchanged", "unchanged", "changed", "upgraded", "deleted", "uninstalled").Replace(c.String())
+	words := strings.NewReplacer("created", "installed",
+		"unchanged", "unchanged", // or else the next pair would match in it
+		"changed", "upgraded", "deleted", "uninstalled")
+	return words.Replace(c.String())
 }
 
 // list adds the noun, if not empty, to the first count of objects, and the suffix to the count of hooks.
@@ -86,7 +89,7 @@ func (c Changes) list(noun, hooksSuffix string) string {
 	return strings.Join(parts, ", ")
 }
 
-// applyChange stores the change of a request, and reports whether the event is its first answer.
+// applyChange stores the change of a request, and reports whether the event is the first answer to it.
 func (o *ObjectState) applyChange(e Event) (first bool) {
 	if e.Change == "" {
 		return false

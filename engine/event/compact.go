@@ -12,7 +12,7 @@ type subject struct {
 	unit    Unit
 	object  plan.Object
 	started bool   // keeps the event that has the start time of a group
-	message string // keeps warnings with different texts
+	message string // tells warnings apart
 }
 
 func newSubject(e Event) subject {
@@ -35,7 +35,7 @@ func newSubject(e Event) subject {
 
 // compact reduces a record to events that produce the same current State: the first event,
 // the last announcement of each phase, and the last event about each subject. It drops the times
-// of earlier changes, all but the last lines of a log, and groups that are not announced any more.
+// of earlier changes, all but the last lines of a log, and groups that are no longer announced.
 func compact(events []Event) []Event {
 	last := make(map[subject]int, len(events))
 	var phases []Phase

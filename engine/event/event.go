@@ -1,7 +1,7 @@
 // Package event defines the events of an operation and the commands to it. The engine publishes
 // each Event to a Feed, which delivers it to any number of readers: the screen, reports and remote
-// clients. They reduce events to a State. The answer to a Command is an event too. Any package may
-// import it.
+// clients. Readers reduce events to a State. The engine answers each Command with an event. Any
+// package may import event.
 package event
 
 import (
@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kind is the subject of an Event.
+// Kind says what an Event is about.
 type Kind string
 
 // The kinds of events, with their fields besides seq, time and kind.
@@ -30,10 +30,10 @@ const (
 	// KindGroup is the state of a group (phase, group, status, message; if failed also
 	// object, cause and evidence of the failure).
 	KindGroup Kind = "group"
-	// KindObject is the state of an object (phase, group, object, status, message,
+	// KindObject is the state of an object (phase, group, object, planned, status, message,
 	// change; if failed also cause and evidence).
 	KindObject Kind = "object"
-	// KindCommand answers a command (command, by, phase, group; status accepted or
+	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
 	// KindBreakpoint means that a breakpoint was set or enabled (status set), disabled
@@ -44,9 +44,10 @@ const (
 	// KindServer means that the API server is unreachable, or reachable again (status
 	// away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
-	// KindWaiting is the heartbeat: the object that the run has waited for longest (group, object, message).
+	// KindWaiting is the heartbeat: the object that the run has waited for longest (phase, group,
+	// object, status, message; cause and evidence if known).
 	KindWaiting Kind = "waiting"
-	// KindDiagnosis says why an object is not ready (group, object, cause,
+	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
 	// evidence; status degraded if waiting will not help; message is the cause, or the
 	// object's state if the cause is unknown; lines are its conditions, events, pods and
 	// last log lines). A later, vaguer diagnosis keeps the earlier cause and evidence.
@@ -62,7 +63,7 @@ const (
 	KindManifest Kind = "manifest"
 )
 
-// Status is the new state of the subject of an event. The comments say which subjects can have it.
+// Status is the new state of whatever an event is about. The comments say what can have which status.
 type Status string
 
 const (
@@ -115,7 +116,7 @@ const (
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
 	Absent     Change = "absent" // to be deleted, but did not exist
-	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
+	Kept       Change = "kept"   // because of helm.sh/resource-policy: keep, or because it belongs to another release
 )
 
 // Word returns the change as people read it.
@@ -166,7 +167,7 @@ type Event struct {
 	Answers string `json:"answers,omitempty"`
 	// Rule is the number of the rule behind a warning.
 	Rule string `json:"rule,omitempty"`
-	// Lines is text of several lines, without line ends.
+	// Lines are lines of text, without line breaks.
 	Lines []string `json:"lines,omitempty"`
 	// Operation describes the operation.
 	Operation *Operation `json:"operation,omitempty"`
@@ -197,18 +198,18 @@ const NothingWritten = "nothing was written"
 
 // The exit codes of an operation, in Event.Exit.
 const (
-	ExitFailed  = 1 // it failed; the release is failed or rolled back
-	ExitNothing = 2 // it failed before anything was written
-	ExitAborted = 3 // it was aborted by key or signal
+	ExitFailed         = 1 // it failed; the release is failed or rolled back
+	ExitNothingWritten = 2 // it failed before anything was written
+	ExitAborted        = 3 // it was aborted by key or signal
 )
 
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
 
-// RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
+// RollbackPrefix is the prefix of phase names in a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 
-// IsRollback reports whether a phase is part of a rollback that is part of another operation.
+// IsRollback reports whether a phase belongs to such a rollback.
 func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPrefix) }
 
 // Operation describes an operation: the command, the release, the chart, the timeouts.
@@ -232,21 +233,21 @@ type Operation struct {
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
 
-// Stack reports whether the operation is about a stack of releases (S1): its groups are
+// IsStack reports whether the operation is about a stack of releases (S1): its groups are
 // releases, whose own events have a Scope.
-func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
+func (o Operation) IsStack() bool { return o.Name == "up" || o.Name == "down" }
 
 // GroupNoun returns "release" for a stack, whose groups are releases, else "group".
 func (o Operation) GroupNoun() string {
-	if o.Stack() {
+	if o.IsStack() {
 		return "release"
 	}
 	return "group"
 }
 
-// Undo returns the operation that rolls this one back, "uninstall" or "rollback", or "" if
+// UndoneBy returns the operation that rolls this one back, "uninstall" or "rollback", or "" if
 // it cannot be rolled back.
-func (o Operation) Undo() string {
+func (o Operation) UndoneBy() string {
 	switch {
 	case o.Name == "install":
 		return "uninstall"
@@ -283,7 +284,7 @@ type Phase struct {
 	Usual map[string]time.Duration `json:"usual,omitempty"`
 }
 
-// CommandName names a command (R40 to R45).
+// CommandName names a command (R40 to R46).
 type CommandName string
 
 const (
@@ -315,8 +316,8 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
-// Internal is the ID of commands that a run sends to its own parts; their answers are not shown.
-const Internal = "internal"
+// InternalID is the ID of commands that a stack sends to itself or its releases; their answers are not shown.
+const InternalID = "internal"
 
 // Command is a command to a run. The engine executes it and answers with an event.
 type Command struct {

@@ -9,9 +9,8 @@ import (
 	"lockstep/engine/text"
 )
 
-// Repeats reports whether line says nothing that text does not say. That is so if text contains the line, or the rest of it
-// after a prefix such as "FailedCreate: Error creating: " if that is at least half of the line. The names of pods do not
-// count. An empty line repeats everything.
+// Repeats reports whether line only repeats text: text contains the line, or at least half of it after a prefix such as
+// "FailedCreate: Error creating: ". Names of pods may differ. An empty line counts as repeated.
 func Repeats(line, text string) bool {
 	line, text = withoutPods(line), withoutPods(text)
 	for rest, more := line, true; more && 2*len(rest) >= len(line); _, rest, more = strings.Cut(rest, ": ") {
@@ -22,8 +21,8 @@ func Repeats(line, text string) bool {
 	return false
 }
 
-// containsWords reports whether a text contains some words, and not only as a part of other words: "attempt 12" does not
-// contain "attempt 1".
+// containsWords reports whether text contains words, and not only as parts of longer words: "attempt 12" does not contain
+// "attempt 1".
 func containsWords(text, words string) bool {
 	for rest, found := text, true; found; {
 		var before string

@@ -30,7 +30,7 @@ type GroupState struct {
 	Objects        []*ObjectState
 	// Done counts the objects that are ready, or gone in a removal.
 	Done  int
-	index map[plan.Object]*ObjectState // by name, and by generated and planned name
+	index map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
 }
 
 // Unit returns the group as a unit.
@@ -42,8 +42,8 @@ type ObjectState struct {
 	Status  Status
 	Message string
 	Change  Change
-	// Applied is when the first request was sent, Answered when the API server answered
-	// it, Since when Status last changed.
+	// Applied is when the request was sent (the last one, if the object was applied again), Answered
+	// when the API server answered it, Since when Status last changed.
 	Applied, Answered, Since time.Time
 	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis.
 	Cause     string
@@ -159,10 +159,10 @@ func (s *State) applyObject(e Event) {
 	case Applying: // after a retry, the last diagnosis is obsolete
 		if o.Status != Applying {
 			o.Applied, o.Answered = e.Time, time.Time{}
-			o.forget()
+			o.clearDiagnosis()
 		}
 	case Ready, Gone:
-		o.forget()
+		o.clearDiagnosis()
 	case Failed:
 		o.explain(e)
 	}
@@ -178,7 +178,7 @@ func (s *State) applyObject(e Event) {
 	}
 }
 
-func (o *ObjectState) forget() {
+func (o *ObjectState) clearDiagnosis() {
 	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
 }
 
@@ -194,8 +194,8 @@ func (o *ObjectState) explain(e Event) {
 	}
 }
 
-// refineCause updates the cause from an event with evidence: from a heartbeat only if its cause
-// differs in nothing but numbers, from a group's failure always.
+// refineCause replaces a known cause by that of an event with evidence. A heartbeat's cause must
+// differ only in numbers; that of a group's failure always replaces it.
 func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
 		o.Cause, o.Evidence = e.Cause, e.Evidence

@@ -39,7 +39,7 @@ func (s *State) Pause() (reason string, next *GroupState) {
 	return s.RunMessage, next
 }
 
-// currentPhase returns the last phase that started, or, if it has ended, the next one that has not.
+// currentPhase returns the last phase that started or, if that has ended, the next one that has not ended.
 func (s *State) currentPhase() *PhaseState {
 	current := 0
 	for n, p := range s.Phases {

@@ -55,7 +55,7 @@ func (g *GroupState) roots() []Root {
 	return roots
 }
 
-// InTrouble reports whether an object has failed, or is not ready for a known cause.
+// InTrouble reports whether an object has failed, or is not ready and the cause is known.
 func (o *ObjectState) InTrouble() bool {
 	return o.Status == Failed || !o.Done() && o.Cause != ""
 }

@@ -63,8 +63,8 @@ func (s *State) ReleaseRequests() (n int) {
 	return n
 }
 
-// ReleaseProgress returns the progress of a stack's release. Its message in JSON also starts with the
-// status of its run, "held: 1 of 3 groups done", which people see as ReleaseRun.
+// ReleaseProgress returns the message about a stack's release, "held: 1 of 3 groups done", without the
+// status of its run, which ReleaseRun returns.
 func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
 	return strings.TrimPrefix(o.Message, string(s.ReleaseRun(g))+": ")
 }

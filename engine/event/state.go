@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// State is the state of an operation after a sequence of events. Only Apply, and in a Snapshot Observe, change
-// it. The zero value is ready to use.
+// State is the state of an operation after a sequence of events. Only Apply changes it and, in a Snapshot,
+// Observe. The zero value is ready to use.
 type State struct {
 	Operation Operation
 	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
@@ -222,9 +222,9 @@ func (s *State) Active(now time.Time) time.Duration {
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
 	limit := s.Operation.ReadinessTimeout
 	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
-	timing := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
+	timeoutRuns := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
 	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero()
-	if limit <= 0 || !inChart || !timing || !waiting {
+	if limit <= 0 || !inChart || !timeoutRuns || !waiting {
 		return 0, false
 	}
 	frozen := s.frozen.read(now) - o.frozen
@@ -239,7 +239,7 @@ type stopwatch struct {
 
 func (w *stopwatch) running() bool { return !w.since.IsZero() }
 
-// set starts or stops the stopwatch, or leaves it running or stopped.
+// set starts or stops the stopwatch at a time. It may already be running or stopped.
 func (w *stopwatch) set(running bool, at time.Time) {
 	w.total = w.read(at)
 	w.since = time.Time{}

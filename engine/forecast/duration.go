@@ -1,6 +1,6 @@
-// Package forecast analyzes the durations of groups: how long a run will still take, its critical
-// path, and how much faster it could have been. It is pure and reads only event.State; reports and
-// the board import it. Its central types are Forecast and Step.
+// Package forecast estimates how long a run will still take, and finds its critical path and its
+// bottleneck. It is pure and reads only event.State; reports and the board import it. Its central
+// types are Forecast and Step.
 package forecast
 
 import (
@@ -93,7 +93,7 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 // Bottleneck returns the group that delayed other groups most, and how much shorter the operation
 // would have been if that group took no time. It is nil if no group delayed the operation.
 func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
-	all := TotalDuration(s, Took)
+	total := TotalDuration(s, Took)
 	for _, p := range forward(s) {
 		dependencies := map[string]bool{}
 		for _, g := range p.Groups {
@@ -101,9 +101,9 @@ func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
 				dependencies[id] = true
 			}
 		}
-		critical := critical(s, p)
+		onPath := critical(s, p)
 		for _, g := range p.Groups {
-			if !dependencies[g.ID] || !critical[g] || g.Status == event.Failed || Took(g) <= saved { // a group saves at most the time it took
+			if !dependencies[g.ID] || !onPath[g] || g.Status == event.Failed || Took(g) <= saved { // a group saves at most the time it took
 				continue
 			}
 			without := TotalDuration(s, func(o *event.GroupState) time.Duration {
@@ -112,8 +112,8 @@ func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
 				}
 				return Took(o)
 			})
-			if less := all - without; less > saved {
-				group, saved = g, less
+			if saving := total - without; saving > saved {
+				group, saved = g, saving
 			}
 		}
 	}

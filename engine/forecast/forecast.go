@@ -23,8 +23,8 @@ type Timing struct {
 	Took, Usual time.Duration
 }
 
-// A group is slow if it takes longer than usual by slowBy and by a quarter. This warns early, before a
-// timeout (R25).
+// A group is slow if it takes longer than usual by more than slowBy, and by more than 1/slowShare of the
+// usual time. So the warning comes early, before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4
@@ -120,12 +120,12 @@ func (t Timing) String() string {
 // Differs reports whether the actual and the usual duration differ by more than noise.
 func (t Timing) Differs() bool { return Differ(t.Took, t.Usual) }
 
-// Differ reports whether two durations of a group differ by more than noise: half a second and a tenth.
+// Differ reports whether two durations of a group differ by more than noise: by minDelta, and by 1/minShare
+// of the shorter one.
 func Differ(a, b time.Duration) bool {
 	return (a - b).Abs() >= max(minDelta, min(a, b)/minShare)
 }
 
-// See Differ.
 const (
 	minDelta = time.Second / 2
 	minShare = 10

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -69,22 +70,22 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 // cluster.
 type Bar struct{ From, Sent, Waited int }
 
-// Bars scales a path to room cells, at least one for each step. It omits the time between steps, which
-// is negligible or a pause.
-func Bars(path []Step, room int) []Bar {
-	total := time.Millisecond
-	for _, p := range path {
-		total += p.Took
+// Bars scales a path to a width in cells, at least one for each step. It omits the time between steps,
+// which is negligible or a pause.
+func Bars(path []Step, width int) []Bar {
+	total := time.Millisecond // never 0
+	for _, step := range path {
+		total += step.Took
 	}
-	cell := func(d time.Duration) int { return min(int(float64(d)/float64(total)*float64(room)+0.5), room) }
+	cells := func(d time.Duration) int { return min(int(float64(d)/float64(total)*float64(width)+0.5), width) }
 	bars := make([]Bar, len(path))
 	at := time.Duration(0)
-	for n, p := range path {
-		from := min(cell(at), room-1)
-		at += p.Took
-		long := max(cell(at)-from, 1)
-		waited := min(cell(p.Waited), long)
-		bars[n] = Bar{from, long - waited, waited}
+	for i, step := range path {
+		from := min(cells(at), width-1)
+		at += step.Took
+		length := max(cells(at)-from, 1)
+		waited := min(cells(step.Waited), length)
+		bars[i] = Bar{from, length - waited, waited}
 	}
 	return bars
 }
@@ -101,6 +102,6 @@ func Slowest(s *event.State, limit int) []Timing {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Timing) int { return int(b.Took - a.Took) })
+	slices.SortStableFunc(all, func(a, b Timing) int { return cmp.Compare(b.Took, a.Took) })
 	return all[:min(len(all), limit)]
 }

@@ -63,11 +63,11 @@ func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Cha
 	if tree != nil {
 		root.Path = tree.Path
 	}
-	return o.tree(tree), root.Annotate(resources)
+	return o.withDependencies(tree), root.Annotate(resources)
 }
 
-// tree returns a copy of the chart tree with the additions to Chart.yaml.
-func (o *Order) tree(tree *plan.Chart) *plan.Chart {
+// withDependencies returns a copy of the chart tree with the additions to Chart.yaml.
+func (o *Order) withDependencies(tree *plan.Chart) *plan.Chart {
 	if tree == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 		if i >= 0 && s.Chart != nil {
 			s.DependsOn = union(s.DependsOn, o.Charts[i].Subcharts[s.ID()])
 		}
-		s.Chart = o.tree(s.Chart)
+		s.Chart = o.withDependencies(s.Chart)
 	}
 	return &c
 }
@@ -99,13 +99,13 @@ func union(a, b []string) []string {
 }
 
 // Check returns an error if the release cannot be installed in any order, because objects
-// need each other first.
+// need each other to exist first.
 func (o *Order) Check() error {
 	var errs plan.Errors
 	for _, d := range o.Dropped {
 		if d.Error {
 			from := d.From
-			errs = append(errs, &plan.Error{Rule: "R66", Object: &from, Message: fmt.Sprintf("objects in a cycle: %s: %s", d.cycleText(), d.Why)})
+			errs = append(errs, &plan.Error{Rule: "R66", Object: &from, Message: fmt.Sprintf("objects in a cycle: %s: %s; remove one of these references", d.cycleText(), d.Why)})
 		}
 	}
 	if len(errs) > 0 {
@@ -125,7 +125,8 @@ func (o *Order) Warnings() []plan.Warning {
 			continue
 		}
 		at, known := -1, false
-		for _, name := range append(d.Cycle, d.From.String()) {
+		names := append(slices.Clip(d.Cycle), d.From.String())
+		for _, name := range names {
 			if n, ok := warningByCycle[d.Why+name]; ok {
 				at, known = n, true
 			}
@@ -139,7 +140,7 @@ func (o *Order) Warnings() []plan.Warning {
 			}
 			warnings = append(warnings, plan.Warning{Rule: "R66", Object: &from, Message: message})
 		}
-		for _, name := range append(d.Cycle, d.From.String()) {
+		for _, name := range names {
 			warningByCycle[d.Why+name] = at
 		}
 		count[at]++
@@ -157,5 +158,5 @@ func (d Dropped) cycleText() string {
 	if len(d.Cycle) == 0 {
 		return ""
 	}
-	return strings.Join(append(d.Cycle[:len(d.Cycle):len(d.Cycle)], d.Cycle[0]), " → ")
+	return strings.Join(append(slices.Clip(d.Cycle), d.Cycle[0]), " → ")
 }

@@ -30,7 +30,7 @@ type purpose int
 
 const (
 	base      purpose = iota // plain objects that several workloads need, or none
-	kinds                    // CustomResourceDefinitions
+	crds                     // CustomResourceDefinitions
 	workload                 // a workload with the objects that only it needs
 	followers                // objects that wait for the same units
 	loose                    // objects without edges
@@ -78,7 +78,7 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 		a.out[e.at.from] = append(a.out[e.at.from], e)
 		arcs[i] = e.at
 	}
-	order, _ := plan.TopologicalOrder(waits(n, arcs))
+	order, _ := plan.TopologicalOrder(adjacency(n, arcs))
 	for at, i := range order {
 		a.place[i] = at
 		a.sorted = append(a.sorted, r.nodes[i])

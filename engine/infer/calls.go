@@ -29,7 +29,7 @@ type setting struct{ key, value string }
 func (r *reader) callEdges() {
 	for _, n := range r.nodes {
 		if !builtinGroup(n.name().Group) {
-			r.readCustomResource(n, n.root.At("spec"), caller(n.kind))
+			r.readCustomResource(n, n.root.At("spec"), callsServices(n.kind))
 		}
 		if !n.isWorkload || n.idle() {
 			continue
@@ -88,9 +88,9 @@ func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) 
 	for _, list := range []string{"command", "args"} {
 		flag := ""
 		for _, arg := range c.At(list).Each() {
-			text, by := expand(arg.Text(), vars)
-			r.addCalls(n, Serving, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
-			text = arg.Text()
+			text := arg.Text()
+			expanded, by := expand(text, vars)
+			r.addCalls(n, Serving, r.mentions(expanded, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(text, flag, list))
 			key, value, set := strings.Cut(text, "=")
 			if !set {
 				key, value = flag, text
@@ -110,12 +110,12 @@ func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) 
 	}
 }
 
-// variable is an environment variable: its value, the field and object that contain it, and the
-// other objects that it is from.
+// variable is an environment variable of a container.
 type variable struct {
-	text, path string
-	in         plan.Object
-	by         []plan.Object
+	text string        // its value
+	path string        // the field that contains the value
+	in   plan.Object   // the object with that field, if it is not the workload
+	by   []plan.Object // the other objects that the value comes from
 }
 
 // variables returns the environment variables of a container, expanded.
@@ -124,9 +124,9 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	for _, e := range c.At("envFrom").Each() {
 		for field, kind := range sources {
 			to := r.configSource(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: e.At(field+"Ref", "name").Text()})
-			for _, key := range entries(to) {
-				text, path := entry(to, key)
-				vars[e.At("prefix").Text()+key] = variable{text, path, to.name(), []plan.Object{to.name()}}
+			for _, key := range entryKeys(to) {
+				text, path := entryText(to, key)
+				vars[e.At("prefix").Text()+key] = variable{text: text, path: path, in: to.name(), by: []plan.Object{to.name()}}
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 		for field, kind := range sources {
 			from := e.At("valueFrom", field+"KeyRef")
 			if to := r.configSource(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}); to != nil {
-				v.text, v.path = entry(to, from.At("key").Text())
+				v.text, v.path = entryText(to, from.At("key").Text())
 				v.in, v.by = to.name(), []plan.Object{to.name()}
 			}
 		}
@@ -151,7 +151,7 @@ var sources = map[string]string{"configMap": "ConfigMap", "secret": "Secret"}
 // variableReference matches a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
 var variableReference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
 
-// expand replaces the variables in a text by their values. by lists the objects that the values are from.
+// expand replaces the variables in a text with their values. by lists the objects that the values come from.
 func expand(text string, vars map[string]variable) (expanded string, by []plan.Object) {
 	if !strings.Contains(text, "$") {
 		return text, nil
@@ -203,39 +203,41 @@ func argument(text, flag, list string) string {
 	return list
 }
 
-// addCalls adds edges for mentions. who is the place of the mentions, for the reasons.
-func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, who string) {
+// addCalls adds edges for mentions. where is where they are found, for the reasons.
+func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, where string) {
 	for _, m := range mentions {
 		w := why
 		w.doubt += m.doubt
-		w.Text = fmt.Sprintf("%s names %s", who, m.service.name())
-		r.addCall(n, strength, m, w, who)
+		w.Text = fmt.Sprintf("%s names %s", where, m.service.name())
+		r.addCall(n, strength, m, w, where)
 	}
 }
 
-func (r *reader) addCall(n *node, strength Strength, m mention, why Reason, who string) {
+func (r *reader) addCall(n *node, strength Strength, m mention, why Reason, where string) {
 	why.Value = m.word
-	n.uses = append(n.uses, use{m.service.name(), who, ""})
+	n.hosts = append(n.hosts, hostRef{service: m.service.name(), where: where})
 	servers := r.serversOf(m.service)
 	if m.workload != nil {
 		servers = []*node{m.workload}
 	}
-	r.waitForServers(n, m.service, servers, strength, why)
+	r.waitForWorkloads(n, m.service, servers, strength, why)
 }
 
 // readEntries reads the entries of a ConfigMap or Secret that a pod uses. An entry is only soft
-// evidence if all entries become variables, and they are a Secret or the called workload reads them
-// too: then they may configure a whole application, and the pod may not need all of them.
+// evidence if all entries become variables, and if they come from a Secret or the called workload
+// reads them too: then they may configure a whole application, and the pod may not need all of them.
 func (r *reader) readEntries(n, to *node, ref refs.Ref) {
-	allEntries := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
+	allEntries := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entryKeys(to)) > 1
 	for _, s := range r.entryMentions(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue
 		}
-		strength := Serving
-		if shared := slices.ContainsFunc(r.serversOf(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
+		shared := slices.ContainsFunc(r.serversOf(s.service), func(server *node) bool { return r.reads(server, to) })
+		if shared && s.file {
 			continue // both read the file, so it does not show which one calls the other
-		} else if allEntries && (shared || to.name().Kind == "Secret") {
+		}
+		strength := Serving
+		if allEntries && (shared || to.name().Kind == "Secret") {
 			strength = Soft
 		}
 		r.addCalls(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, allEntries: allEntries}, fmt.Sprintf("%s %s", to.name(), s.path))
@@ -252,8 +254,8 @@ func (r *reader) entryMentions(n *node) []entryMention {
 		return known
 	}
 	var found []entryMention
-	for _, key := range entries(n) {
-		text, path := entry(n, key)
+	for _, key := range entryKeys(n) {
+		text, path := entryText(n, key)
 		for _, m := range r.mentions(text, n.name().Namespace, key, !strings.Contains(text, "\n")) {
 			found = append(found, entryMention{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
 		}
@@ -262,8 +264,8 @@ func (r *reader) entryMentions(n *node) []entryMention {
 	return found
 }
 
-// entries returns the keys of a ConfigMap or Secret, or nil if n is nil.
-func entries(n *node) []string {
+// entryKeys returns the keys of a ConfigMap or Secret, or nil if n is nil.
+func entryKeys(n *node) []string {
 	all := map[string]any{}
 	for _, field := range []string{"data", "stringData"} {
 		if n != nil {
@@ -274,8 +276,8 @@ func entries(n *node) []string {
 	return sortedKeys(all)
 }
 
-// entry returns the text of an entry of a ConfigMap or Secret, and its path.
-func entry(n *node, key string) (text, path string) {
+// entryText returns the text of an entry of a ConfigMap or Secret, and its path.
+func entryText(n *node, key string) (text, path string) {
 	if s := n.root.At("stringData", key); s.Exists() {
 		return s.Text(), s.Path
 	}

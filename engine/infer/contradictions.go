@@ -14,15 +14,15 @@ import (
 //
 // Rule R70: a declared order is kept; lint reports where it cannot work
 func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
-	in, by := index(p.Groups)
+	byObject, byID := indexGroups(p.Groups)
 	cache := map[string]map[string]bool{}
 	earlier := func(g *plan.Group) map[string]bool { // the groups that end before g starts
 		if cache[g.ID] == nil {
 			cache[g.ID] = reach(g.After, func(id string) []string {
-				if by[id] == nil {
+				if byID[id] == nil {
 					return nil
 				}
-				return by[id].After
+				return byID[id].After
 			})
 		}
 		return cache[g.ID]
@@ -35,7 +35,7 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	edges = slices.CompactFunc(edges, func(e, f Edge) bool { return e.Compare(f) == 0 && e.Strength == f.Strength }) // some are both kept and dropped
 	findings := []plan.Finding{}
 	for _, e := range edges {
-		from, to := in[e.From], in[e.To]
+		from, to := byObject[e.From], byObject[e.To]
 		if e.Strength != Hard || from == nil || to == nil || from == to || earlier(from)[to.ID] {
 			continue
 		}
@@ -61,8 +61,8 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	return findings
 }
 
-// requiredKinds are the kinds without which objects that name them are refused, or their pods do
-// not start, so that their group would never become ready.
+// requiredKinds are the kinds of objects that must exist before the objects that name them: otherwise
+// the API server refuses these, or their pods do not start, and their group never becomes ready.
 var requiredKinds = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
 	"PersistentVolumeClaim": true, "ServiceAccount": true, "PriorityClass": true, "RuntimeClass": true}
 

@@ -9,9 +9,9 @@ import (
 	"lockstep/engine/refs"
 )
 
-// callers lists the kinds of custom resources, by API group, whose controllers call the Services
+// callingKinds lists the kinds of custom resources, by API group, whose controllers call the Services
 // that the resources name. In other kinds, names of Services are only settings.
-var callers = map[string][]string{
+var callingKinds = map[string][]string{
 	"gateway.networking.k8s.io":    {"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"},
 	"networking.istio.io":          {"VirtualService"},
 	"traefik.io":                   {"IngressRoute", "IngressRouteTCP", "IngressRouteUDP"},
@@ -44,9 +44,9 @@ var callers = map[string][]string{
 	"operator.victoriametrics.com": {"VMAgent", "VMAlert"},
 }
 
-// caller reports whether the controller of a kind calls the Services that its resources name.
-func caller(kind plan.GroupKind) bool {
-	return slices.Contains(callers[kind.Group], kind.Kind)
+// callsServices reports whether the controller of a kind calls the Services that its resources name.
+func callsServices(kind plan.GroupKind) bool {
+	return slices.Contains(callingKinds[kind.Group], kind.Kind)
 }
 
 // operatorServices lists the names of the Services that operators create for custom resources. NAME

@@ -25,7 +25,7 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 			}
 		}
 		component := components(n, all)
-		next := waits(n, slices.DeleteFunc(all, func(a arc) bool { return component[a.from] != component[a.to] }))
+		next := adjacency(n, slices.DeleteFunc(all, func(a arc) bool { return component[a.from] != component[a.to] }))
 		cycles := map[int][]int{} // one for each component
 		for i, a := range arcs {
 			switch at := component[a.from]; {
@@ -74,7 +74,7 @@ func (a *arranger) dropCycles(n int, g *graph, why string, name func(int) string
 // components numbers the strongly connected components of a graph, by Tarjan's algorithm.
 func components(n int, arcs []arc) []int {
 	const none = -1
-	next := waits(n, arcs)
+	next := adjacency(n, arcs)
 	component, index, low := slices.Repeat([]int{none}, n), slices.Repeat([]int{none}, n), make([]int, n)
 	var open []int
 	seen, count := 0, 0
@@ -109,7 +109,8 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
-func waits(n int, arcs []arc) [][]int {
+// adjacency returns the nodes that each of n nodes waits for.
+func adjacency(n int, arcs []arc) [][]int {
 	lists := make([][]int, n)
 	for _, a := range arcs {
 		lists[a.from] = append(lists[a.from], a.to)
@@ -117,7 +118,8 @@ func waits(n int, arcs []arc) [][]int {
 	return lists
 }
 
-// acyclic returns the edges without those on cycles. dropped has these and the doubtful ones.
+// acyclic returns the edges that are left after all cycles are broken, and those that were dropped
+// for that or because they are doubtful.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	edges := r.edges()
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))

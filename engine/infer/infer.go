@@ -54,7 +54,7 @@ type Reason struct {
 	Text string
 	// By are further objects that the edge depends on.
 	By []plan.Object
-	// doubt ranks reasons of the same strength: a larger one is less likely.
+	// doubt ranks reasons of the same strength: the larger, the less certain.
 	doubt int
 	// proof is set for a command that waits: it overrides other evidence.
 	proof bool
@@ -156,8 +156,8 @@ func (e Edge) class() int {
 	return 4
 }
 
-// sure reports whether the opposite order is impossible.
-func (e Edge) sure() bool { return e.Strength == Hard || e.Reason.proof }
+// isCertain reports whether the opposite order is impossible.
+func (e Edge) isCertain() bool { return e.Strength == Hard || e.Reason.proof }
 
 func (e Edge) String() string {
 	return e.From.String() + " waits for " + e.To.String() + ": " + e.Reason.Text

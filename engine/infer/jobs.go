@@ -15,11 +15,11 @@ var job = plan.GroupKind{Group: "batch", Kind: "Job"}
 // migrationEdges makes workloads wait for the Jobs that prepare their database, except databases and
 // proxies in front of them.
 func (r *reader) migrationEdges() {
-	jobs := map[use][]*node{}
+	jobs := map[hostRef][]*node{}
 	for _, n := range r.nodes {
 		if n.kind == job && !n.idle() && prepares(n) {
-			for host := range r.databases(n) {
-				jobs[host] = append(jobs[host], n)
+			for db := range r.databases(n) {
+				jobs[db] = append(jobs[db], n)
 			}
 		}
 	}
@@ -27,13 +27,13 @@ func (r *reader) migrationEdges() {
 		if !n.isWorkload || n.kind.Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
 			continue
 		}
-		for host, field := range r.databases(n) {
-			for _, j := range jobs[host] {
-				name := host.host
+		for db, field := range r.databases(n) {
+			for _, j := range jobs[db] {
+				name := db.host
 				why := Reason{Path: field}
-				if host.service.Name != "" {
-					name = host.service.String()
-					why.By = []plan.Object{host.service}
+				if db.service.Name != "" {
+					name = db.service.String()
+					why.By = []plan.Object{db.service}
 				}
 				why.Value, why.Text = name, fmt.Sprintf("both use database %s, and a Job prepares it", name)
 				r.add(n, j, Soft, why)
@@ -122,20 +122,20 @@ func hasPort(s *node, ok func(string) bool) bool {
 // databaseURL matches the URL of a database up to its host.
 var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9][-a-z0-9.]*\.[-a-z0-9.]+|[a-z0-9][-a-z0-9]*:\d+)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
 
-// databases returns the databases that a workload is configured with, and the fields: Services
-// of the release, external hosts, and entries of Secrets outside the release.
-func (r *reader) databases(n *node) map[use]string {
-	found := map[use]string{}
-	for _, u := range n.uses {
-		s := r.byObject[u.service]
+// databases returns the databases in the configuration of a workload, with the fields that name them:
+// Services of the release, external hosts, and entries of Secrets outside the release.
+func (r *reader) databases(n *node) map[hostRef]string {
+	found := map[hostRef]string{}
+	for _, host := range n.hosts {
+		s := r.byObject[host.service]
 		if s == nil {
-			s = r.createdServices[u.service]
+			s = r.createdServices[host.service]
 		}
 		if s == nil || slices.Contains(r.serversOf(s), n) {
 			continue
 		}
-		if databaseWord(u.who) || hasPort(s, func(p string) bool { return databasePorts[p] }) {
-			found[use{service: u.service}] = u.who
+		if hasDatabaseWord(host.where) || hasPort(s, func(p string) bool { return databasePorts[p] }) {
+			found[hostRef{service: host.service}] = host.where
 		}
 	}
 	for _, c := range n.containers() {
@@ -143,8 +143,8 @@ func (r *reader) databases(n *node) map[use]string {
 	}
 	for _, ref := range n.refs {
 		if to := r.configSource(ref.To); to != nil && ref.Use == refs.Volume {
-			for _, key := range entries(to) {
-				text, path := entry(to, key)
+			for _, key := range entryKeys(to) {
+				text, path := entryText(to, key)
 				r.databaseURLs(n, text, path, found)
 			}
 		}
@@ -153,13 +153,13 @@ func (r *reader) databases(n *node) map[use]string {
 }
 
 // containerDatabases adds the databases outside the release in the variables and arguments of a container.
-func (r *reader) containerDatabases(n *node, c refs.Field, found map[use]string) {
-	namesDatabaseHost := func(key string) bool { return callsHost(key) && databaseWord(key) }
+func (r *reader) containerDatabases(n *node, c refs.Field, found map[hostRef]string) {
+	namesDatabaseHost := func(key string) bool { return callsHost(key) && hasDatabaseWord(key) }
 	vars := r.variables(n, c)
 	for _, key := range sortedKeys(vars) {
 		v := vars[key]
 		if namesDatabaseHost(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
-			found[use{host: before(v.text, ":")}] = v.path
+			found[hostRef{host: before(v.text, ":")}] = v.path
 		}
 		r.databaseURLs(n, v.text, v.path, found)
 	}
@@ -169,46 +169,48 @@ func (r *reader) containerDatabases(n *node, c refs.Field, found map[use]string)
 		from := e.At("valueFrom", "secretKeyRef")
 		secret := plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: from.At("name").Text()}
 		if namesDatabaseHost(e.At("name").Text()) && secret.Name != "" && r.configSource(secret) == nil {
-			found[use{host: "of " + secret.String() + " " + from.At("key").Text()}] = from.Path
+			found[hostRef{host: "of " + secret.String() + " " + from.At("key").Text()}] = from.Path
 		}
 	}
 }
 
 // databaseURLs adds the hosts of database URLs that are outside the release.
-func (r *reader) databaseURLs(n *node, text, path string, found map[use]string) {
+func (r *reader) databaseURLs(n *node, text, path string, found map[hostRef]string) {
 	if !strings.Contains(text, "://") && !strings.Contains(text, "@tcp(") {
 		return
 	}
 	for _, m := range databaseURL.FindAllStringSubmatch(text, -1) {
 		host := before(m[1]+m[2]+m[3], ":")
 		if host != "" && host != "localhost" && !strings.HasPrefix(host, "127.") && r.resolve(host, n.name().Namespace).service == nil {
-			found[use{host: host}] = path
+			found[hostRef{host: host}] = path
 		}
 	}
 }
 
-// databaseWord reports whether a key contains a word for a database.
-func databaseWord(key string) bool {
+// hasDatabaseWord reports whether a key contains a word for a database.
+func hasDatabaseWord(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool {
 		return slices.Contains([]string{"db", "database", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "sql", "jdbc", "mssql", "oracle", "cockroach", "clickhouse"}, w)
 	})
 }
 
-// dropDoubtful drops edges between two objects in both directions, and edges from a Job to a workload
-// that it may prepare, unless that is a store. It keeps hard edges and those of a command that waits
-// (R63, R66).
+// dropDoubtful drops both edges between two objects that wait for each other, and edges from a Job to
+// a workload that it may prepare, unless that is a store. It keeps hard edges and those of a command
+// that waits (R63, R66).
 func (r *reader) dropDoubtful() {
 	doubt := map[arc]Dropped{}
 	for at, e := range r.found {
 		from, to := r.nodes[at.from], r.nodes[at.to]
 		reverse, both := r.found[arc{at.to, at.from}]
+		// A pod may not need every entry of a ConfigMap or Secret that becomes its environment.
+		isReverseWeak := reverse.Reason.allEntries && (reverse.Strength == Soft || to.kind == job)
 		d := Dropped{Edge: e}
 		switch {
-		case e.sure():
+		case e.isCertain():
 			continue
-		case both && reverse.sure():
+		case both && reverse.isCertain():
 			d.Why = "the opposite order is certain"
-		case both && !(reverse.Reason.allEntries && (reverse.Strength == Soft || r.nodes[at.to].kind == job)):
+		case both && !isReverseWeak:
 			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
 		case from.kind == job && to.isWorkload && to.kind.Group != "batch" && !r.isStore(to):
 			d.Why = "nothing proves that the workload must be ready before the Job starts"

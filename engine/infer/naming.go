@@ -17,8 +17,8 @@ func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
 	slices.SortFunc(units, func(u, v *unit) int { return cmp.Or(cmp.Compare(u.purpose, v.purpose), strings.Compare(u.key, v.key)) })
 	taken := map[string]int{plan.Unsequenced: 1}
-	own := path[strings.LastIndexByte(path, '/')+1:]
-	short := a.shortNames(units, own)
+	chartName := path[strings.LastIndexByte(path, '/')+1:]
+	short := a.shortNames(units, chartName)
 	wanted := make([]string, len(units))
 	for i, u := range units {
 		switch {
@@ -26,7 +26,7 @@ func (a *arranger) nameUnits(path string) {
 			wanted[i] = u.name
 		case u.purpose == base:
 			wanted[i] = "base"
-		case u.purpose == kinds:
+		case u.purpose == crds:
 			wanted[i] = "crds"
 		case u.purpose == workload:
 			wanted[i] = short[u]
@@ -59,7 +59,7 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	case followers:
 		var dependencies []string
 		for to := range u.dependencies {
-			if to.name != "" && to.purpose != base && to.purpose != kinds {
+			if to.name != "" && to.purpose != base && to.purpose != crds {
 				dependencies = append(dependencies, to.name)
 			}
 		}
@@ -80,22 +80,22 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	}
 }
 
-// shortNames returns the names of workloads without the parts that they have in common: the names of
-// the release and the chart (own) or, if no name contains the chart's, a prefix of all names.
-func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
+// shortNames returns the names of workloads without the parts that they share: the names of the release
+// and the chart or, if none contains the name of the chart, a common prefix.
+func (a *arranger) shortNames(units []*unit, chartName string) map[*unit]string {
 	rest := map[*unit][]string{} // the parts of each name
 	var workloads []*unit
-	anyOwn := false
+	anyChart := false
 	for _, u := range units {
 		if u.purpose == workload && !u.declared {
-			words, hasOwn := a.strip(u.workload(), own)
-			rest[u], anyOwn, workloads = words, anyOwn || hasOwn, append(workloads, u)
+			words, hasChart := a.strip(u.workload(), chartName)
+			rest[u], anyChart, workloads = words, anyChart || hasChart, append(workloads, u)
 		}
 	}
 	if len(workloads) == 1 && workloads[0].workload().labels["app.kubernetes.io/name"] == strings.Join(rest[workloads[0]], "-") {
 		rest[workloads[0]] = nil
 	}
-	for len(workloads) > 1 && !anyOwn && len(rest[workloads[0]]) > 0 {
+	for len(workloads) > 1 && !anyChart && len(rest[workloads[0]]) > 0 {
 		first := rest[workloads[0]][0]
 		if slices.ContainsFunc(workloads, func(u *unit) bool { return len(rest[u]) == 0 || rest[u][0] != first }) {
 			break
@@ -110,7 +110,7 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 			words = words[:len(words)-1]
 		}
 		if out[u] = strings.Join(words, "-"); out[u] == "" {
-			out[u] = own
+			out[u] = chartName
 		}
 	}
 	return out
@@ -126,17 +126,17 @@ var generatedPart = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[
 
 // strip removes the names of the release and the chart from a workload's name, and reports whether
 // it contained the chart's.
-func (a *arranger) strip(n *node, own string) (words []string, hasOwn bool) {
+func (a *arranger) strip(n *node, chartName string) (words []string, hasChart bool) {
 	words = strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
 	label := func(key string) string { s, _ := n.labels[key].(string); return s }
-	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), own} {
+	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), chartName} {
 		p := strings.Split(prefix, "-")
 		if prefix != "" && len(words) >= len(p) && slices.Equal(words[:len(p)], p) {
 			words = words[len(p):]
-			hasOwn = hasOwn || prefix == own
+			hasChart = hasChart || prefix == chartName
 		}
 	}
-	return words, hasOwn
+	return words, hasChart
 }
 
 // kindsName names a unit after the kind of its objects, or else their API group.
@@ -151,6 +151,7 @@ func kindsName(u *unit) string {
 	return "resources"
 }
 
+// plural returns the plural of a kind in lower case, some of them shortened: "webhooks".
 func plural(kind string) string {
 	name := strings.ToLower(kind)
 	switch {

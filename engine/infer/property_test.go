@@ -144,7 +144,7 @@ func checkAcyclic(t *testing.T, seed uint64, o *Order) {
 	for _, e := range o.Edges {
 		arcs = append(arcs, arc{of(e.From), of(e.To)})
 	}
-	if _, acyclic := plan.TopologicalOrder(waits(len(number), arcs)); !acyclic {
+	if _, acyclic := plan.TopologicalOrder(adjacency(len(number), arcs)); !acyclic {
 		t.Fatalf("seed %d: a cycle", seed)
 	}
 }

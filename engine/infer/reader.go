@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/refs"
 )
 
-// node is an object with the parts from which edges are read.
+// node is an object, prepared for finding edges.
 type node struct {
 	*Object
 	at   int // index in reader.nodes, or -1 if the object gets no edges
@@ -25,14 +25,15 @@ type node struct {
 	labels, podLabels map[string]any
 
 	// Only workloads have these.
-	uses        []use
+	hosts       []hostRef
 	settings    []setting
 	permissions []permission
 }
 
 func (n *node) name() plan.Object { return n.Object.Object }
 
-// idle reports whether the object is a workload without pods, which waits for nothing.
+// idle reports whether the object is a workload without pods, which waits for nothing. A suspended
+// CronJob is not idle.
 func (n *node) idle() bool { return n.isWorkload && n.pods.None && n.name().Kind != "CronJob" }
 
 // reader collects the edges between the objects of a release.
@@ -229,11 +230,11 @@ func (r *reader) serversOf(s *node) []*node {
 
 // waitForService makes an object wait for the workloads behind a Service, unless it is one of them.
 func (r *reader) waitForService(n, s *node, strength Strength, why Reason) {
-	r.waitForServers(n, s, r.serversOf(s), strength, why)
+	r.waitForWorkloads(n, s, r.serversOf(s), strength, why)
 }
 
-// waitForServers is waitForService for some of the workloads behind a Service.
-func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, why Reason) {
+// waitForWorkloads is waitForService for some of the workloads behind a Service.
+func (r *reader) waitForWorkloads(n, s *node, servers []*node, strength Strength, why Reason) {
 	if slices.Contains(servers, n) {
 		return
 	}
@@ -254,10 +255,10 @@ func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, 
 
 var service = plan.GroupKind{Kind: "Service"}
 
-// impliesNoOrder reports whether a reference implies no order: that of a ServiceAccount to its token
-// Secret, and that of a CRD to its conversion webhook, which is needed only once objects exist.
-func impliesNoOrder(n *node, ref refs.Ref) bool {
-	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind == crd
+// impliesOrder reports whether a reference implies an order. That of a ServiceAccount to its token
+// Secret does not, nor that of a CRD to its conversion webhook, which is needed only once objects exist.
+func impliesOrder(n *node, ref refs.Ref) bool {
+	return ref.Use != refs.Token && (ref.Use != refs.Server || n.kind != crd)
 }
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -268,7 +269,7 @@ var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDef
 func (r *reader) referenceEdges() {
 	for _, n := range r.nodes {
 		for _, ref := range n.refs {
-			if to := r.byObject[ref.To]; to != nil && !ref.Optional && !impliesNoOrder(n, ref) {
+			if to := r.byObject[ref.To]; to != nil && !ref.Optional && impliesOrder(n, ref) {
 				r.add(n, to, Hard, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			}
 		}
@@ -308,11 +309,11 @@ func (r *reader) selectorEdges() {
 		var found []*node
 		switch n.kind {
 		case plan.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, plan.GroupKind{Group: monitoring, Kind: "PodMonitor"}:
-			for _, in := range monitoredNamespaces(n) {
+			for _, in := range selectedNamespaces(n) {
 				found = append(found, r.selectedWorkloads(in, selector)...)
 			}
 		case plan.GroupKind{Group: monitoring, Kind: "ServiceMonitor"}:
-			for _, in := range monitoredNamespaces(n) {
+			for _, in := range selectedNamespaces(n) {
 				for _, s := range r.servicesIn[in] {
 					if matches(selector, s.labels) {
 						found = append(found, s)
@@ -328,8 +329,8 @@ func (r *reader) selectorEdges() {
 
 const monitoring = "monitoring.coreos.com"
 
-// monitoredNamespaces returns the namespaces that a monitor selects, by default its own.
-func monitoredNamespaces(n *node) []string {
+// selectedNamespaces returns the namespaces in which an object selects others, by default its own.
+func selectedNamespaces(n *node) []string {
 	if names := texts(n.root.At("spec", "namespaceSelector", "matchNames")); len(names) > 0 {
 		return names
 	}

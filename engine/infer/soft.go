@@ -8,10 +8,10 @@ import (
 	"lockstep/engine/refs"
 )
 
-// use is a host in the configuration of a workload: a Service of the release, or another host.
-type use struct {
+// hostRef is a host in the configuration of a workload: a Service of the release, or another host.
+type hostRef struct {
 	service plan.Object
-	who     string // what names the service: "env DB_HOST"
+	where   string // the place that names the service: "env DB_HOST"
 	host    string
 }
 
@@ -26,18 +26,18 @@ func (r *reader) softEdges() {
 // selectedPodEdges makes workloads wait for the Services and NetworkPolicies that select their pods.
 func (r *reader) selectedPodEdges() {
 	for _, n := range r.nodes {
-		var about []*node
+		var selected []*node
 		path := "spec.selector"
 		switch {
 		case n.kind == service:
 			if selector, _ := n.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
-				about = r.labelledWorkloads(n.name().Namespace, selector)
+				selected = r.labelledWorkloads(n.name().Namespace, selector)
 			}
 		case n.kind == plan.GroupKind{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:
 			path = "spec.podSelector"
-			about = r.selectedWorkloads(n.name().Namespace, n.root.At("spec", "podSelector"))
+			selected = r.selectedWorkloads(n.name().Namespace, n.root.At("spec", "podSelector"))
 		}
-		for _, w := range about {
+		for _, w := range selected {
 			if w.kind.Group != "batch" {
 				r.add(w, n, Soft, Reason{In: n.name(), Path: path, By: []plan.Object{}, Text: fmt.Sprintf("%s %s selects its pods and comes first", n.name(), path)})
 			}
@@ -61,7 +61,7 @@ func (r *reader) sharedSecretEdges() {
 					continue
 				}
 				for _, service := range r.readyServices(n) {
-					j.uses = append(j.uses, use{service: service.name(), who: s.name().String()})
+					j.hosts = append(j.hosts, hostRef{service: service.name(), where: s.name().String()})
 					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so %s is probably a client of %s", s.name(), j.name(), n.name())})
 				}
 			}
@@ -83,8 +83,8 @@ func (r *reader) environmentSecrets(n *node) []*node {
 	return found
 }
 
-// readyServices returns a workload's Services, except those that publish addresses before they are
-// ready: the pods behind them may need the Job to become ready.
+// readyServices returns a workload's Services, except those that also publish the addresses of pods
+// that are not ready: such pods may need the Job to become ready.
 func (r *reader) readyServices(n *node) []*node {
 	return slices.DeleteFunc(slices.Clone(r.servicesIn[n.name().Namespace]), func(s *node) bool {
 		return !slices.Contains(r.serversOf(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
@@ -95,11 +95,11 @@ func (r *reader) readyServices(n *node) []*node {
 func (r *reader) secretProducerEdges() {
 	producers := map[plan.Object]*node{}
 	for _, n := range r.nodes {
-		if builtinGroup(n.name().Group) {
+		if builtinGroup(n.name().Group) || n.kind.Kind != "Certificate" && n.kind.Kind != "ExternalSecret" {
 			continue
 		}
 		for _, at := range []refs.Field{n.root.At("spec", "secretName"), n.root.At("spec", "target", "name")} {
-			if at.Text() != "" && (n.kind.Kind == "Certificate" || n.kind.Kind == "ExternalSecret") {
+			if at.Text() != "" {
 				producers[plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: at.Text()}] = n
 			}
 		}

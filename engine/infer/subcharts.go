@@ -30,8 +30,8 @@ func child(parent, path string) (string, bool) {
 	return parent + "/" + name, true
 }
 
-// common returns the nearest chart that contains both charts.
-func common(x, y string) string {
+// commonParent returns the nearest chart that contains both charts, which may be one of them.
+func commonParent(x, y string) string {
 	for x != y && !strings.HasPrefix(y, x+"/") {
 		i := strings.LastIndexByte(x, '/')
 		if i < 0 {
@@ -139,7 +139,7 @@ func (g *subchartGraph) addDeclared() {
 
 // addEdge adds an edge between charts whose nearest common parent is this one.
 func (g *subchartGraph) addEdge(e *Edge) {
-	from, to := g.end(g.a.from(e)), g.end(g.a.to(e))
+	from, to := g.indexOf(g.a.from(e)), g.indexOf(g.a.to(e))
 	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.declared[g.children[from-len(g.units)]] {
 		return
 	}
@@ -150,8 +150,8 @@ func (g *subchartGraph) addEdge(e *Edge) {
 	g.add(from, to, e, class)
 }
 
-// end returns the node of the unit or subchart that contains an object, or -1.
-func (g *subchartGraph) end(n *node) int {
+// indexOf returns the index in the graph of the unit or subchart that contains an object, or -1.
+func (g *subchartGraph) indexOf(n *node) int {
 	var i int
 	var ok bool
 	if n.Chart == g.c.Path {
@@ -173,17 +173,17 @@ func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
 
 // keep makes a unit or a subchart wait for a subchart. It records an edge from a subchart to a unit
 // as dropped, unless R15a already ensures its order.
-func (g *subchartGraph) keep(r arc, e *Edge) {
+func (g *subchartGraph) keep(at arc, e *Edge) {
 	k := len(g.units)
 	switch {
 	case e == nil: // declared
-	case r.from < k:
-		g.units[r.from].subcharts[g.names[g.children[r.to-k]]] = true
-	case r.to >= k:
+	case at.from < k:
+		g.units[at.from].subcharts[g.names[g.children[at.to-k]]] = true
+	case at.to >= k:
 		c := g.a.chart(g.c.Path)
-		from, to := g.names[g.children[r.from-k]], g.names[g.children[r.to-k]]
+		from, to := g.names[g.children[at.from-k]], g.names[g.children[at.to-k]]
 		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
-	case g.onlyNeedsApply(e) && len(g.units[r.to].dependencies) == 0:
+	case g.onlyNeedsApply(e) && len(g.units[at.to].dependencies) == 0:
 		g.childNeedsUnit = true // both start together, and the object is applied first
 	default:
 		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for objects of its parent, %s", g.c.Path)})
@@ -241,7 +241,7 @@ func (a *arranger) splitEdges() {
 			a.byChart[from.Chart] = append(a.byChart[from.Chart], e)
 			continue
 		}
-		path := common(from.Chart, to.Chart)
+		path := commonParent(from.Chart, to.Chart)
 		a.across[path] = append(a.across[path], e)
 	}
 }

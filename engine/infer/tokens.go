@@ -26,7 +26,7 @@ func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 		if to := r.lookupWord(text[i:j], text[j:], namespace); to.service != nil {
 			c := candidate{text: text, from: i, to: j, key: key, env: env, service: to.service}
 			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
-				found = append(found, mention{to, strings.TrimSuffix(text[i:j], "."), doubt, !c.addressed()})
+				found = append(found, mention{to, strings.TrimSuffix(text[i:j], "."), doubt, !c.isAddress()})
 			}
 		}
 	}
@@ -134,13 +134,13 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 	switch {
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
 		return -1 // the configuration of a monitor, which works without the Service
-	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
+	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.isAddress():
 		return -1 // a certificate
-	case !c.env && c.labels():
+	case !c.env && c.isInLabels():
 		return -1
-	case dotted, c.addressed():
+	case dotted, c.isAddress():
 		return 0
-	case c.commandTarget(c.text[:c.from], c.text[c.to:]), callsHost(key), beforeDefault.MatchString(line[:at]), c.repeated(key):
+	case c.isCommandTarget(c.text[:c.from], c.text[c.to:]), callsHost(key), beforeDefault.MatchString(line[:at]), c.isInKey(key):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.ambiguousName(c.service):
 		return 2
@@ -151,15 +151,15 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 // beforeDefault matches code that reads a variable with a default, up to the default: env("DB_HOST", "
 var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
 
-// addressed reports whether the word is part of a URL, or has a port.
-func (c candidate) addressed() bool {
+// isAddress reports whether the word is the host of a URL, or has a port.
+func (c candidate) isAddress() bool {
 	lead, rest := c.text[:c.from], c.text[c.to:]
-	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.port(lead, rest)
+	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.portFollows(lead, rest)
 }
 
-// repeated reports whether the key contains the name of the Service, and a port follows:
+// isInKey reports whether the key contains the name of the Service, and a port follows:
 // --thanos-store=thanos-store:10901.
-func (c candidate) repeated(key string) bool {
+func (c candidate) isInKey(key string) bool {
 	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
 	return colon && leadingNumber(rest) != "" && strings.Contains(strings.Join(splitWords(key), "-"), c.text[c.from:c.to])
 }
@@ -170,8 +170,8 @@ var (
 	alertRules = regexp.MustCompile(`(?m)^\s*-?\s*"?(alert|record)"?:\s`)
 )
 
-// labels reports whether the word is in a label, an annotation, a selector or an alert rule.
-func (c candidate) labels() bool {
+// isInLabels reports whether the word is in a label, an annotation, a selector or an alert rule.
+func (c candidate) isInLabels() bool {
 	if !strings.Contains(c.text, "\n") {
 		return false
 	}
@@ -205,13 +205,13 @@ func (c candidate) line() (line string, at int) {
 }
 
 // inURL reports whether a text ends with a URL up to its user.
-func inURL(before string) bool {
-	word := before[strings.LastIndexAny(before, " \t\n\"'")+1:]
-	return strings.HasSuffix(before, "@") && strings.Contains(word, "://")
+func inURL(lead string) bool {
+	word := lead[strings.LastIndexAny(lead, " \t\n\"'")+1:]
+	return strings.HasSuffix(lead, "@") && strings.Contains(word, "://")
 }
 
-// port reports whether a port of the Service follows: "db:5432", "db 5432".
-func (c candidate) port(before, after string) bool {
+// portFollows reports whether a port of the Service follows the word: "db:5432", "db:$(PORT)".
+func (c candidate) portFollows(before, after string) bool {
 	rest, ok := strings.CutPrefix(after, ":")
 	if !ok {
 		return false
@@ -225,8 +225,8 @@ func (c candidate) port(before, after string) bool {
 	return c.servesPort(leadingNumber(rest))
 }
 
-// commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432", "ping db".
-func (c candidate) commandTarget(before, after string) bool {
+// isCommandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432", "ping db".
+func (c candidate) isCommandTarget(before, after string) bool {
 	rest, blank := strings.CutPrefix(strings.TrimLeft(after, "\"'"), " ")
 	if blank && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
 		return true
@@ -273,14 +273,14 @@ func (c candidate) lineKey(lead string) string {
 	}
 	if at < 0 {
 		switch {
-		case !c.values(lead):
+		case !c.isValue(lead):
 			return ""
-		case strings.ContainsAny(c.text, "\n") && strings.Trim(lead, " -\"'") == "":
+		case strings.Contains(c.text, "\n") && strings.Trim(lead, " -\"'") == "":
 			return c.keyAbove(c.from - len(lead))
 		}
 		return c.key
 	}
-	if !c.values(lead[at+width:]) {
+	if !c.isValue(lead[at+width:]) {
 		return ""
 	}
 	return lastWord(lead[:at])
@@ -289,14 +289,14 @@ func (c candidate) lineKey(lead string) string {
 // xmlTag matches the tag before an XML value.
 var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
-// values reports whether the text before a word is only other values of a list, or the namespace in
-// "default/db".
-func (c candidate) values(lead string) bool {
+// isValue reports whether the word starts a value or follows others in a list of hosts: lead, the text
+// before it, has only these and perhaps the namespace in "default/db".
+func (c candidate) isValue(lead string) bool {
 	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
 	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {
 		return true
 	}
-	return strings.Trim(lead, listed) == ""
+	return strings.Trim(lead, hostListChars) == ""
 }
 
 // keyAbove returns the key of the YAML or JSON list with the item at a place, or "".
@@ -323,8 +323,8 @@ func lastWord(text string) string {
 	return text[strings.LastIndexAny(text, keyEnds)+1:]
 }
 
-// listed are the characters that a list of hosts may contain.
-const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
+// hostListChars are the characters that a list of hosts may contain.
+const hostListChars = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 
 // ambiguousName reports whether another object with the name of a Service makes a value ambiguous.
 func (r *reader) ambiguousName(s *node) bool {

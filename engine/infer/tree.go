@@ -10,7 +10,7 @@ import (
 // Tree returns the chart tree with the order added. With it, plan.Build plans resources as if Annotate
 // had added the annotations.
 func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
-	t := o.tree(tree)
+	t := o.withDependencies(tree)
 	if t != nil {
 		t.Inferred = o.inferred()
 	}
@@ -23,7 +23,7 @@ type pair struct{ from, to string }
 // Explain sets Group.Why from the edges between the objects of groups or, for groups of different
 // charts, between those charts.
 func (o *Order) Explain(groups []*plan.Group) {
-	in, by := index(groups)
+	byObject, byID := indexGroups(groups)
 	best, between := map[pair]Edge{}, map[pair]Edge{}
 	keep := func(m map[pair]Edge, p pair, e Edge) {
 		if old, known := m[p]; !known || compareStrength(e, old) < 0 {
@@ -31,7 +31,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		}
 	}
 	for _, e := range o.Edges {
-		from, to := in[e.From], in[e.To]
+		from, to := byObject[e.From], byObject[e.To]
 		if from == nil || to == nil || from == to {
 			continue
 		}
@@ -44,7 +44,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		why := map[string]string{}
 		for _, id := range g.After {
 			e, ok := best[pair{g.ID, id}]
-			if to := by[id]; !ok && to != nil && to.Chart != g.Chart {
+			if to := byID[id]; !ok && to != nil && to.Chart != g.Chart {
 				e, ok = between[siblings(g.Chart, to.Chart)]
 			}
 			if ok {
@@ -57,22 +57,22 @@ func (o *Order) Explain(groups []*plan.Group) {
 	}
 }
 
-// index returns the groups by object and by id.
-func index(groups []*plan.Group) (in map[plan.Object]*plan.Group, by map[string]*plan.Group) {
-	in, by = map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
+// indexGroups returns the groups by object and by id.
+func indexGroups(groups []*plan.Group) (byObject map[plan.Object]*plan.Group, byID map[string]*plan.Group) {
+	byObject, byID = map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
 	for _, g := range groups {
-		by[g.ID] = g
+		byID[g.ID] = g
 		for _, object := range g.Objects {
-			in[object] = g
+			byObject[object] = g
 		}
 	}
-	return in, by
+	return byObject, byID
 }
 
 // siblings returns the subcharts of the nearest common parent that contain two charts. If one
 // chart contains the other, it returns that chart itself and its subchart.
 func siblings(from, to string) pair {
-	parent := common(from, to)
+	parent := commonParent(from, to)
 	below := func(path string) string {
 		if at, ok := child(parent, path); ok {
 			return at
@@ -116,17 +116,18 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	return unconfirmed
 }
 
-// part returns what waits if a group waits for a group of another chart: the group itself, or the
-// subchart that contains it.
+// part returns the key of a group in an order between it and a group of another chart, in which whole
+// subcharts wait: the subchart of their nearest common parent that contains the group or, if the group
+// is in that parent itself, its id.
 func part(g *plan.Group, other string) string {
-	parent := common(g.Chart, other)
+	parent := commonParent(g.Chart, other)
 	if path, ok := child(parent, g.Chart); ok {
 		return path
 	}
 	return g.ID
 }
 
-// reach returns all nodes that can be reached from some nodes, with those.
+// reach returns the given nodes and all that can be reached from them.
 func reach[T comparable](from []T, next func(T) []T) map[T]bool {
 	reached := map[T]bool{}
 	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {

@@ -31,10 +31,10 @@ func (a *arranger) makeUnits() {
 			a.recordClaimUser(n)
 			a.put(n, a.unitFor(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
 		case n.kind == crd:
-			a.put(n, a.unitFor(n.Chart, kinds, ""))
+			a.put(n, a.unitFor(n.Chart, crds, ""))
 		}
 	}
-	for _, n := range a.sorted { // before the followers, which look at the units of what they wait for
+	for _, n := range a.sorted { // before the followers, whose units depend on those of their dependencies
 		if a.unit[n.at] == nil && a.plain[n.at] && !a.belongsToFollower(n) {
 			a.putPlain(n)
 		}
@@ -72,7 +72,8 @@ func (a *arranger) belongsToFollower(n *node) bool {
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
 }
 
-// putPlain assigns a plain object: to the unit of its owner, or else to the base unit.
+// putPlain assigns a plain object to the unit of its owner, or else to the base unit. A claim without
+// an owner joins its first user.
 func (a *arranger) putPlain(n *node) {
 	owner := a.owner[n.at]
 	switch {
@@ -171,7 +172,7 @@ func (a *arranger) findDependencies(path string) {
 	}
 }
 
-// checkDeclared records an edge as dropped if it is from a declared group that does not wait for its
+// checkDeclared records an edge from a declared group as dropped if that group does not wait for the
 // target.
 func (a *arranger) checkDeclared(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
@@ -218,7 +219,7 @@ func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	first := a.unitFor(path, base, "")
 	for _, from := range [][]*unit{isolated, a.units[path]} {
 		if len(first.members) == 0 && len(isolated) > 0 {
-			a.carve(first, from)
+			a.movePlain(first, from)
 		}
 	}
 	if len(first.members) == 0 {
@@ -230,8 +231,8 @@ func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	}
 }
 
-// carve moves plain objects from units to first, for which they then wait.
-func (a *arranger) carve(first *unit, units []*unit) {
+// movePlain moves the plain objects of units to first, and makes these units wait for it.
+func (a *arranger) movePlain(first *unit, units []*unit) {
 	for _, u := range units {
 		if u == first || u.declared {
 			continue

@@ -21,12 +21,12 @@ func (r *reader) waitEdges() {
 			vars := r.variables(n, c)
 			script, by := expand(command(c), vars)
 			w := waiter{r: r, n: n, c: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, isInit: i < inits}
-			w.workloads()
-			w.probes()
+			w.addWorkloads()
+			w.addProbes()
 			if w.isInit {
-				w.byName()
+				w.addByName()
 			}
-			w.mentioned(vars)
+			w.addMentioned(vars)
 		}
 	}
 }
@@ -78,8 +78,8 @@ var (
 	}
 )
 
-// workloads finds the workloads that kubectl wait, kubectl rollout status or k8s-wait-for waits for.
-func (w *waiter) workloads() {
+// addWorkloads adds the workloads that kubectl wait, kubectl rollout status or k8s-wait-for waits for.
+func (w *waiter) addWorkloads() {
 	if !strings.Contains(w.script+w.c.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
 		return
 	}
@@ -103,9 +103,9 @@ func (w *waiter) workloads() {
 }
 
 var (
-	// statement matches the end of a command in a script.
-	statement = regexp.MustCompile(`[\n;|&]+|\s(?:do|then|--)\s`)
-	// leading matches what may precede the program of a command.
+	// separator matches the end of a command in a script.
+	separator = regexp.MustCompile(`[\n;|&]+|\s(?:do|then|--)\s`)
+	// leading matches the part of a command before its program.
 	leading = `^(?:\s|\d*[<>]|until\b|while\b|if\b|elif\b|!|\[+|["'({]|\$\(|` + "`" + `|-[nzec]+\b|timeout\s+\S+|exec\b|(?:/\S*/)?(?:ba|a|z)?sh\s|/\S*/|\./)*`
 	// probeProgram matches a program that checks whether a host answers.
 	probeProgram = regexp.MustCompile(leading + `(?:nc|ncat|netcat|nslookup|dig|host|getent|ping|curl|wget|telnet|pg_isready|psql|mysqladmin|mysql|mariadb-admin|mariadb|redis-cli|valkey-cli|` +
@@ -113,16 +113,18 @@ var (
 		`(?:echo\s.*)?/dev/(?:tcp|udp)/)`)
 	// waitProgram matches a program that waits until a host answers.
 	waitProgram = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
-	loop        = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
-	sleepLoop   = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
-	connect     = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
+	// loop matches the start of a loop, sleepLoop a for loop that sleeps.
+	loop      = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
+	sleepLoop = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
+	// connect matches a call that connects to a host, up to the host.
+	connect = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
 )
 
-// probes finds the Services that a script polls until they answer. An init container needs no loop,
+// addProbes adds the Services that a script polls until they answer. An init container needs no loop,
 // because the kubelet restarts it.
-func (w *waiter) probes() {
+func (w *waiter) addProbes() {
 	inLoop := false
-	for _, s := range statement.Split(w.script, -1) {
+	for _, s := range separator.Split(w.script, -1) {
 		switch {
 		case loop.MatchString(s):
 			inLoop = true
@@ -175,9 +177,9 @@ func (w *waiter) onlyWaits() bool {
 // waitVariable matches the environment variables that tell an entrypoint what to wait for.
 var waitVariable = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$`)
 
-// mentioned finds the Services that a container mentions in its arguments if it only waits, and in
+// addMentioned adds the Services that a container mentions in its arguments if it only waits, and in
 // variables for entrypoints that wait.
-func (w *waiter) mentioned(vars map[string]variable) {
+func (w *waiter) addMentioned(vars map[string]variable) {
 	image := w.c.At("image").Text()
 	if w.onlyWaits() {
 		for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
@@ -196,9 +198,9 @@ func (w *waiter) mentioned(vars map[string]variable) {
 // waitName matches the name of an init container that names its target: "wait-for-migrations".
 var waitName = regexp.MustCompile(`^(?:wait(?:s|ing)?-(?:for-|until-|on-)?|check-)(.+?)(?:-(?:ready|up|available|started|running|complete|completed|done))?$`)
 
-// byName finds the workload whose name ends with the target in an init container's name:
+// addByName adds the workload whose name ends with the target in an init container's name:
 // shop-db-migrations for wait-for-db-migrations. There must be only one.
-func (w *waiter) byName() {
+func (w *waiter) addByName() {
 	m := waitName.FindStringSubmatch(w.name())
 	if m == nil {
 		return

@@ -65,8 +65,8 @@ func (r *reader) server(at refs.Field) *node {
 }
 
 // webhook reads one webhook. The objects that it checks wait for the workload that answers it, and so
-// does its configuration, unless that workload writes the configuration. If the webhook may fail,
-// only custom resources wait, with soft edges, so that it can change them.
+// does its configuration, unless that workload writes the configuration. If the webhook may fail, only
+// a mutating one makes objects wait: custom resources, with soft edges, so that it can change them.
 func (r *reader) webhook(n *node, w refs.Field) {
 	s := r.server(w.At("clientConfig", "service"))
 	if s == nil {
@@ -84,9 +84,9 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	if strength == Soft && n.kind.Kind == "ValidatingWebhookConfiguration" {
 		return
 	}
-	need := r.needed(append(slices.Clone(servers), n))
+	needed := r.needed(append(slices.Clone(servers), n))
 	for _, o := range r.nodes {
-		if need[o] || strength == Soft && builtinGroup(o.name().Group) || !r.appliesTo(w, o) {
+		if needed[o] || strength == Soft && builtinGroup(o.name().Group) || !r.appliesTo(w, o) {
 			continue
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
@@ -107,7 +107,7 @@ func (r *reader) writesWebhooks(n *node) bool {
 	})
 }
 
-// needed returns the objects, and all objects that they wait for by the edges so far.
+// needed returns the objects and all that they wait for, by the edges found so far.
 func (r *reader) needed(objects []*node) map[*node]bool {
 	next := map[*node][]*node{}
 	for key := range r.found {
@@ -211,16 +211,16 @@ func (p permission) writes() bool {
 	return slices.ContainsFunc(p.verbs, func(v string) bool { return v == "*" || v == "update" || v == "patch" })
 }
 
-// namesStatus reports whether a rule covers the status of objects of an API group. A rule for all
+// coversStatus reports whether a rule covers the status of objects of an API group. A rule for all
 // groups is an administrator's and does not count.
-func (p permission) namesStatus(group string) bool {
+func (p permission) coversStatus(group string) bool {
 	return slices.Contains(p.groups, group) && slices.ContainsFunc(p.resources, func(s string) bool {
 		return s == "*" || s == "*/*" || strings.HasSuffix(s, "/status")
 	})
 }
 
-// names reports whether a rule covers a resource of an API group. A rule for all groups does not count.
-func (p permission) names(group, resource string) bool {
+// covers reports whether a rule covers a resource of an API group. A rule for all groups does not count.
+func (p permission) covers(group, resource string) bool {
 	return slices.Contains(p.groups, group) && (slices.Contains(p.resources, resource) || slices.Contains(p.resources, "*"))
 }
 
@@ -248,7 +248,7 @@ func (r *reader) operatorEdges() {
 		}
 		for _, p := range n.permissions {
 			for _, group := range p.groups {
-				if p.writes() && p.namesStatus(group) && !n.idle() {
+				if p.writes() && p.coversStatus(group) && !n.idle() {
 					r.addController(n, p, group, custom[group])
 				}
 				r.addDefinitions(n, p, group, defined[group])
@@ -270,7 +270,7 @@ func (r *reader) addController(controller *node, p permission, group string, cus
 // addDefinitions makes a workload wait for the CRDs of an API group that it has permissions for.
 func (r *reader) addDefinitions(n *node, p permission, group string, crds []*node) {
 	for _, d := range crds {
-		if resource := d.root.At("spec", "names", "plural").Text(); p.names(group, resource) {
+		if resource := d.root.At("spec", "names", "plural").Text(); p.covers(group, resource) {
 			r.add(n, d, Soft, p.reason(resource, "gives it permissions for "+resource))
 		}
 	}

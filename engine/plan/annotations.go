@@ -102,18 +102,18 @@ func findAnnotation(annotations map[string]string, key string) annotation {
 	return annotation{}
 }
 
-var errNoList = errors.New("must be a list")
+var errNotList = errors.New("must be a list")
 
 // ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the strings.
 func ParseList(value string) ([]string, error) {
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
-		return nil, errNoList
+		return nil, errNotList
 	}
 	names := make([]string, len(list))
 	for i, s := range list {
 		if s == nil {
-			return nil, errNoList
+			return nil, errNotList
 		}
 		names[i] = strings.TrimSpace(*s)
 	}
@@ -199,10 +199,10 @@ func (o *ordering) read(annotations map[string]string) {
 }
 
 // find looks up an annotation and trims its value. If the value is not blank, the object uses the method.
-func (o *ordering) find(annotations map[string]string, key string, f method) annotation {
+func (o *ordering) find(annotations map[string]string, key string, by method) annotation {
 	a := findAnnotation(annotations, key)
 	if a.value = strings.TrimSpace(a.value); a.value != "" {
-		o.uses[f] = cmp.Or(o.uses[f], a.key)
+		o.uses[by] = cmp.Or(o.uses[by], a.key)
 	}
 	return a
 }
@@ -239,21 +239,21 @@ func (o *ordering) fault(a annotation, err error) {
 // invalidAnnotation describes an invalid annotation: "annotation helm.sh/weight must be an integer, but is 'x'".
 func invalidAnnotation(key, value string, err error) string {
 	example := ""
-	if errors.Is(err, errNoList) {
+	if errors.Is(err, errNotList) {
 		example = `, such as '["a", "b"]'`
-		switch one := strings.TrimSpace(value); {
+		switch item := strings.TrimSpace(value); {
 		case key == AnnotationReadinessSuccess:
 			example = `, such as '["{.succeeded} >= 1"]'` // value may be an invalid expression
 		case key == AnnotationReadinessFailure:
 			example = `, such as '["{.failed} >= 1"]'`
-		case singleItem.MatchString(one):
-			example = fmt.Sprintf(`, such as '["%s"]'`, one)
+		case singleItem.MatchString(item):
+			example = fmt.Sprintf(`, such as '["%s"]'`, item)
 		}
 	}
 	return fmt.Sprintf("annotation %s %v%s, but is %s", key, err, example, quote(value))
 }
 
-// singleItem matches a value to which only brackets and quotes are missing.
+// singleItem matches a value that only lacks brackets and quotes.
 var singleItem = regexp.MustCompile(`^[^][",'\\[:cntrl:]]{1,60}$`)
 
 // maxQuoted is the maximum length of a value in a message.

@@ -99,7 +99,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 		paths[cmp.Or(r.Chart, rootPath)] = true // R6
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) { // parents come first
-		p.node(path)
+		p.getOrAddNode(path)
 	}
 	p.members = make([]member, len(sorted))
 	for i, r := range sorted {
@@ -165,14 +165,15 @@ func (p *planner) build() *Plan {
 	return plan
 }
 
-// read checks the annotations of a chart's objects (R2, R18 to R20).
+// read checks the annotations of a chart's objects, resolves the subcharts that they name, and turns
+// weights into groups (R2, R18 to R20).
 func (p *planner) read(c *chartNode) {
 	var uses [methods]*member
 	weighted := false
 	for _, m := range c.members {
-		for f, key := range m.uses {
-			if key != "" && uses[f] == nil {
-				uses[f] = m
+		for by, key := range m.uses {
+			if key != "" && uses[by] == nil {
+				uses[by] = m
 			}
 		}
 		p.checkKeys(c, m)
@@ -229,9 +230,9 @@ func (p *planner) checkKeys(c *chartNode, m *member) {
 // Rule R20: a chart orders its objects by one method: groups, layers or weights
 func (p *planner) failMixedMethods(c *chartNode, uses [methods]*member) {
 	var seen []string
-	for f, m := range uses {
+	for by, m := range uses {
 		if m != nil {
-			seen = append(seen, fmt.Sprintf("%s has %s", m.Object, m.uses[f]))
+			seen = append(seen, fmt.Sprintf("%s has %s", m.Object, m.uses[by]))
 		}
 	}
 	if len(seen) > 1 {
@@ -284,11 +285,11 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	}
 	parallel.Each(len(drafts), func(i int) { drafts[i].arranged = arrange(drafts[i].members) })
 	for _, c := range charts {
-		own := append(slices.Clip(c.inheritedDependencies()), allWaitTargets(c.ownWaits)...)
+		inherited := append(slices.Clip(c.inheritedDependencies()), allWaitTargets(c.ownWaits)...)
 		for _, d := range c.groups {
 			g := p.group(d)
 			g.After = append(g.After, d.after...)
-			g.After = append(g.After, own...)
+			g.After = append(g.After, inherited...)
 			g.After = append(g.After, allWaitTargets(d.waits())...)
 			groups = append(groups, g)
 			if dependencies += len(g.After); dependencies > maxDependencies {
@@ -318,7 +319,7 @@ func (p *planner) failGraph(root string, groups []*Group) {
 func (p *planner) group(d *draft) *Group {
 	a := d.arranged
 	for _, o := range a.duplicates {
-		p.warn("R13", d.chart, &o, "%s is rendered more than once; the last one in the manifest is applied; remove the other", describe(o))
+		p.warn("R13", d.chart, &o, "%s is rendered more than once; the last one in the manifest is applied; remove the others", describe(o))
 	}
 	for _, o := range a.refused {
 		var others []string

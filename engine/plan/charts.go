@@ -30,7 +30,7 @@ type chartNode struct {
 type entry struct {
 	Subchart
 	node *chartNode // nil if the subchart is disabled
-	// ordered means that the subchart waits for another one, or another one for it (R37).
+	// ordered means that the subchart waits for another one, or something waits for it (R37).
 	ordered bool
 	// warned means that there is a warning about an object that names the disabled subchart.
 	warned bool
@@ -38,7 +38,7 @@ type entry struct {
 
 // addTree adds the nodes of a chart and its subcharts.
 func (p *planner) addTree(c *Chart) *chartNode {
-	node := p.node(c.Path)
+	node := p.getOrAddNode(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
 	node.dependsOnKey = cmp.Or(c.DependsOnKey, AnnotationSubchartDependsOn)
 	for _, f := range c.Faults {
@@ -55,9 +55,9 @@ func (p *planner) addTree(c *Chart) *chartNode {
 	return node
 }
 
-// node returns the node of a chart path. If the tree has none, it adds a chart without an order,
-// below its nearest parent.
-func (p *planner) node(path string) *chartNode {
+// getOrAddNode returns the node of a chart path. If the tree has none, it adds a chart without an
+// order, below its nearest parent.
+func (p *planner) getOrAddNode(path string) *chartNode {
 	if c := p.charts[path]; c != nil {
 		return c
 	}
@@ -86,14 +86,14 @@ func (p *planner) sortedCharts() []*chartNode {
 }
 
 // resolve finds the enabled subchart with the name ref. If there is none, it adds an error or a
-// warning and returns nil. Messages start with who.
-func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry {
-	e := p.lookup(c, ref, who, object)
+// warning and returns nil. Messages start with prefix.
+func (p *planner) resolve(c *chartNode, ref, prefix string, object *Object) *entry {
+	e := p.lookup(c, ref, prefix, object)
 	if e == nil || e.node != nil {
 		return e
 	}
 	if object == nil || !e.warned { // warn about the first object only
-		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", who, ref)
+		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", prefix, ref)
 	}
 	e.warned = e.warned || object != nil
 	return nil
@@ -104,7 +104,7 @@ func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry 
 // unaliased name is ref takes precedence over one that has the name ref and another alias.
 //
 // Rule R12: a subchart is referred to by its name or its alias in Chart.yaml
-func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
+func (p *planner) lookup(c *chartNode, ref, prefix string, object *Object) *entry {
 	var found *entry
 	var names []string
 	enabled := 0
@@ -125,13 +125,13 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	distinct := slices.Compact(names)
 	switch {
 	case found == nil:
-		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart; check the spelling, or add %[2]q to dependencies in Chart.yaml", who, ref)
+		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart; check the spelling, or add %[2]q to dependencies in Chart.yaml", prefix, ref)
 		return nil
 	case len(distinct) > 1:
-		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", who, ref, strings.Join(distinct, " or "))
+		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", prefix, ref, strings.Join(distinct, " or "))
 		return nil
 	case enabled > 1:
-		p.fail("R12", c.path, object, "%s %q, which is ambiguous: there are %d; give them aliases", who, ref, enabled)
+		p.fail("R12", c.path, object, "%s %q, which is ambiguous: %d subcharts have this name; give them aliases", prefix, ref, enabled)
 		return nil
 	}
 	return found
@@ -175,20 +175,20 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	p.failCycles(c.path, "subcharts", names, next)
 }
 
-// failCycles reports the cycles of a graph. what is the noun for its nodes, in the plural.
+// failCycles reports the cycles of a graph. nodes is the noun for its nodes, in the plural.
 //
 // Rule R13: a cycle is an error that prints the whole cycle
-func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
+func (p *planner) failCycles(chart, nodes string, names []string, next [][]int) {
 	for _, cycle := range findCycles(next) {
 		var path []string
 		for _, i := range append(cycle, cycle[0]) {
 			path = append(path, names[i])
 		}
 		if len(cycle) == 1 {
-			p.fail("R13", chart, nil, "%s %q waits for itself; remove that dependency", strings.TrimSuffix(what, "s"), path[0])
+			p.fail("R13", chart, nil, "%s %q waits for itself; remove that dependency", strings.TrimSuffix(nodes, "s"), path[0])
 			continue
 		}
-		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", what, strings.Join(path, " → "))
+		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", nodes, strings.Join(path, " → "))
 	}
 }
 

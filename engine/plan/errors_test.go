@@ -31,7 +31,7 @@ func TestPlanErrors(t *testing.T) {
 		{"R12 ambiguous name", two("cache", "db"), nil,
 			`shop: helm.sh/depends-on/subcharts names "db", which is ambiguous: use the alias, cache or queue (R12)`},
 		{"R12 ambiguous without aliases", chart("shop", sub(x, "y"), sub(y), sub(y)), nil,
-			`shop: subchart "x" depends on "y", which is ambiguous: there are 2; give them aliases (R12)`},
+			`shop: subchart "x" depends on "y", which is ambiguous: 2 subcharts have this name; give them aliases (R12)`},
 		{"R13 cycle of groups", nil, []Resource{res("shop", "Job/a", in, "app", needs, `["db"]`), res("shop", "Job/b", in, "db", needs, `["app"]`)},
 			"shop: groups wait for each other in a cycle: app → db → app; remove one dependency (R13)"},
 		{"R13 cycle of layers beside a missing one", nil, []Resource{res("shop", "Job/a", layer, "b", above, "a"), res("shop", "Job/b", layer, "a", above, "b"), res("shop", "Job/c", layer, "c", above, `["a", "no"]`)},

@@ -57,14 +57,14 @@ func (g *Group) filter(keep func(Object) bool) *Group {
 	f.Objects, f.Waves = nil, nil
 	at := 0
 	for _, w := range g.completeWaves() {
-		n := len(f.Objects)
+		before := len(f.Objects)
 		for _, o := range g.Objects[at : at+w.Count] {
 			if keep(o) {
 				f.Objects = append(f.Objects, o)
 			}
 		}
 		at += w.Count
-		if count := len(f.Objects) - n; count > 0 {
+		if count := len(f.Objects) - before; count > 0 {
 			wave := Wave{Count: count}
 			for _, o := range w.Established {
 				if keep(o) {
@@ -103,15 +103,15 @@ func Reduce(groups []*Group) map[string][]string {
 	// The indirect dependencies are computed for one block of groups at a time, because all at once
 	// would take memory quadratic in their number. The last block comes first, so that few edges
 	// remain for the other blocks.
-	behind := make([]block, len(groups)) // dependencies within the block, by rank
+	reachable := make([]block, len(groups)) // dependencies within the block, by rank
 	for start := (len(groups) - 1) / blockSize * blockSize; start >= 0; start -= blockSize {
-		clear(behind[start:])
+		clear(reachable[start:])
 		inBlock := func(j int) bool { return rank[j] >= start && rank[j] < start+blockSize }
 		for at, i := range order[start:] {
-			b := &behind[start+at]
+			b := &reachable[start+at]
 			for _, j := range dependencies[i] {
 				if rank[j] >= start {
-					b.merge(&behind[rank[j]])
+					b.merge(&reachable[rank[j]])
 				}
 			}
 			dependencies[i] = slices.DeleteFunc(dependencies[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })

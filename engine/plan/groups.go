@@ -80,8 +80,8 @@ func (p *planner) sequence(c *chartNode) {
 	}
 }
 
-// newDrafts returns the declared groups of a chart, sorted by name, with their needs. It adds the
-// other objects to the unsequenced group.
+// newDrafts returns the declared groups of a chart, sorted by name, with their needs. It adds objects
+// without a group to the unsequenced one.
 func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	drafts := make(map[string]*draft)
 	weighted := false
@@ -105,13 +105,13 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	}
 	var missing []*draft
 	for _, d := range existing {
-		limit := 1
+		capacity := 1 // for d.lower
 		for _, m := range d.members {
-			limit += len(m.needs)
+			capacity += len(m.needs)
 		}
-		d.needs = make([]need, 0, limit)
+		d.needs = make([]need, 0, capacity)
 		if d.lower != nil {
-			d.need(d.lower, d.members[0])
+			d.addNeed(d.lower, d.members[0])
 		}
 		for _, m := range d.members {
 			for _, name := range m.needs {
@@ -121,7 +121,7 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 					drafts[name] = other
 					missing = append(missing, other)
 				}
-				d.need(other, m)
+				d.addNeed(other, m)
 			}
 		}
 	}
@@ -135,9 +135,9 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	return existing
 }
 
-// need records that a group waits for another one. The needs of one group must be recorded without
-// those of others in between.
-func (d *draft) need(other *draft, by *member) {
+// addNeed records that a group waits for another one. All needs of a group must be recorded before
+// those of the next.
+func (d *draft) addNeed(other *draft, by *member) {
 	if other.neededBy != d {
 		other.neededBy = d
 		d.needs = append(d.needs, need{other, by})
@@ -225,7 +225,7 @@ func (p *planner) warnBroken(d *draft) {
 	if len(missing) == 0 {
 		blamed, why = moved, []string{"which is itself deployed last", "which are themselves deployed last"}
 	}
-	who := blamed[0].by
+	by := blamed[0].by
 	quoted := make([]string, len(blamed))
 	for i, n := range blamed {
 		quoted[i] = strconv.Quote(n.name)
@@ -238,8 +238,8 @@ func (p *planner) warnBroken(d *draft) {
 	default:
 		fix = "; check the spelling, or if they are optional, wrap each entry in the {{ if }} that surrounds its group"
 	}
-	p.warn("R8", d.chart, &who.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
-		who.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
+	p.warn("R8", d.chart, &by.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
+		by.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
 }
 
 // deployedLast describes in messages what happens to an unsequenced group or object (R10).
@@ -248,7 +248,7 @@ const deployedLast = "deployed last, after all other groups of this chart"
 // demoteIsolated makes isolated groups unsequenced, and returns them. A group that waits for a
 // subchart is not isolated.
 //
-// Rule R9: a group that waits for none, and for which none waits, is unsequenced if the chart has other groups
+// Rule R9: a group that waits for no other, and that no other waits for, is unsequenced if the chart has several
 func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 	needed := make([]bool, len(drafts))
 	left := 0

@@ -81,7 +81,7 @@ func (p *planner) warnReadyEarly(plan *Plan) {
 	custom, loadBalancer := make(map[Object]bool), make(map[Object]bool)
 	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
-			custom[m.Object], loadBalancer[m.Object] = m.customReadiness(), m.LoadBalancer
+			custom[m.Object], loadBalancer[m.Object] = m.hasCustomReadiness(), m.LoadBalancer
 		}
 	}
 	dependencies := plan.Dependencies()

@@ -54,9 +54,9 @@ func (r Rank) Compare(s Rank) int {
 	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
 }
 
-// Ranks returns a rank for each wave, by which groups that start together are applied (R15a). It is
-// the lowest rank in this wave and the later ones, so that ranks never decrease. In a removal, waves
-// have the reverse order, and ranks never increase.
+// Ranks returns the rank of each wave, which orders the waves of groups that start together (R15a): the
+// lowest rank of an object in this wave or a later one, so that ranks never decrease. In a removal, the
+// waves are in reverse: later becomes earlier, and ranks never increase.
 func (g *Group) Ranks(removal bool) []Rank {
 	ranks := make([]Rank, len(g.Waves))
 	at := 0

@@ -105,7 +105,7 @@ func hasSuffix(id, text string, wholePart bool) bool {
 	})
 }
 
-// closest returns the id that is most similar to a text, or whose name on the screen is, or "".
+// closest returns the id that is most similar to a text, as it is or as shown on the screen, or "".
 func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
@@ -167,8 +167,8 @@ func WithCommand(err error, command string) error {
 }
 
 // listError adds the names of the groups to an error.
-func listError(what string, ids []string) error {
-	text := what + "; the groups are " + shortList(ids)
+func listError(problem string, ids []string) error {
+	text := problem + "; the groups are " + shortList(ids)
 	if len(ids) > maxListed {
 		return &ShortListError{text}
 	}
@@ -212,7 +212,7 @@ const (
 )
 
 // ShortID returns a group's name on the screen, without the root chart: "db:schema" for
-// "shop/db:schema". "shop:ingress" stays.
+// "shop/db:schema". "shop:ingress" does not change.
 func ShortID(id string) string {
 	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
 }

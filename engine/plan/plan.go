@@ -9,14 +9,14 @@ import "cmp"
 // can have this name.
 const Unsequenced = "(unsequenced)"
 
-// Resource is a rendered object with what Build needs to know about it.
+// Resource is the part of a rendered object that Build reads.
 type Resource struct {
 	Object Object
 	// Chart is the path of the chart that rendered the object, "shop/db", or "" for the root chart (R6).
 	Chart string
 	// Source is the template of the object. Resources that are otherwise equal are ordered by it.
 	Source string
-	// Annotations are the object's own. Lists are JSON arrays in a string; the chart loader
+	// Annotations are those of the object. Lists are JSON arrays in a string; the chart loader
 	// has converted YAML lists (R1).
 	Annotations map[string]string
 	// Faults are mistakes in annotations that Build does not read itself.

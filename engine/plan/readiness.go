@@ -2,9 +2,9 @@ package plan
 
 import "fmt"
 
-// customReadiness reports whether an object has both readiness annotations, neither of them invalid
+// hasCustomReadiness reports whether an object has both readiness annotations, neither of them invalid
 // or empty.
-func (m *member) customReadiness() bool {
+func (m *member) hasCustomReadiness() bool {
 	success, _ := m.readinessList(AnnotationReadinessSuccess)
 	failure, _ := m.readinessList(AnnotationReadinessFailure)
 	return len(success) > 0 && len(failure) > 0

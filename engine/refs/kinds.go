@@ -7,7 +7,7 @@ import (
 )
 
 // fieldsByKind lists the fields that name other objects, apart from those of pods.
-var fieldsByKind = map[plan.GroupKind][]field{
+var fieldsByKind = map[plan.GroupKind][]refField{
 	account:                              {{Pull, secret, "imagePullSecrets[].name"}, {Token, secret, "secrets[].name"}},
 	{Group: "apps", Kind: "StatefulSet"}: {{Governing, service, "spec.serviceName"}},
 	{Group: "networking.k8s.io", Kind: "Ingress"}: {

@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// consequences says what a missing object causes, by its use.
+// consequences has the effect of a missing object, by its use.
 var consequences = map[Use]string{
 	Environment: "pods cannot start without it",
 	Volume:      "pods cannot start without it",

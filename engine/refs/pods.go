@@ -39,13 +39,13 @@ func FindPods(name plan.Object, object map[string]any) (Pods, bool) {
 	if p.Spec, ok = spec.Value.(map[string]any); !ok {
 		return Pods{}, false
 	}
-	own := Field{object, ""}.At("spec")
-	p.None = zero(own.At("replicas").Value) || zero(own.At("parallelism").Value) || own.At("suspend").True()
+	objectSpec := Field{object, ""}.At("spec")
+	p.None = isZero(objectSpec.At("replicas").Value) || isZero(objectSpec.At("parallelism").Value) || objectSpec.At("suspend").True()
 	return p, true
 }
 
-// zero reports whether a value is the number 0. A missing value is not.
-func zero(v any) bool {
+// isZero reports whether a value is the number 0. A missing value is not.
+func isZero(v any) bool {
 	switch n := v.(type) {
 	case int64:
 		return n == 0
@@ -64,7 +64,7 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 	if spec.At(accountKey).Text() == "" {
 		accountKey = "serviceAccount" // deprecated
 	}
-	f.read(spec, []field{
+	f.read(spec, []refField{
 		{Account, account, accountKey}, {Priority, priorityClass, "priorityClassName"}, {Runtime, runtimeClass, "runtimeClassName"},
 		{Pull, secret, "imagePullSecrets[].name"},
 	})
@@ -106,7 +106,7 @@ func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string
 }
 
 // volumeFields are the fields of volumes that name a claim, or a Secret with credentials.
-var volumeFields = []field{
+var volumeFields = []refField{
 	{Volume, secret, "azureFile.secretName"}, {Volume, secret, "csi.nodePublishSecretRef.name"}, {Volume, secret, "cephfs.secretRef.name"},
 	{Volume, secret, "cinder.secretRef.name"}, {Volume, secret, "flexVolume.secretRef.name"}, {Volume, secret, "iscsi.secretRef.name"},
 	{Volume, secret, "rbd.secretRef.name"}, {Volume, secret, "scaleIO.secretRef.name"}, {Volume, secret, "storageos.secretRef.name"},

@@ -80,18 +80,18 @@ type finder struct {
 	found []Ref
 }
 
-// field is a field that names another object. "[]." in its path stands for each item of a list.
-type field struct {
+// refField is a field that names another object. "[]." in its path stands for each item of a list.
+type refField struct {
 	use  Use
 	kind plan.GroupKind
 	path string
 }
 
-// read adds the references in fields of in.
-func (f *finder) read(in Field, fields []field) {
-	for _, at := range fields {
-		for _, named := range in.all(at.path) {
-			f.name(at.use, at.kind, named)
+// read adds the references in the given fields of parent.
+func (f *finder) read(parent Field, fields []refField) {
+	for _, field := range fields {
+		for _, named := range parent.all(field.path) {
+			f.name(field.use, field.kind, named)
 		}
 	}
 }

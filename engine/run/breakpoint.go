@@ -93,10 +93,10 @@ func (m *machine) runTo(target event.Unit) string {
 	if m.steering.reported == event.Held {
 		return m.heldRefusal()
 	}
-	u, why := m.unstarted(target)
+	u, refusal := m.unstarted(target)
 	switch {
-	case why != "":
-		return why
+	case refusal != "":
+		return refusal
 	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
 		return u.Group + " is already the next group"
 	}

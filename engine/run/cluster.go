@@ -37,7 +37,7 @@ type Outcome struct {
 
 // Observation is the last known state of an object.
 type Observation struct {
-	// Object has its name from the plan.
+	// Object has the name that the plan gives it.
 	Object plan.Object
 	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis.
 	// If Status is empty, the observation has nothing else.

@@ -9,7 +9,7 @@ import (
 // heldFailure returns the failure that holds the run, the latest if there are several. It is nil if
 // the run is not held.
 //
-// Rule R44: a failure holds the run until it is re-checked, retried or given up
+// Rule R44: a failure holds the run until the group is re-checked, retried or given up on
 func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.windingDown() {
 		return nil
@@ -22,7 +22,7 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// resolveFailures re-checks, retries or gives up the named group, or all failed groups if none is named.
+// resolveFailures re-checks, retries or gives up on the named group, or on all failed groups if none is named.
 func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
 		return "the run is not held on a failure"

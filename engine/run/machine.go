@@ -181,7 +181,7 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
-	m.skipUnits(m.skipReason("rolling back"))
+	m.endUnits(m.skipReason("rolling back"))
 	for _, u := range m.units.all {
 		if u.breakpoint != noBreakpoint {
 			m.setBreakpoint(u, noBreakpoint)
@@ -202,7 +202,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	if !m.replacing() {
 		return ErrAborted
 	}
-	m.skipUnits(ErrReplaced.Error())
+	m.endUnits(ErrReplaced.Error())
 	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
 	m.units = units{}
@@ -239,13 +239,13 @@ func (m *machine) finish(end End) error {
 	}
 	unchecked := 0
 	if end.Status == event.Succeeded {
-		m.skipUnits("nothing to do")
+		m.endUnits("nothing to do")
 		if unchecked = m.units.countUnchecked(); unchecked > 0 {
 			end.Outcome = text.Count(unchecked, "group") + " applied, not checked"
 			end.Message = end.Outcome
 		}
 	} else {
-		m.skipUnits(m.skipReason("the run had already failed"))
+		m.endUnits(m.skipReason("the run had already failed"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -272,9 +272,9 @@ func (m *machine) skipReason(fallback string) string {
 	return fallback
 }
 
-// skipUnits ends the units that have not started, and those that were admitted but not run.
-// It publishes failures that are still being diagnosed.
-func (m *machine) skipUnits(why string) {
+// endUnits ends all units that are still running or have not started, as aborted or skipped. It
+// publishes failures that are still being diagnosed.
+func (m *machine) endUnits(why string) {
 	if m.stage != nil {
 		m.stage.reportFailures()
 	}

@@ -1,5 +1,5 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
-// clusters must not control the terminal, change the direction of writing, or be invisible.
+// clusters must not control the terminal, reverse the text direction, or be invisible.
 // Only Safe decides which characters are safe; the screen cleans the text of its cells, and packages
 // report and reportfile clean all other output. Count writes numbers. Any package may import it.
 package text
@@ -32,20 +32,20 @@ func Safe(r rune) bool {
 	case r == 0xfe0e || r == 0xfe0f: // text or emoji
 		return true
 	}
-	return safe(r)
+	return safeByCategory(r)
 }
 
-func safe(r rune) bool {
+func safeByCategory(r rune) bool {
 	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) &&
 		(!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Prepended_Concatenation_Mark, r))
 }
 
 // Line returns safe text on one line: without control sequences and unsafe characters. Line
-// ends and tabs become blanks, invalid UTF-8 becomes U+FFFD.
+// breaks and tabs become spaces, invalid UTF-8 becomes U+FFFD.
 func Line(s string) string { return clean(s, "") }
 
-// Block is like Line, but keeps line ends and tabs.
+// Block is like Line, but keeps line breaks and tabs.
 func Block(s string) string { return clean(s, "\n\t") }
 
 func isSafe(s string) bool {
@@ -62,8 +62,8 @@ func isSafe(s string) bool {
 
 func unsafe(r rune) bool { return !Safe(r) }
 
-// clean returns safe text; the characters in stays are kept.
-func clean(s, stays string) string {
+// clean returns safe text. It also keeps the characters in keep.
+func clean(s, keep string) string {
 	if isSafe(s) {
 		return s
 	}
@@ -71,7 +71,7 @@ func clean(s, stays string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {
-		case Safe(r), strings.ContainsRune(stays, r):
+		case Safe(r), strings.ContainsRune(keep, r):
 			return r
 		case unicode.IsSpace(r) && r != '\r': // \r is dropped: overwritten text is shown too
 			return ' '
@@ -88,7 +88,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// TrimFullStop removes the full stop at the end of a sentence that others follow after a semicolon. An ellipsis stays.
+// TrimFullStop removes the full stop at the end of a sentence, so that a semicolon can follow. It keeps an ellipsis.
 func TrimFullStop(s string) string {
 	if strings.HasSuffix(s, "..") {
 		return s
@@ -96,11 +96,11 @@ func TrimFullStop(s string) string {
 	return strings.TrimSuffix(s, ".")
 }
 
-// CollapseSpace returns a text on one line, with one blank for each run of white space.
+// CollapseSpace returns a text on one line, with one space for each run of white space.
 func CollapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // EscapeJSON writes the unsafe characters of JSON as \uXXXX; in valid JSON they occur only in
-// strings, except for line ends.
+// strings, except for line breaks.
 func EscapeJSON(json []byte) []byte {
 	s := string(json)
 	if !strings.ContainsFunc(s, unsafe) && utf8.ValidString(s) {

@@ -38,7 +38,7 @@ func TestLine(t *testing.T) {
 
 func TestSafeFastPath(t *testing.T) {
 	for r := rune(0x2070); r < 0x3000; r++ {
-		if !safe(r) {
+		if !safeByCategory(r) {
 			t.Errorf("%U is not safe", r)
 		}
 	}

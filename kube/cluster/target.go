@@ -227,10 +227,10 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 
 // Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod at a retry, and one that failed in
 // the run that this run resumes, because applying it again would not restart it (R44, R50).
-func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
+func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Response, error) {
 	i := t.infos[obj]
 	if i == nil {
-		return run.Outcome{}, fmt.Errorf("apply %s: not part of this operation", obj)
+		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
 	defer t.reportRetries(i, obj)()
 	f := t.session.Builder.Fact(i)
@@ -240,7 +240,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	hook := t.hooks[obj]
 	retry, err := t.beginAttempt(ctx, i, obj)
 	if err != nil {
-		return run.Outcome{}, err
+		return run.Response{}, err
 	}
 	err = t.sendLate(ctx, i, f, func(i *resource.Info) error {
 		t.startDeferred(obj, i)
@@ -260,7 +260,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		if hook != nil && !connect.MayHaveArrived(err) {
 			hook.SetRefused()
 		}
-		return run.Outcome{}, t.refused(ctx, obj, err)
+		return run.Response{}, t.refused(ctx, obj, err)
 	}
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
@@ -270,7 +270,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 	}
 	t.expiring[obj].applied(i)
-	return run.Outcome{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
+	return run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
@@ -294,13 +294,13 @@ func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, obj plan.Ob
 }
 
 // applyGenerated creates an object whose name the API server generates.
-func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (run.Outcome, error) {
+func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (run.Response, error) {
 	t.expiring[obj].begin()
 	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
-		return run.Outcome{}, t.refused(ctx, obj, err)
+		return run.Response{}, t.refused(ctx, obj, err)
 	}
 	t.expiring[obj].applied(i)
-	return run.Outcome{Change: event.Created, Version: status.ParseVersion(i.ResourceVersion), Name: i.Name}, nil
+	return run.Response{Change: event.Created, Version: status.ParseVersion(i.ResourceVersion), Name: i.Name}, nil
 }
 
 // refused adds to an error why the API server refused an object, and what to do.
@@ -331,13 +331,13 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 
 // keepEdited accepts a change that somebody made to an object after it was applied, to fix it. The retry then waits until the
 // object is ready (R44).
-func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
+func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (run.Response, error) {
 	if err := i.Get(); err != nil {
-		return run.Outcome{}, fmt.Errorf("read %s: %w", obj, err)
+		return run.Response{}, fmt.Errorf("read %s: %w", obj, err)
 	}
 	t.session.Warn(plan.Warning{Rule: "R44", Object: &obj,
 		Message: fmt.Sprintf("%s keeps a change made outside the chart since it was applied: %v", obj, conflict)})
-	return run.Outcome{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
+	return run.Response{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
 // sendLate sends an object. If its kind is late, it first waits up to 10 seconds until the API server serves the kind.
@@ -364,27 +364,27 @@ func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fac
 }
 
 // Delete deletes one object.
-func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
+func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Response, error) {
 	i := t.infos[obj]
 	if i == nil {
-		return run.Outcome{Change: event.Absent}, nil
+		return run.Response{Change: event.Absent}, nil
 	}
 	if err := t.session.Builder.Fact(i).Before().Err; err != nil {
-		return run.Outcome{Change: event.Kept, Message: "kept: " + diagnose.Unreadable("its owner", err)}, nil
+		return run.Response{Change: event.Kept, Message: "kept: " + diagnose.Unreadable("its owner", err)}, nil
 	}
 	defer t.reportRetries(i, obj)()
 	if t.removal.Keep {
 		why, err := t.removal.readWhyKept(t.session.Builder.Scope(), i)
 		if err != nil || why != "" {
-			return run.Outcome{Change: event.Kept, Message: why}, err
+			return run.Response{Change: event.Kept, Message: why}, err
 		}
 	}
 	found, err := Delete(i, t.removal.Policy)
 	switch {
 	case err != nil:
-		return run.Outcome{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))
+		return run.Response{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))
 	case !found:
-		return run.Outcome{Change: event.Absent}, nil
+		return run.Response{Change: event.Absent}, nil
 	}
-	return run.Outcome{Change: event.Deleted}, nil
+	return run.Response{Change: event.Deleted}, nil
 }

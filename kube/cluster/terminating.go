@@ -16,9 +16,9 @@ import (
 
 // terminating reports whether the object of an apply, whose error was err, is being deleted. The API server accepts changes to
 // such an object, but they are lost. The outcome says how to wait until the object is gone, before the next apply.
-func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Outcome, terminating bool) {
+func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Response, terminating bool) {
 	if i.Mapping == nil || i.Name == "" {
-		return run.Outcome{}, false
+		return run.Response{}, false
 	}
 	client := t.session.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
 	var old metav1.Object
@@ -29,7 +29,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 		old, err = client.Get(ctx, i.Name, metav1.GetOptions{})
 	}
 	if err != nil || old.GetDeletionTimestamp() == nil {
-		return run.Outcome{}, false
+		return run.Response{}, false
 	}
 	uid := old.GetUID()
 	out.Message = "terminating"

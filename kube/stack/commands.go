@@ -29,7 +29,7 @@ func (s *Stack) Command(c event.Command) {
 	}
 	for i, c := range commands {
 		if i > 0 {
-			c.ID = event.Internal
+			c.ID = event.InternalID
 		}
 		switch {
 		case c.Scope != "" && c.Group != "":
@@ -123,7 +123,7 @@ func (s *Stack) broadcast(c event.Command) {
 	}
 	s.engine.Command(c)
 	if all {
-		c.ID = event.Internal
+		c.ID = event.InternalID
 		s.sendToRunning(c, nil)
 	}
 }
@@ -152,7 +152,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 		inner.Scope = ""
 		op.Command(inner)
 		if c.Name == event.RunTo {
-			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
+			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID})
 		}
 		return
 	}
@@ -195,7 +195,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.reply(c, event.Accepted, "")
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
-		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
+		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID})
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *Stack) sendDecision(c event.Command) {
 			inner := c
 			inner.Scope = ""
 			if found {
-				inner.ID = event.Internal
+				inner.ID = event.InternalID
 			}
 			found = true
 			s.operation(m).Command(inner)
@@ -264,9 +264,9 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Unlock()
 	op.BreakOn(breaks)
 	if paused {
-		op.Command(event.Command{Name: event.Pause, ID: event.Internal, Reason: "the stack is paused"})
+		op.Command(event.Command{Name: event.Pause, ID: event.InternalID, Reason: "the stack is paused"})
 		if step {
-			op.Command(event.Command{Name: event.Step, ID: event.Internal})
+			op.Command(event.Command{Name: event.Step, ID: event.InternalID})
 		}
 	}
 }
@@ -285,7 +285,7 @@ func (s *Stack) operationEnded(m *member, err error) {
 // propagatePause pauses the stack and all other releases when a release pauses or holds a failure, and resumes them when
 // that release continues.
 func (s *Stack) propagatePause(m *member, e event.Event) {
-	c := event.Command{ID: event.Internal}
+	c := event.Command{ID: event.InternalID}
 	s.mu.Lock()
 	switch {
 	case (e.Status == event.Paused || e.Status == event.Held) && s.state.Run == event.Running:

@@ -56,7 +56,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 }
 
 // rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none.
-func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
+func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Response, error) {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil
 	ctx := context.Background()
@@ -71,11 +71,11 @@ func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 	}
 	if err != nil {
-		return run.Outcome{}, err
+		return run.Response{}, err
 	}
 	if op != nil {
 		if err := s.runOperation(m, phaseRollback, o, op); err != nil {
-			return run.Outcome{}, err
+			return run.Response{}, err
 		}
 	}
 	s.mu.Lock()
@@ -86,5 +86,5 @@ func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 		message = fmt.Sprintf("back at revision %d", info.PreviousRevision)
 	}
 	m.observe(o, event.Ready, message)
-	return run.Outcome{Change: event.Configured}, nil
+	return run.Response{Change: event.Configured}, nil
 }

@@ -74,7 +74,7 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 //
 // Rule S2: a release that needs another one starts when that one is deployed, all its groups are
 // ready, and its post hooks are done.
-func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
+func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
 		return s.rollBackRelease(m, o)
@@ -84,17 +84,17 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outc
 		m.skipped = true
 		s.mu.Unlock()
 		m.observe(o, event.Ready, "unchanged")
-		return run.Outcome{Change: event.Unchanged}, nil
+		return run.Response{Change: event.Unchanged}, nil
 	}
 	change := event.Configured
 	if m.op.Info().Name == "install" {
 		change = event.Created
 	}
 	if err := s.runOperation(m, phaseReleases, o, m.op); err != nil {
-		return run.Outcome{}, err
+		return run.Response{}, err
 	}
 	m.observe(o, event.Ready, resultText(m.op.Info()))
-	return run.Outcome{Change: change}, nil
+	return run.Response{Change: change}, nil
 }
 
 // resultText describes the result of a successful operation.
@@ -106,16 +106,16 @@ func resultText(info event.Operation) string {
 }
 
 // Delete uninstalls a release.
-func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
+func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
 	m := s.byID[g.ID]
 	if m.op == nil {
-		return run.Outcome{Change: event.Absent}, nil
+		return run.Response{Change: event.Absent}, nil
 	}
 	if err := s.runOperation(m, phaseRemove, o, m.op); err != nil {
-		return run.Outcome{}, err
+		return run.Response{}, err
 	}
 	m.observe(o, event.Gone, "")
-	return run.Outcome{Change: event.Deleted}, nil
+	return run.Response{Change: event.Deleted}, nil
 }
 
 func (m *member) observe(o plan.Object, status event.Status, message string) {

@@ -163,7 +163,7 @@ func (o Options) replaysStack() bool {
 		return false
 	}
 	op := o.record.Events()[0].Operation
-	return op != nil && op.Stack()
+	return op != nil && op.IsStack()
 }
 
 // Show shows the state after the events, read-only. It ignores Source, Command and Now.

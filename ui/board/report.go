@@ -16,7 +16,7 @@ import (
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
 	mark, done, undid := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String()
-	if s.Operation.Stack() {
+	if s.Operation.IsStack() {
 		done, undid = s.Changes().Releases(), s.RollbackChanges().Releases()
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}

@@ -51,14 +51,14 @@ func (f *Cluster) next() uint64 {
 	return f.version
 }
 
-func (f *Cluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
+func (f *Cluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
 	f.mu.Lock()
 	b, report, watch := f.script[o.String()], f.reports[o], f.watch
 	f.tries[o]++
 	broken := b.fails != "" && (b.tries == 0 || f.tries[o] <= b.tries)
 	f.mu.Unlock()
 	if !wait(ctx, b.request+40*time.Millisecond) {
-		return run.Outcome{}, ctx.Err()
+		return run.Response{}, ctx.Err()
 	}
 	v := f.next()
 	go func() {
@@ -83,15 +83,15 @@ func (f *Cluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.
 		}
 		see(event.Ready, "")
 	}()
-	return run.Outcome{Change: event.Created, Version: v}, nil
+	return run.Response{Change: event.Created, Version: v}, nil
 }
 
-func (f *Cluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
+func (f *Cluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
 	f.mu.Lock()
 	b, report, watch := f.script[o.String()], f.reports[o], f.watch
 	f.mu.Unlock()
 	if !wait(ctx, 40*time.Millisecond) {
-		return run.Outcome{}, ctx.Err()
+		return run.Response{}, ctx.Err()
 	}
 	go func() {
 		report(run.Observation{Object: o, Status: event.Deleting, Message: "waiting for its finalizers", Version: f.next()})
@@ -99,7 +99,7 @@ func (f *Cluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (run
 			report(run.Observation{Object: o, Status: event.Gone, Version: f.next()})
 		}
 	}()
-	return run.Outcome{Change: event.Deleted}, nil
+	return run.Response{Change: event.Deleted}, nil
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

@@ -36,7 +36,7 @@ func Main() int {
 	notices := report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto"))
 	if err := unpackTask(); err != nil {
 		printError(notices, err)
-		return command.ExitNothing
+		return command.ExitNothingWritten
 	}
 	signals := command.NewSignals(context.Background())
 	root := newRoot(signals)

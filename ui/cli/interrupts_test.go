@@ -66,7 +66,7 @@ func TestInterruptWhilePreparing(t *testing.T) {
 // TestClosedPipe: writing to a closed pipe does not kill an operation, not even before it starts.
 // Commands that only print are killed by SIGPIPE, as is usual in a pipeline.
 func TestClosedPipe(t *testing.T) {
-	for name, want := range map[string]int{"install": command.ExitNothing, "plan": -1} {
+	for name, want := range map[string]int{"install": command.ExitNothingWritten, "plan": -1} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func TestLintBrokenChart(t *testing.T) {
 		"templates/a.yaml": "{{ .x",
 	})
 	out, _, err := runCommand("lint", dir)
-	if command.ExitCode(err) != command.ExitNothing {
+	if command.ExitCode(err) != command.ExitNothingWritten {
 		t.Errorf("exit code %d (%v)", command.ExitCode(err), err)
 	}
 	for _, part := range []string{"name is required", "'nonsense' is not", "values.yaml: unable to parse YAML", "[INFO] Chart.yaml: icon is recommended"} {
@@ -122,7 +122,7 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 		"templates/hook.yaml": object + "{annotations: {helm.sh/hook: pre-install}}",
 	})
 	out, _, err := runCommand("lint", dir)
-	if command.ExitCode(err) != command.ExitNothing {
+	if command.ExitCode(err) != command.ExitNothingWritten {
 		t.Errorf("exit code %d (%v)", command.ExitCode(err), err)
 	}
 	for _, part := range []string{

@@ -75,7 +75,7 @@ func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, err := runCommand("suggest", dir, "--write")
-	if command.ExitCode(err) != command.ExitNothing || err == nil || !strings.Contains(err.Error(), "1 part of chart shop cannot be written, so nothing was written; --partial writes the rest") {
+	if command.ExitCode(err) != command.ExitNothingWritten || err == nil || !strings.Contains(err.Error(), "1 part of chart shop cannot be written, so nothing was written; --partial writes the rest") {
 		t.Errorf("error %v, exit %d", err, command.ExitCode(err))
 	}
 	for _, part := range []string{"not written:", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {

@@ -324,7 +324,7 @@ func (r RunStatus) text(to Stream) string {
 		}
 	}
 	count := fmt.Sprintf("%d of %d objects ready", r.Ready, r.Total)
-	if r.Operation.Stack() {
+	if r.Operation.IsStack() {
 		count = fmt.Sprintf("%d of %s ready", r.Ready, text.Count(r.Total, "release"))
 	}
 	if r.Operation.Namespace != "" {

@@ -63,12 +63,12 @@ func (f *fakeCluster) enter(o plan.Object) (behaviour, int, time.Duration, func(
 	return b, f.tries[o.String()], f.order[o], f.reports[o]
 }
 
-func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
+func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
 	b, try, wait, report := f.enter(o)
 	time.Sleep(wait)
 	broken := b.tries == 0 || try <= b.tries
 	if b.refused != "" && broken {
-		return run.Outcome{}, fmt.Errorf("%s", b.refused)
+		return run.Response{}, fmt.Errorf("%s", b.refused)
 	}
 	seen := run.Observation{Object: o, Status: event.Ready}
 	if b.failed != "" && broken {
@@ -82,17 +82,17 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	if change == "" {
 		change = event.Created
 	}
-	return run.Outcome{Change: change}, nil
+	return run.Response{Change: change}, nil
 }
 
-func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
+func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
 	b, _, wait, report := f.enter(o)
 	time.Sleep(wait)
 	if b.change == event.Kept {
-		return run.Outcome{Change: event.Kept}, nil
+		return run.Response{Change: event.Kept}, nil
 	}
 	time.AfterFunc(b.ready+time.Millisecond, func() { report(run.Observation{Object: o, Status: event.Gone}) })
-	return run.Outcome{Change: event.Deleted}, nil
+	return run.Response{Change: event.Deleted}, nil
 }
 
 // readPlan reads groups from lines such as "shop/db:schema < shop/db:database: Job/migrate, Secret/db".

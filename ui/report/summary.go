@@ -186,7 +186,7 @@ func verdict(s *event.State, style Style) string {
 
 // writeGroups writes the totals, then each group that is not OK, with its diagnosis.
 func writeGroups(w io.Writer, s *event.State, o Options) {
-	if s.Operation.Stack() {
+	if s.Operation.IsStack() {
 		writeReleases(w, s, o)
 		return
 	}

@@ -107,7 +107,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		t.object(e)
 	case event.KindCommand:
 		// The effect of an accepted command without a message has a line anyway.
-		if e.Answers != event.Internal && (e.Status == event.Refused || e.Message != "") {
+		if e.Answers != event.InternalID && (e.Status == event.Refused || e.Message != "") {
 			t.line(e, e.Status, commandReply(e))
 		}
 	case event.KindBreakpoint:
@@ -166,7 +166,7 @@ func (t *textLog) operation(e event.Event) {
 	case event.RollingBack:
 		text, reason := "rolling back", e.Message
 		switch {
-		case t.state.Operation.Stack():
+		case t.state.Operation.IsStack():
 			text += " all changed releases"
 		case e.Operation == nil:
 		case e.Operation.ToRevision > 0:
@@ -174,7 +174,7 @@ func (t *textLog) operation(e event.Event) {
 		default:
 			text += " (" + e.Operation.Name + ")"
 		}
-		if t.state.Operation.Stack() || len(t.state.Roots()) > 0 { // reported with the failure
+		if t.state.Operation.IsStack() || len(t.state.Roots()) > 0 { // reported with the failure
 			reason = ""
 		}
 		t.line(e, event.RollingBack, format.WithReason(text, reason))
@@ -191,7 +191,7 @@ func headline(op event.Operation) string {
 		timeout = "timeout " + shortDuration(op.Timeout)
 	}
 	title := strings.TrimSpace(op.Name + " " + op.Release)
-	if op.Stack() { // the helmfile is often named like the stack
+	if op.IsStack() { // the helmfile is often named like the stack
 		if op.Chart != "" && op.Chart != op.Release {
 			title += " (" + op.Chart + ")"
 		}

@@ -22,7 +22,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		return
 	}
 	name, removing, took := format.GroupName(&t.state, g), format.Removes(&t.state, e.Phase), e.Time.Sub(g.Started)
-	if t.state.Operation.Stack() {
+	if t.state.Operation.IsStack() {
 		t.releaseStatus(e, g, took)
 		return
 	}
@@ -151,7 +151,7 @@ func (t *textLog) find(e event.Event) (*event.GroupState, *event.ObjectState) {
 func (t *textLog) diagnosis(e event.Event) {
 	g, o := t.find(e)
 	switch {
-	case o == nil || o.Cause == "" || t.state.Operation.Stack():
+	case o == nil || o.Cause == "" || t.state.Operation.IsStack():
 	case !g.Status.Over(): // it may still become ready
 		t.line(e, event.InProgress, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
@@ -238,7 +238,7 @@ func (t *textLog) flushSkipped() {
 // object writes a line about an object that failed after its group, or became ready after a failure.
 func (t *textLog) object(e event.Event) {
 	g, o := t.find(e)
-	if o == nil || t.state.Operation.Stack() {
+	if o == nil || t.state.Operation.IsStack() {
 		return
 	}
 	key := objectKey{e.Phase, e.Group, o.Object}
@@ -268,7 +268,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 // plan writes the phases that were not written before, as a table: layer, group, number of objects,
 // dependencies.
 func (t *textLog) plan(phases []event.Phase) {
-	if t.state.Operation.Stack() {
+	if t.state.Operation.IsStack() {
 		t.stackPlan(phases)
 		return
 	}

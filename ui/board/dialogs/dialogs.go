@@ -173,7 +173,7 @@ func (d *Dialog) appliedObjects() (applied, inFlight int) {
 
 // keepText says which objects stay if the run stops here.
 func (d *Dialog) keepText() string {
-	if d.State.Operation.Stack() {
+	if d.State.Operation.IsStack() {
 		return d.keepReleasesText()
 	}
 	gone, left := 0, 0
@@ -229,15 +229,15 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 	op := d.State.Operation
 	applied, inFlight := d.appliedObjects()
 	switch {
-	case op.Stack() && !d.RollingBack() && op.Undo() != "":
+	case op.IsStack() && !d.RollingBack() && op.UndoneBy() != "":
 		return "roll back everything this run changed, in reverse", ""
 	case d.RollingBack():
 		return "roll back", "a rollback is already running"
-	case op.Name == "upgrade" && op.Undo() == "":
+	case op.Name == "upgrade" && op.UndoneBy() == "":
 		return "roll back", "there is no earlier good revision"
-	case op.Undo() == "":
+	case op.UndoneBy() == "":
 		return "roll back", op.Name + " cannot be undone here; lockstep rollback can return to any revision"
-	case op.Undo() == "rollback":
+	case op.UndoneBy() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
 	case applied+inFlight == 0:
 		return "roll back: uninstall the release", ""
@@ -248,7 +248,7 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 func (d *Dialog) Draw() {
 	op := d.State.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))
-	if op.Stack() {
+	if op.IsStack() {
 		title = fmt.Sprintf("abort this run of %s?", canvas.Clean(op.Release))
 	}
 	switch {

@@ -129,7 +129,7 @@ func (e *Edit) CanEdit() bool { return e.WhyNot() == "" }
 // WhyNot says why the run cannot be edited now, "" if it can.
 func (e *Edit) WhyNot() string {
 	switch {
-	case e.State.Operation.Stack() || e.Stack != nil:
+	case e.State.Operation.IsStack() || e.Stack != nil:
 		return "a stack cannot be edited: change the file and run it again"
 	case e.Attached && e.editor == nil:
 		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"

@@ -89,7 +89,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		}
 		l = append(l, canvas.Piece{Role: theme.Text, Text: after + spent})
 	}
-	if !s.State.Operation.Stack() {
+	if !s.State.Operation.IsStack() {
 		count := text.Count(len(n.Objects), "object")
 		if n.Done < len(n.Objects) && !n.Started.IsZero() {
 			count = fmt.Sprintf("%d of %s done", n.Done, count)
@@ -156,7 +156,7 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	verb, one := " wait for it: ", " waits for it: "
-	if s.State.Operation.Stack() {
+	if s.State.Operation.IsStack() {
 		verb, one = " need it: ", " needs it: "
 	}
 	switch {

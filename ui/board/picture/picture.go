@@ -107,7 +107,7 @@ func (p *Picture) Count() {
 			p.Tally.add(n, p.State.ReleaseRun(n.GroupState) == event.Held)
 		}
 	}
-	if p.State.Operation.Stack() {
+	if p.State.Operation.IsStack() {
 		p.Tally.Requests = p.State.ReleaseRequests()
 	}
 }

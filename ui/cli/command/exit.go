@@ -14,14 +14,14 @@ import (
 
 // The exit codes of the program.
 const (
-	ExitDone    = 0
-	ExitFailed  = event.ExitFailed  // the operation failed; the release is failed or rolled back
-	ExitNothing = event.ExitNothing // failed before anything was written
-	ExitAborted = event.ExitAborted // aborted by key or signal
-	ExitChanges = 4                 // plan: there are changes
+	ExitDone           = 0
+	ExitFailed         = event.ExitFailed         // the operation failed; the release is failed or rolled back
+	ExitNothingWritten = event.ExitNothingWritten // failed before anything was written
+	ExitAborted        = event.ExitAborted        // aborted by key or signal
+	ExitChanges        = 4                        // plan: there are changes
 )
 
-// exitError ends the program with a code. Any other error means ExitNothing, because commands
+// exitError ends the program with a code. Any other error means ExitNothingWritten, because commands
 // check everything before they write.
 type exitError struct {
 	code int
@@ -48,7 +48,7 @@ func ExitCode(err error) int {
 	if err == nil {
 		return ExitDone
 	}
-	return ExitNothing
+	return ExitNothingWritten
 }
 
 // ErrorToShow returns the error to print, or nil.

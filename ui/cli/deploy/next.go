@@ -25,7 +25,7 @@ type suggester struct {
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
 	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		added := selectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.Stack() // by withConnection
+		added := selectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
 		if !added && !slices.Contains(without, name) {
 			words = append(words, set...)
 		}
@@ -57,7 +57,7 @@ func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words 
 	for _, w := range words {
 		line = append(line, s.mask.Argument("", w)) // hides passwords, for example in a URL
 	}
-	if !state.Operation.Stack() { // each release of a stack has a namespace
+	if !state.Operation.IsStack() { // each release of a stack has a namespace
 		line = append(line, "-n", state.Operation.Namespace)
 	}
 	if c := s.Settings.KubeContext; c != "" { // may come from HELM_KUBECONTEXT, set only for this command
@@ -168,7 +168,7 @@ func (s suggester) afterTest(state *event.State) []string {
 // wroteNothing reports whether the operation ended before its first write. Then there is nothing to
 // suggest.
 func wroteNothing(state *event.State) bool {
-	return state.Exit == command.ExitNothing || state.Outcome == event.NothingWritten
+	return state.Exit == command.ExitNothingWritten || state.Outcome == event.NothingWritten
 }
 
 // rolledBack reports whether the operation was rolled back completely.

@@ -36,7 +36,7 @@ func endedState(name string, previous int, group, back event.Status, release str
 	}
 	exit := command.ExitFailed
 	if group == event.Skipped {
-		exit = command.ExitNothing
+		exit = command.ExitNothingWritten
 	}
 	events = append(events, event.Event{Kind: event.KindOperation, Status: event.Failed, Release: release, Exit: &exit})
 	var feed event.Feed

@@ -315,7 +315,7 @@ func releaseContext(id string) string {
 
 // afterStack suggests running a stack again that did not succeed, which resumes it (S7).
 func (s suggester) afterStack(state *event.State, sandbox bool) []string {
-	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothing {
+	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothingWritten {
 		return nil
 	}
 	return []string{s.rerun(state, nil)}

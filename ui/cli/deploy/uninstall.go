@@ -64,7 +64,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	var changes error // of plan: exit code 4
 	for i := range names {
 		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:], i == 0))
-		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
+		unchanged := err != nil && command.ExitCode(err) == command.ExitNothingWritten
 		remaining := names[i:]
 		if !unchanged {
 			remaining = names[i+1:]

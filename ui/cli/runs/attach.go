@@ -98,7 +98,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Inspector: screen.Disconnected{ChangeSource: r}}
 	defer screen.Open(a, cmd, &o)()
 	wait := func() {}
-	if r.Operation.Stack() {
+	if r.Operation.IsStack() {
 		o.Release = func(string) (board.Inspector, []string) {
 			return screen.Disconnected{ChangeSource: screen.NoChanges("only the terminal of the run shows this")}, nil
 		}

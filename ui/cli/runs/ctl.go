@@ -180,7 +180,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
 	commands := []event.Command{c}
-	if c.Group != "" && !r.Operation.Stack() { // a stack resolves the names of groups itself
+	if c.Group != "" && !r.Operation.IsStack() { // a stack resolves the names of groups itself
 		if commands, err = expandGroups(c, r.Now(cmd.Context())); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
@@ -196,7 +196,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 			refused = command.Exit(command.ExitFailed, errors.New(shown.Refusal()))
 		}
 		var view report.View = shown
-		if toggles := one.Name == event.Break || one.Name == event.Disable; toggles && answer.Status == event.Accepted && !r.Operation.Stack() {
+		if toggles := one.Name == event.Break || one.Name == event.Disable; toggles && answer.Status == event.Accepted && !r.Operation.IsStack() {
 			enabled, set := breakpointOf(r.Now(cmd.Context()), one.Group)
 			view = report.Breakpoint{Answer: shown, Set: set, Enabled: enabled}
 		}

@@ -82,7 +82,7 @@ func Fold(path []string, format string) []string {
 // Target describes the source and destination of an operation: chart, namespace, context, revision.
 func Target(op event.Operation) []string {
 	source := "chart "
-	if op.Stack() {
+	if op.IsStack() {
 		source = "helmfile "
 	}
 	return NonEmpty(WithPrefix(source, op.Chart), WithPrefix("namespace ", op.Namespace), WithPrefix("context ", op.Context),
