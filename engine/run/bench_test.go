@@ -24,16 +24,16 @@ func (c *instantCluster) Watch(_ context.Context, _ *plan.Group, report func(Obs
 	c.report = report
 }
 
-func (c *instantCluster) Apply(_ context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+func (c *instantCluster) Apply(_ context.Context, _ *plan.Group, o plan.Object) (Response, error) {
 	c.mu.Lock()
 	report := c.report
 	c.mu.Unlock()
 	report(Observation{Object: o, Status: event.Ready, Version: 2})
-	return Outcome{Change: event.Created, Version: 1}, nil
+	return Response{Change: event.Created, Version: 1}, nil
 }
 
-func (c *instantCluster) Delete(context.Context, *plan.Group, plan.Object) (Outcome, error) {
-	return Outcome{Change: event.Absent}, nil
+func (c *instantCluster) Delete(context.Context, *plan.Group, plan.Object) (Response, error) {
+	return Response{Change: event.Absent}, nil
 }
 
 // BenchmarkApply measures the time from the start of a group to its end, for groups of one
@@ -194,7 +194,7 @@ func runPhase(p event.Phase, await bool) (ready int) {
 			switch eff := eff.(type) {
 			case sendRequest:
 				r := eff.request
-				inbox = append(inbox, answered{r, Outcome{Change: event.Created, Version: 1}, nil})
+				inbox = append(inbox, answered{r, Response{Change: event.Created, Version: 1}, nil})
 				seen = append(seen, observed{r.group, Observation{Object: r.object.Object, Status: event.Ready, Version: 2}})
 			case publish:
 				if eff.event.Kind == event.KindObject && eff.event.Status == event.Ready {

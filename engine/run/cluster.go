@@ -15,13 +15,13 @@ type Cluster interface {
 	// return at once. report may be called from any goroutine and does not block.
 	Watch(ctx context.Context, g *plan.Group, report func(Observation))
 	// Apply applies an object of the group and returns the API server's answer.
-	Apply(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error)
+	Apply(ctx context.Context, g *plan.Group, o plan.Object) (Response, error)
 	// Delete requests the deletion of an object of the group; Watch reports when it is gone.
-	Delete(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error)
+	Delete(ctx context.Context, g *plan.Group, o plan.Object) (Response, error)
 }
 
-// Outcome is the API server's answer to a request.
-type Outcome struct {
+// Response is the API server's answer to a request.
+type Response struct {
 	Change event.Change
 	// Version is the object's resourceVersion as a number, 0 if unknown.
 	Version uint64

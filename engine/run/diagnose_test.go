@@ -23,7 +23,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 		for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
 			switch eff := eff.(type) {
 			case sendRequest:
-				handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+				handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
 			case startDiagnosis:
 				diagnoses = append(diagnoses, now.Sub(epoch))
 				handle(diagnosed{eff.diagnosis, Finding{Cause: "exited with code 3", Requests: cost}})
@@ -69,7 +69,7 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 			for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
 				switch eff := eff.(type) {
 				case sendRequest:
-					handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+					handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
 				case startDiagnosis:
 					diagnosedAt = now.Sub(epoch)
 				}

@@ -112,17 +112,17 @@ func (f *fakeCluster) inFlight() int {
 	return f.flight
 }
 
-func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Response, error) {
 	b, try, report := f.enter(o)
 	defer f.leave(o)
 	if b.hang {
 		<-ctx.Done()
-		return Outcome{}, ctx.Err()
+		return Response{}, ctx.Err()
 	}
 	time.Sleep(b.request)
 	broken := b.untilTry == 0 || try <= b.untilTry
 	if b.blocked != 0 && try == 1 {
-		return Outcome{Message: "waiting for finalizers example.com/held", WaitGone: func(ctx context.Context) {
+		return Response{Message: "waiting for finalizers example.com/held", WaitGone: func(ctx context.Context) {
 			if b.blocked < 0 {
 				<-ctx.Done()
 			} else {
@@ -131,7 +131,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 		}}, nil
 	}
 	if b.err != nil && broken {
-		return Outcome{}, b.err
+		return Response{}, b.err
 	}
 	v := f.next()
 	go func() {
@@ -147,19 +147,19 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 			report(Observation{Object: o, Status: event.Ready, Version: f.next()})
 		}
 	}()
-	return Outcome{Change: event.Created, Version: v}, nil
+	return Response{Change: event.Created, Version: v}, nil
 }
 
-func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (Response, error) {
 	b, _, report := f.enter(o)
 	defer f.leave(o)
 	if b.hang {
 		<-ctx.Done()
-		return Outcome{}, ctx.Err()
+		return Response{}, ctx.Err()
 	}
 	time.Sleep(b.request)
 	if b.outcome == event.Kept || b.outcome == event.Absent {
-		return Outcome{Change: b.outcome}, nil
+		return Response{Change: b.outcome}, nil
 	}
 	go func() {
 		if !f.wait(b.gone) {
@@ -171,7 +171,7 @@ func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) 
 		}
 		report(Observation{Object: o, Status: event.Gone, Version: f.next()})
 	}()
-	return Outcome{Change: event.Deleted}, nil
+	return Response{Change: event.Deleted}, nil
 }
 
 // groupsOf reads a plan from lines such as "a: x y", "b < a: z" or

@@ -166,15 +166,15 @@ func (c *liveCluster) Watch(ctx context.Context, g *plan.Group, report func(Obse
 	}
 }
 
-func (c *liveCluster) Apply(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error) {
+func (c *liveCluster) Apply(ctx context.Context, g *plan.Group, o plan.Object) (Response, error) {
 	return c.request(ctx, g, o)
 }
 
-func (c *liveCluster) Delete(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error) {
+func (c *liveCluster) Delete(ctx context.Context, g *plan.Group, o plan.Object) (Response, error) {
 	return c.request(ctx, g, o)
 }
 
-func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error) {
+func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object) (Response, error) {
 	x := c.x
 	x.mu.Lock()
 	x.r.requested(event.Unit{Phase: c.p.Name, Group: g.ID}, o, false)
@@ -202,12 +202,12 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 	if spec.Hang {
 		fixed(0)
 		<-ctx.Done()
-		return Outcome{}, ctx.Err()
+		return Response{}, ctx.Err()
 	}
 	time.Sleep(time.Duration(spec.Request) * time.Millisecond)
 	if spec.Denied {
 		fixed(0)
-		return Outcome{}, errRefused
+		return Response{}, errRefused
 	}
 	x.mu.Lock()
 	v := x.w.next()
@@ -216,5 +216,5 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 	if spec.Result != c.p.goal() {
 		fixed(spec.After)
 	}
-	return Outcome{Change: event.Created, Version: v}, nil
+	return Response{Change: event.Created, Version: v}, nil
 }

@@ -70,7 +70,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case stageStarted:
 		m.startStage(msg.stage, msg.run)
 	case answered:
-		msg.request.stage.answer(msg.request, msg.outcome, msg.err)
+		msg.request.stage.answer(msg.request, msg.response, msg.err)
 	case nameFreed:
 		msg.request.stage.nameFreed(msg.request)
 	case observed:

@@ -25,11 +25,11 @@ type (
 	}
 	// answered is sent once, by the goroutine that a sendRequest started.
 	answered struct {
-		request request
-		outcome Outcome
-		err     error
+		request  request
+		response Response
+		err      error
 	}
-	// nameFreed is sent by the same goroutine after Outcome.WaitGone, if that was set.
+	// nameFreed is sent by the same goroutine after Response.WaitGone, if that was set.
 	nameFreed struct{ request request }
 	// observed is sent by the watch that a startWatch started, any number of times until
 	// the context of watches is done.

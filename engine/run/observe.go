@@ -21,7 +21,7 @@ func (o *object) actual() plan.Object {
 }
 
 // answer handles the API server's answer to a request.
-func (s *stage) answer(r request, out Outcome, err error) {
+func (s *stage) answer(r request, out Response, err error) {
 	s.inFlight--
 	g, o := r.group, r.object
 	o.inFlight = false
@@ -123,7 +123,7 @@ func (s *stage) continueGroup(g *group) {
 }
 
 // deleted handles the answer to a delete request.
-func (s *stage) deleted(g *group, o *object, out Outcome) {
+func (s *stage) deleted(g *group, o *object, out Response) {
 	switch {
 	case out.Change == event.Kept:
 		s.setObject(g, o, event.Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)

@@ -218,7 +218,7 @@ func (x *simulation) perform(effects []effect) {
 			})
 		case cancelRequests, resetRequests:
 			for _, r := range x.hangs {
-				x.answer(r, Outcome{}, errRefused)
+				x.answer(r, Response{}, errRefused)
 			}
 			x.hangs = nil
 		case replyAdmit:
@@ -242,7 +242,7 @@ func (x *simulation) request(r request) {
 	}
 	x.after(o.Request, func() {
 		if o.Denied {
-			x.answer(r, Outcome{}, errRefused)
+			x.answer(r, Response{}, errRefused)
 			x.fixLater(r, p, o)
 			return
 		}
@@ -254,7 +254,7 @@ func (x *simulation) request(r request) {
 		if !r.stage.removes() {
 			x.took[o.Name] = v
 		}
-		x.answer(r, Outcome{Change: event.Created, Version: v}, nil)
+		x.answer(r, Response{Change: event.Created, Version: v}, nil)
 		x.after(o.After, func() {
 			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
 			if o.Result != p.goal() {
@@ -277,7 +277,7 @@ const gone = -1 // in blocked: the older object is gone
 // block responds that an object of the same name is still being deleted.
 func (x *simulation) block(r request, o objectSpec) {
 	x.r.blocked(r.group.Unit, r.object.Object)
-	x.answer(r, Outcome{WaitGone: func(context.Context) {}}, nil)
+	x.answer(r, Response{WaitGone: func(context.Context) {}}, nil)
 	if x.blocked[o.Name]++; o.Blocked > 0 {
 		x.after(o.Blocked, func() {
 			x.blocked[o.Name] = gone
@@ -295,7 +295,7 @@ func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
 	}
 }
 
-func (x *simulation) answer(r request, out Outcome, err error) {
+func (x *simulation) answer(r request, out Response, err error) {
 	x.r.returned(r.object.Object)
 	x.hear(answered{r, out, err})
 }

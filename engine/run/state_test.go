@@ -51,7 +51,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 			for _, eff := range append([]effect(nil), m.handle(epoch, msg)...) {
 				switch eff := eff.(type) {
 				case sendRequest:
-					handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+					handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
 				case publish:
 					eff.event.Time = epoch
 					s.Apply(eff.event)
