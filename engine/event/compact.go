@@ -39,7 +39,6 @@ func newSubject(e Event) subject {
 func compact(events []Event) []Event {
 	last := make(map[subject]int, len(events))
 	var phases []Phase
-	announced := -1
 	for n, e := range events {
 		about := newSubject(e)
 		last[about] = n
@@ -47,20 +46,8 @@ func compact(events []Event) []Event {
 			about.kind = KindDiagnosis
 			delete(last, about)
 		}
-		if e.Kind != KindPlan {
-			continue
-		}
-		announced = n
-		for _, p := range e.Phases {
-			i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name })
-			if i < 0 {
-				phases = append(phases, p)
-				continue
-			}
-			if p.Usual == nil {
-				p.Usual = phases[i].Usual
-			}
-			phases[i] = p
+		if e.Kind == KindPlan {
+			phases = mergePhases(phases, e.Phases)
 		}
 	}
 	var out []Event
@@ -70,8 +57,8 @@ func compact(events []Event) []Event {
 	if n, ok := last[subject{kind: KindOperation}]; ok {
 		out = append(out, events[n])
 	}
-	if announced >= 0 {
-		e := events[announced]
+	if n, ok := last[subject{kind: KindPlan}]; ok {
+		e := events[n]
 		e.Phases = phases
 		out = append(out, e)
 	}
@@ -85,6 +72,22 @@ func compact(events []Event) []Event {
 		}
 	}
 	return out
+}
+
+// mergePhases adds announced phases, and replaces those of the same name.
+func mergePhases(phases, announced []Phase) []Phase {
+	for _, p := range announced {
+		i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name })
+		if i < 0 {
+			phases = append(phases, p)
+			continue
+		}
+		if p.Usual == nil {
+			p.Usual = phases[i].Usual
+		}
+		phases[i] = p
+	}
+	return phases
 }
 
 func isLast(last map[subject]int, s subject, n int) bool {

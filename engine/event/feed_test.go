@@ -57,8 +57,8 @@ func groupsNamed(n int) []*plan.Group {
 	return groups
 }
 
-// TestBoundedFeedKeepsState expects every event for a reader of a bounded feed that starts early but reads
-// slowly, and the same state for one that starts late.
+// TestBoundedFeedKeepsState: a reader of a bounded feed that starts early gets every event, however slowly
+// it reads. One that starts late gets the same state.
 func TestBoundedFeedKeepsState(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -22,8 +22,8 @@ type GroupState struct {
 	Phase   string
 	Status  Status
 	Message string
-	// Root is the object that made the group fail, Cause and Evidence the reason.
-	Root           *plan.Object
+	// FailedObject is the object that made the group fail, Cause and Evidence the reason.
+	FailedObject   *plan.Object
 	Cause          string
 	Evidence       []string
 	Started, Ended time.Time
@@ -130,7 +130,7 @@ func (s *State) applyGroup(e Event) {
 		g.Ended = e.Time
 	}
 	g.Status, g.Message = e.Status, e.Message
-	g.Root, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
+	g.FailedObject, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
 	s.object(e).refineCause(e)
 	if e.Status == Failed {
 		s.fixTracker.failed(g, e.Time)

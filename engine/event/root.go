@@ -42,7 +42,7 @@ func (s *State) Roots() []Root {
 }
 
 func (g *GroupState) roots() []Root {
-	failed := g.failedObject()
+	failed := g.findFailedObject()
 	if failed == nil {
 		return []Root{{Group: g, Cause: g.Message}}
 	}
@@ -60,10 +60,10 @@ func (o *ObjectState) InTrouble() bool {
 	return o.Status == Failed || !o.Done() && o.Cause != ""
 }
 
-// failedObject returns the object that made a group fail, or nil.
-func (g *GroupState) failedObject() *ObjectState {
-	if g.Root != nil {
-		return g.index[*g.Root]
+// findFailedObject returns the object that made a group fail, or nil.
+func (g *GroupState) findFailedObject() *ObjectState {
+	if g.FailedObject != nil {
+		return g.index[*g.FailedObject]
 	}
 	i := slices.IndexFunc(g.Objects, func(o *ObjectState) bool { // old records name it only in the message
 		return strings.HasPrefix(g.Message, o.Object.String()+":")
@@ -79,7 +79,7 @@ func (g *GroupState) failedObject() *ObjectState {
 
 func (g *GroupState) root(o *ObjectState) Root {
 	r := Root{Group: g, Object: o, Cause: o.Cause, Evidence: o.Evidence}
-	if g.Root != nil && *g.Root == o.Object && r.Cause == o.Message && g.Cause != "" { // the group's cause is more specific
+	if g.FailedObject != nil && *g.FailedObject == o.Object && r.Cause == o.Message && g.Cause != "" { // the group's cause is more specific
 		r.Cause, r.Evidence = g.Cause, g.Evidence
 	}
 	if len(r.Evidence) == 0 { // an old record

@@ -16,12 +16,12 @@ type State struct {
 	// before the first event.
 	Status  Status
 	Message string
-	// Root is the object that made the operation fail, Cause and Evidence the reason. They
+	// FailedObject is the object that made the operation fail, Cause and Evidence the reason. They
 	// are set at the end.
-	Root     *plan.Object
-	Cause    string
-	Evidence []string
-	Exit     int
+	FailedObject *plan.Object
+	Cause        string
+	Evidence     []string
+	Exit         int
 	// Outcome, Unchecked and Release are those of the last Event.
 	Outcome   string
 	Unchecked int
@@ -134,7 +134,7 @@ func (s *State) applyOperation(e Event) {
 		s.Started = e.Time
 	}
 	s.Status, s.Message = e.Status, e.Message
-	s.Root, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
+	s.FailedObject, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
 	if e.Operation != nil && e.Status != RollingBack {
 		s.Operation = *e.Operation
 	}

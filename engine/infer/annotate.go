@@ -105,7 +105,8 @@ func (o *Order) Check() error {
 	for _, d := range o.Dropped {
 		if d.Error {
 			from := d.From
-			errs = append(errs, &plan.Error{Rule: "R66", Object: &from, Message: fmt.Sprintf("objects in a cycle: %s: %s; remove one of these references", d.cycleText(), d.Why)})
+			errs = append(errs, &plan.Error{Rule: "R66", Object: &from,
+				Message: fmt.Sprintf("objects in a cycle: %s: %s; remove one of these references", d.cycleText(), d.Why)})
 		}
 	}
 	if len(errs) > 0 {

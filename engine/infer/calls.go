@@ -203,7 +203,7 @@ func argument(text, flag, list string) string {
 	return list
 }
 
-// addCalls adds edges for mentions. where is where they are found, for the reasons.
+// addCalls adds edges for mentions. where describes their place, for the reasons.
 func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, where string) {
 	for _, m := range mentions {
 		w := why

@@ -244,7 +244,7 @@ func TestRequests(t *testing.T) {
 		"webhook of its own pods": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: [''], resources: [pods, configmaps]}]}]") +
 			pod("Deployment", "web", "{}"), append([]string{"Deployment/web > Deployment/hook serving"}, named...)},
 		"webhook for all objects": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: ['*'], resources: ['*']}]}]") + pod("Deployment", "web", "{}"), named},
-		"webhook that is written by where answers": {serviceOf("hook") + pod("Deployment", "hook", "{serviceAccountName: sa}") + configuration(validating, "failurePolicy: Fail") +
+		"webhook that its own server configures": {serviceOf("hook") + pod("Deployment", "hook", "{serviceAccountName: sa}") + configuration(validating, "failurePolicy: Fail") +
 			object("rbac.authorization.k8s.io/v1", "ClusterRole", "r", "rules: [{apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [patch]}]") +
 			object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]"),
 			[]string{"ClusterRoleBinding/b > ClusterRole/r hard", "Deployment/hook > ClusterRoleBinding/b hard", validating + "/w > Service/hook hard"}},

@@ -43,22 +43,28 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 		if !later && (from.Name == plan.Unsequenced || slices.Equal(from.After, to.After)) {
 			continue // not ordered; groups that start together are applied by kind (R15a)
 		}
-		f := plan.Finding{Severity: plan.SeverityWarning, Rule: "R70", Chart: from.Chart, Object: &e.From}
-		when := "is not ordered before it"
-		if later {
-			when = "comes after it"
-			if requiredKinds[e.To.Kind] {
-				f.Severity = plan.SeverityError
-			}
-		}
-		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s in %s, which %s: %s",
-			from.Chart, from.Name, dependencyNames(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
-		findings = append(findings, f)
+		findings = append(findings, contradiction(e, from, to, later))
 	}
 	slices.SortStableFunc(findings, func(a, b plan.Finding) int {
 		return cmp.Or(strings.Compare(a.Severity, b.Severity), strings.Compare(a.Chart, b.Chart))
 	})
 	return findings
+}
+
+// contradiction returns the finding for an edge between two groups. later means that the referenced
+// object comes later.
+func contradiction(e Edge, from, to *plan.Group, later bool) plan.Finding {
+	f := plan.Finding{Severity: plan.SeverityWarning, Rule: "R70", Chart: from.Chart, Object: &e.From}
+	when := "is not ordered before it"
+	if later {
+		when = "comes after it"
+		if requiredKinds[e.To.Kind] {
+			f.Severity = plan.SeverityError
+		}
+	}
+	f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s in %s, which %s: %s",
+		from.Chart, from.Name, dependencyNames(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
+	return f
 }
 
 // requiredKinds are the kinds of objects that must exist before the objects that name them: otherwise

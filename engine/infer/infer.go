@@ -113,7 +113,7 @@ type Order struct {
 //
 // Rule R60: an order is inferred from objects only, and results in annotations
 func From(release string, tree *plan.Chart, objects []Object) *Order {
-	r := newReader(objects)
+	r := newReader(slices.Clone(objects)) // the arranger sets their charts
 	r.read()
 	edges, cycles := r.acyclic()
 	a := newArranger(release, tree, r, edges)

@@ -53,3 +53,14 @@ func TestHardEdges(t *testing.T) {
 		})
 	}
 }
+
+// TestFromKeepsItsInput: an object without a chart belongs to the root chart (R6), but the caller's copy
+// does not change.
+func TestFromKeepsItsInput(t *testing.T) {
+	all := objects(t, object("v1", "ConfigMap", "c", "data: {}"))
+	all[0].Chart = ""
+	From("shop", &plan.Chart{Path: "shop"}, all)
+	if chart := all[0].Chart; chart != "" {
+		t.Errorf("From set the chart to %q", chart)
+	}
+}

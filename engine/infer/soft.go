@@ -62,7 +62,8 @@ func (r *reader) sharedSecretEdges() {
 				}
 				for _, service := range r.readyServices(n) {
 					j.hosts = append(j.hosts, hostRef{service: service.name(), where: s.name().String()})
-					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so %s is probably a client of %s", s.name(), j.name(), n.name())})
+					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()},
+						Text: fmt.Sprintf("both read %s, so %s is probably a client of %s", s.name(), j.name(), n.name())})
 				}
 			}
 		}

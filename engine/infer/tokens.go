@@ -140,7 +140,7 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 		return -1
 	case dotted, c.isAddress():
 		return 0
-	case c.isCommandTarget(c.text[:c.from], c.text[c.to:]), callsHost(key), beforeDefault.MatchString(line[:at]), c.isInKey(key):
+	case c.isCommandTarget(), callsHost(key), beforeDefault.MatchString(line[:at]), c.isInKey(key):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.ambiguousName(c.service):
 		return 2
@@ -153,8 +153,8 @@ var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOST
 
 // isAddress reports whether the word is the host of a URL, or has a port.
 func (c candidate) isAddress() bool {
-	lead, rest := c.text[:c.from], c.text[c.to:]
-	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.portFollows(lead, rest)
+	lead := c.text[:c.from]
+	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.portFollows()
 }
 
 // isInKey reports whether the key contains the name of the Service, and a port follows:
@@ -211,27 +211,27 @@ func inURL(lead string) bool {
 }
 
 // portFollows reports whether a port of the Service follows the word: "db:5432", "db:$(PORT)".
-func (c candidate) portFollows(before, after string) bool {
-	rest, ok := strings.CutPrefix(after, ":")
+func (c candidate) portFollows() bool {
+	rest, ok := strings.CutPrefix(c.text[c.to:], ":")
 	if !ok {
 		return false
 	}
 	if strings.HasPrefix(rest, "$(") || strings.HasPrefix(rest, "${") {
 		return true
 	}
-	if strings.HasSuffix(before, "/") && !strings.HasSuffix(before, c.service.name().Namespace+"/") {
+	if lead := c.text[:c.from]; strings.HasSuffix(lead, "/") && !strings.HasSuffix(lead, c.service.name().Namespace+"/") {
 		return false
 	}
 	return c.servesPort(leadingNumber(rest))
 }
 
 // isCommandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432", "ping db".
-func (c candidate) isCommandTarget(before, after string) bool {
-	rest, blank := strings.CutPrefix(strings.TrimLeft(after, "\"'"), " ")
-	if blank && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
+func (c candidate) isCommandTarget() bool {
+	rest, space := strings.CutPrefix(strings.TrimLeft(c.text[c.to:], "\"'"), " ")
+	if space && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
 		return true
 	}
-	return hostCommand.MatchString(before[max(0, len(before)-80):])
+	return hostCommand.MatchString(c.text[max(0, c.from-80):c.from])
 }
 
 // hostCommand matches a command up to its host: nslookup x, curl -s x, nc -z x.

@@ -136,8 +136,8 @@ func checkNeeds(t testing.TB, plan *Plan, resources []Resource) {
 	}
 }
 
-// checkUnsequenced checks that an unsequenced group waits for all groups of its chart, none of which
-// waits for it (R10).
+// checkUnsequenced checks that an unsequenced group waits for all other groups of its chart, and that
+// none of them waits for it (R10).
 func checkUnsequenced(t testing.TB, plan *Plan) {
 	t.Helper()
 	for _, g := range plan.Groups {

@@ -103,6 +103,13 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	if weighted {
 		chainWeights(existing)
 	}
+	findNeeds(c, existing, drafts)
+	return existing
+}
+
+// findNeeds sets the needs of the existing drafts. It adds a draft for each missing group to drafts, which
+// has all drafts by name.
+func findNeeds(c *chartNode, existing []*draft, drafts map[string]*draft) {
 	var missing []*draft
 	for _, d := range existing {
 		capacity := 1 // for d.lower
@@ -132,7 +139,6 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	for _, d := range existing {
 		slices.SortFunc(d.needs, func(a, b need) int { return cmp.Compare(a.place, b.place) })
 	}
-	return existing
 }
 
 // addNeed records that a group waits for another one. All needs of a group must be recorded before

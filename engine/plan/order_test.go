@@ -11,7 +11,7 @@ func TestArrange(t *testing.T) {
 	tests := []struct {
 		name      string
 		resources []Resource
-		want      string // waves, apart by a bar
+		want      string // waves, separated by |
 		refused   string
 	}{{
 		name: "R15 Helm's order, unknown kinds last by name, objects of a kind in parallel",

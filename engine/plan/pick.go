@@ -54,17 +54,21 @@ func Pick(text string, groups []*Group) ([]string, error) {
 			return nil, fmt.Errorf("%s is ambiguous: %s", text, joinOr(ids))
 		}
 	}
-	ids := allIDs(groups)
+	return nil, noGroupNamed(text, allIDs(groups))
+}
+
+// noGroupNamed is the error of Pick for a name.
+func noGroupNamed(text string, ids []string) error {
 	switch {
 	case len(ids) == 0:
-		return nil, fmt.Errorf("no group %s; the run has no groups", text)
+		return fmt.Errorf("no group %s; the run has no groups", text)
 	case text == "":
-		return nil, listError("the name of the group is empty", ids)
+		return listError("the name of the group is empty", ids)
 	}
 	if near := closest(text, ids); near != "" {
-		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
+		return fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
-	return nil, listError("no group "+text, ids)
+	return listError("no group "+text, ids)
 }
 
 // noGroupOfKind is the error of Pick for kind=.

@@ -89,8 +89,8 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 	}
 }
 
-// TestTimeoutDuringRequest: while the request to create an object is in flight, that the object does not exist says nothing,
-// but the reason of its last retry does (R25).
+// TestTimeoutDuringRequest: if the request that creates an object is still in flight, the timeout gives the reason of its
+// last retry, not that the object does not exist (R25).
 func TestTimeoutDuringRequest(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {hang: true}})
 	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, Diagnose: func(context.Context, plan.Object) Finding {

@@ -53,6 +53,11 @@ func (s *stage) answer(r request, out Response, err error) {
 		s.failRequest(g, o, err)
 		return
 	}
+	s.completeRequest(g, o, out)
+}
+
+// completeRequest records that the API server accepted the request for an object.
+func (s *stage) completeRequest(g *group, o *object, out Response) {
 	o.request = requestSucceeded
 	o.version = out.Version
 	o.name = out.Name

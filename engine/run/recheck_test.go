@@ -25,9 +25,9 @@ func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
 		"1.0s run running", "1.0s c:a running", "1.0s accept accepted", "6.0s c:a ready")
 }
 
-// TestARecheckCountsWhatAnEarlierAttemptApplied: y became ready, as the first attempt applied it,
+// TestARecheckCountsEarlierApplies: y became ready, as the first attempt applied it,
 // during a retry that failed before it applied y again (R44, R22).
-func TestARecheckCountsWhatAnEarlierAttemptApplied(t *testing.T) {
+func TestARecheckCountsEarlierApplies(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 2 * sec, failed: "broken"}, "y": {ready: 4 * sec}})
 	stage := Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}, ObjectTimeout: 10 * sec}
 	trace, err := run(t, Options{HoldOnFailure: true, MaxRequests: 1}, stage, fake, func(b *bench) {

@@ -72,8 +72,8 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 				t.Errorf("rolled back %t: %s ended as %s, want %s", rolledBack, unit, got.Status, want)
 			}
 		}
-		if s.Root == nil || s.Root.Name != "x" || s.Cause != "exit code 2" {
-			t.Errorf("rolled back %t: the closing event names %v: %q", rolledBack, s.Root, s.Cause)
+		if s.FailedObject == nil || s.FailedObject.Name != "x" || s.Cause != "exit code 2" {
+			t.Errorf("rolled back %t: the closing event names %v: %q", rolledBack, s.FailedObject, s.Cause)
 		}
 	}
 }

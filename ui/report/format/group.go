@@ -70,8 +70,8 @@ func Problem(g *event.GroupState) string {
 	first := ""
 	switch g.Status {
 	case event.Failed:
-		if g.Root != nil && !slices.Contains(objects, g.Root.String()) {
-			first = g.Root.String()
+		if g.FailedObject != nil && !slices.Contains(objects, g.FailedObject.String()) {
+			first = g.FailedObject.String()
 		} else if len(objects) == 0 {
 			return g.Message
 		}

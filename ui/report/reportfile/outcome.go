@@ -108,7 +108,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		first := o.Failures[0]
 		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
 	case s.Status != event.Succeeded:
-		o.Object, o.Cause, o.Evidence = s.Root, s.Cause, s.Evidence
+		o.Object, o.Cause, o.Evidence = s.FailedObject, s.Cause, s.Evidence
 	}
 	for g := range s.GroupStates() {
 		o.Groups = append(o.Groups, newGroupOutcome(s, g))
@@ -145,7 +145,7 @@ func setCause(s *event.State, reasons []plan.Warning) {
 		return
 	}
 	first := reasons[0]
-	s.Root, s.Cause = first.Object, strings.TrimPrefix(text.CollapseSpace(first.Message), first.Chart+": ")
+	s.FailedObject, s.Cause = first.Object, strings.TrimPrefix(text.CollapseSpace(first.Message), first.Chart+": ")
 	if first.Object != nil {
 		s.Cause = strings.TrimPrefix(s.Cause, first.Object.String()+": ")
 	}
