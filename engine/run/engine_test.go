@@ -398,7 +398,7 @@ func TestSymptomsDoNotReplaceACause(t *testing.T) {
 		}
 	}
 	g := s.Find("apply", "c:a")
-	if o := g.Objects[0]; o.Cause != "exited with code 3" || len(o.Diagnosis) != 1 || s.Cause != o.Cause || g.Cause != o.Cause || s.Root == nil {
+	if o := g.Objects[0]; o.Cause != "exited with code 3" || len(o.Diagnosis) != 1 || s.Cause != o.Cause || g.Cause != o.Cause || s.FailedObject == nil {
 		t.Errorf("%+v %+v", o, s)
 	}
 }

@@ -126,7 +126,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
-		if t.send == nil { // an apply returns the version in its Outcome
+		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)
 		}
 		if f.Generated || f.Late {

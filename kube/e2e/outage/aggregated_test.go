@@ -69,8 +69,8 @@ func TestAggregatedAPIDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
-			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.Root, out.State.Cause, out.State.Message)
+		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.FailedObject == nil || out.State.FailedObject.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
+			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.FailedObject, out.State.Cause, out.State.Message)
 		}
 	}
 }

@@ -77,9 +77,9 @@ func TestNamespaceDeletedDuringRun(t *testing.T) {
 			once.Do(func() { t.Cleanup(deleteNamespaceSlowly(r)) })
 		}
 	})
-	if out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Name != "slow" ||
+	if out.State.Exit != 1 || out.State.FailedObject == nil || out.State.FailedObject.Name != "slow" ||
 		!strings.Contains(out.State.Cause, "namespace "+r.Namespace+" is being deleted") || !strings.Contains(out.State.Cause, "example.com/stuck") {
-		t.Errorf("exit %d: %v: %q", out.State.Exit, out.State.Root, out.State.Cause)
+		t.Errorf("exit %d: %v: %q", out.State.Exit, out.State.FailedObject, out.State.Cause)
 	}
 	for _, p := range out.State.Phases {
 		for _, g := range p.Groups {

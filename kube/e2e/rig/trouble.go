@@ -75,8 +75,8 @@ func (out Outcome) AssertCauses(t *testing.T, all []Trouble) {
 			t.Errorf("%s: no diagnosis event has the cause and evidence", x.Object)
 		}
 	}
-	if out.State.Root == nil || out.State.Cause == "" {
-		t.Errorf("the last event lacks the object or the cause: %v %q", out.State.Root, out.State.Cause)
+	if out.State.FailedObject == nil || out.State.Cause == "" {
+		t.Errorf("the last event lacks the object or the cause: %v %q", out.State.FailedObject, out.State.Cause)
 	}
 	for _, e := range out.Events {
 		if strings.Contains(e.Message+e.Cause, "this user lacks permission") {
