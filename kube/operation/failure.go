@@ -44,7 +44,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	switch {
 	case lost != nil && !wrote: // refused, like a run that finds the release locked
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: event.ExitNothing, Outcome: event.NothingWritten}
+		end = run.End{Status: event.Aborted, Exit: event.ExitNothingWritten, Outcome: event.NothingWritten}
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
@@ -116,12 +116,12 @@ func (op *Operation) wrote(a *attempt) bool {
 }
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:
-// ExitNothing. An abort keeps its exit code, by which scripts recognise it.
+// ExitNothingWritten. An abort keeps its exit code, by which scripts recognise it.
 func exitNothingDeployed(exit int) int {
 	if exit == event.ExitAborted {
 		return exit
 	}
-	return event.ExitNothing
+	return event.ExitNothingWritten
 }
 
 // finalState is the state of the release after a failed operation: the status in its record, event.NoRelease if the

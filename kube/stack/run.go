@@ -172,7 +172,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 
 // relay publishes an event of a release in the stack's feed, and reports the progress of the release to the engine.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
-	if e.Kind == event.KindCommand && e.Answers == event.Internal {
+	if e.Kind == event.KindCommand && e.Answers == event.InternalID {
 		return // the stack publishes its own reply
 	}
 	e.Scope = m.id
@@ -264,7 +264,7 @@ func (s *Stack) fail(cause error) error {
 			cause = operation.Aborted(ending, cause)
 		}
 		if ending == nil && !s.anyStarted() {
-			end.Exit = event.ExitNothing
+			end.Exit = event.ExitNothingWritten
 		}
 		if operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)
