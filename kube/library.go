@@ -211,7 +211,7 @@ func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
 
 // Create installs the objects of a release in order.
 func (l *library) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (res *helmkube.Result, err error) {
-	if !l.session.Builder.Ours(list) {
+	if !l.session.Builder.HasReleaseObjects(list) {
 		return l.client(nil).Create(list, opts...)
 	}
 	err = l.run(func(c *helmclient.Client) error {
@@ -235,7 +235,7 @@ func (l *library) Update(original, target helmkube.ResourceList, opts ...helmkub
 
 // Delete removes the objects of a release in reverse order.
 func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (res *helmkube.Result, errs []error) {
-	if !l.session.Builder.Ours(list) {
+	if !l.session.Builder.HasReleaseObjects(list) {
 		return l.client(nil).Delete(list, policy)
 	}
 	err := l.run(func(c *helmclient.Client) error {

@@ -76,7 +76,7 @@ type ManualEdit struct {
 // Rule R69: lines are inserted, checked in memory, and written all or none.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 	now := Order{src.Rendered.Tree, src.Rendered.Resources}
-	omitted, keepTree := unwritten{}, false // keepTree is set if dependencies of charts cannot be written
+	omitted, keepTree := unwrittenGroups{}, false // keepTree is set if dependencies of charts cannot be written
 	var manual []ManualEdit
 	for {
 		w, err := newWriter(ctx, src)

@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// TestConditions has groups that are not always rendered. With any of them disabled, the other
-// groups keep their order (R8).
+// TestConditions annotates groups that are not always rendered. With any of them disabled, the others
+// keep their order (R8).
 func TestConditions(t *testing.T) {
 	configMap := func(name string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n"

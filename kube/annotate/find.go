@@ -37,7 +37,7 @@ func (w *writer) find(edits []*edit) ([]*foundPlace, error) {
 	var all []*foundPlace
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for _, p := range w.files[name].places {
-			if p.refused == "" {
+			if p.refusal == "" {
 				all = append(all, &foundPlace{file: name, place: p})
 			}
 		}
@@ -58,9 +58,9 @@ func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	case w.ctx.Err() != nil:
 		return nil, w.ctx.Err()
 	case len(places) == 1:
-		places[0].place.refused = "annotations there would break its YAML"
+		places[0].place.refusal = "annotations there would break its YAML"
 		if errors.Is(failed, errRenamed) {
-			places[0].place.refused = errRenamed.Error()
+			places[0].place.refusal = errRenamed.Error()
 		}
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (w *writer) refusal(e *edit) (why string, line int) {
 	}
 	var fits []*place
 	for _, p := range f.places {
-		if p.refused != "" && (p.kind == e.object.Kind || p.kind == "") {
+		if p.refusal != "" && (p.kind == e.object.Kind || p.kind == "") {
 			fits = append(fits, p)
 		}
 	}
@@ -114,9 +114,9 @@ func (w *writer) refusal(e *edit) (why string, line int) {
 	case 0:
 		return "its metadata is not written in the template", 0
 	case 1:
-		return fits[0].refused, fits[0].line
+		return fits[0].refusal, fits[0].line
 	}
-	return fits[0].refused, 0
+	return fits[0].refusal, 0
 }
 
 // checkUnchanged returns an error that names the first difference between a rendering and the source,

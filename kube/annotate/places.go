@@ -16,8 +16,8 @@ type place struct {
 	// the condition cannot be expressed.
 	when    string
 	unknown bool
-	// refused is why the place cannot be used, "" if it can.
-	refused string
+	// refusal is why the place cannot be used, "" if it can.
+	refusal string
 }
 
 // hole is an insertion point of a place. A place whose annotations are in several branches has several
@@ -51,7 +51,7 @@ func (t *text) places() []*place {
 		p := &place{line: i + 1, kind: kind}
 		p.when, p.unknown = t.condition(t.lines[i].at)
 		if value != "" || len(t.lines[i].actions) > 0 {
-			p.refused = notBlockStyle
+			p.refusal = notBlockStyle
 		} else {
 			t.addHoles(p, i, column)
 		}
@@ -85,11 +85,11 @@ func (t *text) kind(i, column int) (kind string, ok bool) {
 	return "", false
 }
 
-// addHoles adds the holes of the place whose "metadata:" is in line i, or sets p.refused.
+// addHoles adds the holes of the place whose "metadata:" is in line i, or sets p.refusal.
 func (t *text) addHoles(p *place, i, column int) {
 	b := t.block(i, column)
 	if b.column < 0 {
-		p.refused = notBlockStyle
+		p.refusal = notBlockStyle
 		return
 	}
 	if len(b.annotations) == 0 {
@@ -164,26 +164,40 @@ func (t *text) addToBlock(p *place, i int, b block, guarded bool) {
 	_, value, _, _ := l.key()
 	h := hole{at: t.nextLine(i), indent: b.column + 2}
 	if value != "" || !t.closed(l) {
-		p.refused = notBlockStyle
+		p.refusal = notBlockStyle
 		return
 	}
 	if len(l.actions) > 0 { // annotations: {{ … | nindent 4 }}
 		m := nindent.FindStringSubmatch(t.raw[l.start:l.end])
 		if !guarded || len(l.actions) > 1 || m == nil {
-			p.refused = byHelper
+			p.refusal = byHelper
 			return
 		}
 		h.indent = number(m[1])
 		p.holes = append(p.holes, h)
 		return
 	}
-	hasLines, hasActions, first := false, false, -1 // first is the indent of the first annotation
+	hasLines, hasActions, first := t.scanBlock(i, b)
+	if hasActions && !hasLines && !guarded {
+		p.refusal = byHelper
+		return
+	}
+	if first >= 0 {
+		h.indent = first
+	}
+	p.holes = append(p.holes, h)
+}
+
+// scanBlock reports whether the annotations below the "annotations:" in line i contain lines and actions
+// that print something, and returns the indent of the first annotation, -1 if unknown.
+func (t *text) scanBlock(i int, b block) (hasLines, hasActions bool, first int) {
+	first = -1
 	for j := i + 1; j < b.end; j++ {
 		e := &t.lines[j]
 		if !e.blank() && e.indent() <= b.column {
 			break
 		}
-		if e.inside || e.at != l.at {
+		if e.inside || e.at != t.lines[i].at {
 			continue
 		}
 		if !e.blank() {
@@ -202,14 +216,7 @@ func (t *text) addToBlock(p *place, i int, b block, guarded bool) {
 			}
 		}
 	}
-	if hasActions && !hasLines && !guarded {
-		p.refused = byHelper
-		return
-	}
-	if first >= 0 {
-		h.indent = first
-	}
-	p.holes = append(p.holes, h)
+	return hasLines, hasActions, first
 }
 
 // addToBranches adds holes to annotations under a condition: in each branch, in nested conditions, and
@@ -220,7 +227,7 @@ func (t *text) addToBranches(p *place, at *branch, b block, annotations []int) {
 	for _, i := range annotations {
 		in := t.lines[i].at.below(at)
 		if in == nil || chain != nil && in.chain != chain {
-			p.refused = byHelper
+			p.refusal = byHelper
 			return
 		}
 		chain = in.chain
@@ -231,20 +238,20 @@ func (t *text) addToBranches(p *place, at *branch, b block, annotations []int) {
 		direct := slices.ContainsFunc(lines, func(i int) bool { return t.lines[i].at == in })
 		switch {
 		case len(lines) == 0, direct && len(lines) > 1:
-			p.refused = byHelper
+			p.refusal = byHelper
 		case direct:
 			t.addToBlock(p, lines[0], b, true)
 		default:
 			t.addToBranches(p, in, b, lines)
 		}
 	}
-	if p.refused != "" {
+	if p.refusal != "" {
 		p.holes = nil
 		return
 	}
 	end := t.lineOf(chain.end)
 	if chain.word == "range" || !t.lines[end].isAction() || !t.lines[t.lineOf(chain.open)].isAction() {
-		p.refused, p.holes = byHelper, nil
+		p.refusal, p.holes = byHelper, nil
 		return
 	}
 	if chain.hasElse {

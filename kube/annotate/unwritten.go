@@ -10,14 +10,14 @@ import (
 	"lockstep/engine/plan"
 )
 
-// unwritten are the groups that are not written, with the reasons.
+// unwrittenGroups are the groups that are not written, with the reasons.
 //
 // Rule R69a: all groups are written, or none, or with Partial those that wait for no unwritten group.
-type unwritten map[groupKey]string
+type unwrittenGroups map[groupKey]string
 
 // add adds the groups of manual edits, those of charts whose dependencies cannot be written, and all
 // groups that wait for them.
-func (u unwritten) add(manual []ManualEdit, order Order, now *plan.Chart) {
+func (u unwrittenGroups) add(manual []ManualEdit, order Order, now *plan.Chart) {
 	group := groupsOf(order.Resources)
 	for _, m := range manual {
 		for _, o := range m.Objects {
@@ -40,7 +40,7 @@ func (u unwritten) add(manual []ManualEdit, order Order, now *plan.Chart) {
 
 // addDependents adds the groups that wait for an unwritten group: its objects come last, in the
 // unsequenced group.
-func (u unwritten) addDependents(resources []plan.Resource) {
+func (u unwrittenGroups) addDependents(resources []plan.Resource) {
 	for grown := true; grown; {
 		grown = false
 		for _, r := range resources {
@@ -60,7 +60,7 @@ func (u unwritten) addDependents(resources []plan.Resource) {
 
 // without returns the order without the unwritten groups: their objects keep their present
 // annotations. If keepTree is set, the order also keeps its present tree.
-func (u unwritten) without(order Order, now Order, keepTree bool) Order {
+func (u unwrittenGroups) without(order Order, now Order, keepTree bool) Order {
 	if keepTree {
 		order.Tree = now.Tree
 	}
@@ -78,7 +78,7 @@ func (u unwritten) without(order Order, now Order, keepTree bool) Order {
 }
 
 // explain returns the manual edits, plus one for each unwritten group that has none, with the reason.
-func (u unwritten) explain(manual []ManualEdit, order Order) []ManualEdit {
+func (u unwrittenGroups) explain(manual []ManualEdit, order Order) []ManualEdit {
 	explained := map[groupKey]bool{}
 	group := groupsOf(order.Resources)
 	for _, m := range manual {

@@ -122,7 +122,7 @@ func TestFetchMatchesHelm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := listed(t, dirs[0]), listed(t, dirs[1]); !slices.Equal(a, b) {
-		t.Fatalf("Helm has %v, this has %v", a, b)
+		t.Fatalf("Helm: %v, lockstep: %v", a, b)
 	}
 	generated := regexp.MustCompile(`generated: .*`)
 	for _, name := range listed(t, dirs[0]) {
@@ -135,7 +135,7 @@ func TestFetchMatchesHelm(t *testing.T) {
 			texts = append(texts, generated.ReplaceAllString(string(data), ""))
 		}
 		if texts[0] != texts[1] {
-			t.Errorf("%s: Helm has\n%.400q, this has\n%.400q", name, texts[0], texts[1])
+			t.Errorf("%s: Helm:\n%.400q\nlockstep:\n%.400q", name, texts[0], texts[1])
 		}
 	}
 }

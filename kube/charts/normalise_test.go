@@ -53,8 +53,7 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestNormaliseReencodes has texts in which a value cannot be replaced in place, so that the
-// whole document is encoded again.
+// TestNormaliseReencodes: if a value cannot be replaced in place, the whole document is encoded again.
 func TestNormaliseReencodes(t *testing.T) {
 	tests := []struct{ name, in string }{
 		{"JSON", `{"kind": "X", "metadata": {"annotations": {"helm.sh/depends-on/resource-groups": ["a", "b"]}}}`},
@@ -99,7 +98,7 @@ func TestNormaliseLists(t *testing.T) {
 	}
 }
 
-// TestNormaliseKeepsOtherText has texts that do not change.
+// TestNormaliseKeepsOtherText: strings and text outside of annotations do not change.
 func TestNormaliseKeepsOtherText(t *testing.T) {
 	for _, s := range []string{
 		"",

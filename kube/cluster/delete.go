@@ -33,7 +33,7 @@ type Removal struct {
 // WhyKept returns why a live object that is no longer in the chart is kept, "" if it is deleted.
 func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
 	switch by := manifest.OwnerOf(live); {
-	case scope.Taken(by):
+	case scope.OwnedByOther(by):
 		return "kept: it belongs to " + by + " now"
 	case r.OnlyOwned && by == "":
 		return "kept: not labelled as part of the release"

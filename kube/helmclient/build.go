@@ -7,6 +7,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
 )
 
@@ -37,7 +38,14 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		return list, nil
 	}
 	c.cfg.warn(warnings)
+	return c.prepareObjects(list)
+}
+
+// prepareObjects prefetches the release's objects and returns those that Helm should process. For an
+// uninstall, these are the ones that Helm should delete.
+func (c *Client) prepareObjects(list helmkube.ResourceList) (helmkube.ResourceList, error) {
 	if c.cfg.Uninstalling {
+		var warnings []plan.Warning
 		list, warnings = c.builder().Expand(c.cfg.Context, list)
 		c.cfg.warn(warnings)
 	}
@@ -54,7 +62,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		return list, nil
 	}
 	c.cfg.warn(MarkUnread(c.cfg.Context, c.builder(), list))
-	list, warnings = Removable(c.builder(), list)
+	list, warnings := Removable(c.builder(), list)
 	c.cfg.warn(warnings)
 	if err := c.removeUnlessHelmDoes(list); err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if unit := c.hooks.unitOf(list); unit != nil {
 		return c.createHook(unit, list, opts)
 	}
-	if !c.builder().Ours(list) {
+	if !c.builder().HasReleaseObjects(list) {
 		return c.cfg.Inner.Create(list, opts...)
 	}
 	if c.cfg.Options.Force { // for a retry: Helm does not force when it creates
@@ -205,7 +205,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	if unit := c.hooks.unitOf(list); unit != nil {
 		return c.deleteHook(unit, list, policy)
 	}
-	if !c.builder().Ours(list) {
+	if !c.builder().HasReleaseObjects(list) {
 		return c.cfg.Inner.Delete(list, policy)
 	}
 	old, remove := c.cfg.Old, c.remove

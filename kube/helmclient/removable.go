@@ -26,7 +26,7 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 		switch {
 		case f == nil:
 			return true
-		case manifest.Kept(i):
+		case manifest.HasKeepPolicy(i):
 			keep(f.Resource.Object, "helm.sh/resource-policy: keep")
 		case f.Before().Version != "" && f.Owner != b.Scope().Owner():
 			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(f.Owner, "no release"))
@@ -44,7 +44,7 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 func MarkUnread(ctx context.Context, b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	for _, i := range list {
 		f := b.Fact(i)
-		if f == nil || f.Before().Known || f.Late || f.Generated || manifest.Kept(i) {
+		if f == nil || f.Before().Known || f.Late || f.Generated || manifest.HasKeepPolicy(i) {
 			continue
 		}
 		err := b.Read(ctx, i)

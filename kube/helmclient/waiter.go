@@ -60,7 +60,7 @@ func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration)
 // once, before the hooks after the release's objects, even if the release has no objects.
 func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	w.c.hooks.finishMain()
-	if w.c.builder().Ours(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
+	if w.c.builder().HasReleaseObjects(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
 		return nil
 	}
 	return w.waitWithHelm(method, list, timeout)
@@ -78,7 +78,7 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 		}
 		return w.c.cfg.Session.AwaitGone(ctx, withNames(list, unit.list))
 	}
-	if w.c.builder().Ours(list) || len(list) == 0 {
+	if w.c.builder().HasReleaseObjects(list) || len(list) == 0 {
 		return nil
 	}
 	return w.waitWithHelm(helmkube.Waiter.WaitForDelete, list, timeout)

@@ -216,7 +216,7 @@ func (b *Builder) Fact(info *resource.Info) *Fact {
 	return b.shared.facts[info.Source]
 }
 
-// Forget deletes the facts about a list. Its objects then no longer count as the release's (see Ours).
+// Forget deletes the facts about a list. Its objects then no longer count as the release's (see HasReleaseObjects).
 func (b *Builder) Forget(list helmkube.ResourceList) {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
@@ -225,9 +225,9 @@ func (b *Builder) Forget(list helmkube.ResourceList) {
 	}
 }
 
-// Ours reports whether the list has objects of the release, other than hooks and objects that Helm
+// HasReleaseObjects reports whether the list has objects of the release, other than hooks and objects that Helm
 // writes itself.
-func (b *Builder) Ours(list helmkube.ResourceList) bool {
+func (b *Builder) HasReleaseObjects(list helmkube.ResourceList) bool {
 	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Hook })
 }
 

@@ -34,9 +34,9 @@ func Owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
-// Taken reports whether owner is another release. It returns false if the scope's release is
-// unknown, as in other programs that use Helm's actions.
-func (s Scope) Taken(owner string) bool {
+// OwnedByOther reports whether owner, in the form of Owner, is another release. It returns false if the
+// scope's release is unknown, as in other programs that use Helm's actions.
+func (s Scope) OwnedByOther(owner string) bool {
 	return s.Owner() != "" && owner != "" && owner != s.Owner()
 }
 
@@ -59,8 +59,8 @@ func (s Scope) Mark(i *resource.Info) {
 	u.SetAnnotations(annotations)
 }
 
-// Kept reports whether helm.sh/resource-policy keeps an object in the cluster.
-func Kept(i *resource.Info) bool {
+// HasKeepPolicy reports whether helm.sh/resource-policy keeps an object in the cluster.
+func HasKeepPolicy(i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
 }

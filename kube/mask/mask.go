@@ -366,22 +366,22 @@ func (m *Mask) Error(err error) error {
 	var h Hider
 	if errors.As(err, &h) {
 		if hidden := h.Hidden(m.Text); hidden.Error() != h.Error() {
-			return &masked{m.Text(err.Error()), hidden}
+			return &maskedError{m.Text(err.Error()), hidden}
 		}
 	}
 	if text := m.Text(err.Error()); text != err.Error() {
-		return &masked{text, err}
+		return &maskedError{text, err}
 	}
 	return err
 }
 
-// masked is an error with its secret values hidden.
-type masked struct {
+// maskedError is an error with its secret values hidden.
+type maskedError struct {
 	text string
 	err  error
 }
 
-func (e *masked) Error() string        { return e.text }
-func (e *masked) Unwrap() error        { return errors.Unwrap(e.err) }
-func (e *masked) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *masked) As(target any) bool   { return errors.As(e.err, target) }
+func (e *maskedError) Error() string        { return e.text }
+func (e *maskedError) Unwrap() error        { return errors.Unwrap(e.err) }
+func (e *maskedError) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *maskedError) As(target any) bool   { return errors.As(e.err, target) }

@@ -129,7 +129,7 @@ func (op *Operation) progress() *preflight.RunProgress {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
-		progress.Revision = op.attempt.driver.Written().Created
+		progress.Revision = op.attempt.driver.WriteResult().Created
 	}
 	return progress
 }
@@ -226,7 +226,7 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause error) {
 	op := r.op
 	var replaced finalState
-	created := a != nil && a.driver.Written().Created > 0
+	created := a != nil && a.driver.WriteResult().Created > 0
 	if op.wrote(a) {
 		var sweepErr error
 		replaced, sweepErr = a.finalize(run.ErrReplaced)

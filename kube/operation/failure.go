@@ -107,12 +107,12 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 // createdRevision reports whether the operation created a revision, even one that an edit replaced. a may be nil. The
 // caller holds op.mu.
 func (op *Operation) createdRevision(a *attempt) bool {
-	return op.createdBeforeEdit || a != nil && a.driver.Written().Created > 0
+	return op.createdBeforeEdit || a != nil && a.driver.WriteResult().Created > 0
 }
 
 // wrote reports whether the operation wrote anything, or may have. Without an attempt (nil), it has not.
 func (op *Operation) wrote(a *attempt) bool {
-	return a != nil && (a.driver.Written().Any || op.writes.Any())
+	return a != nil && (a.driver.WriteResult().Any || op.writes.Any())
 }
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:
@@ -246,7 +246,7 @@ func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 	}
 	sweepErr = a.client.Sweep(ctx, session)
 	err = release.Retry(ctx, func() (err error) {
-		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
+		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.WriteResult(), cause)
 		return err
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if lost := a.op.lost(); lost != nil {
 		return "", lost
 	}
-	w := a.driver.Written()
+	w := a.driver.WriteResult()
 	if !w.Unsure() {
 		return w.Status, nil
 	}

@@ -70,7 +70,7 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	unclaimed := claimUnknown(known, l.builder.Resources(list))
 	removable := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
-		return f != nil && unclaimed[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
+		return f != nil && unclaimed[f.Resource.Object] && !f.Late && !f.Generated && !manifest.HasKeepPolicy(i)
 	}), l.old == nil || newer)
 	if len(removable) == 0 {
 		return left, newer, warnings

@@ -50,7 +50,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 		end.Release = final.status
 		notes = append(notes, errorText(sweepErr))
 		if final.err != nil {
-			notes = append(notes, final.describe(info.Name, a.driver.Written().Created > 0), errorText(final.err))
+			notes = append(notes, final.describe(info.Name, a.driver.WriteResult().Created > 0), errorText(final.err))
 		}
 	}
 	notes = append(notes, leftBehind(r.op.feed.Events()))

@@ -32,7 +32,7 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 		o := f.Resource.Object
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
-		case b.Scope().Taken(f.Owner):
+		case b.Scope().OwnedByOther(f.Owner):
 			renameIt, renameThem := "rename it, or ", "rename them, or "
 			if o.Kind == "CustomResourceDefinition" { // the name is that of its API
 				renameIt, renameThem = "", ""
@@ -79,7 +79,7 @@ func placeOf(o plan.Object, cluster string) string {
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	taken := map[string][]string{} // names of objects by owner
 	for f := range distinctFacts(b, list) {
-		if b.Scope().Taken(f.Owner) {
+		if b.Scope().OwnedByOther(f.Owner) {
 			taken[f.Owner] = append(taken[f.Owner], f.Resource.Object.String())
 		}
 	}

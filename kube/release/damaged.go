@@ -13,9 +13,9 @@ import (
 
 // Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would panic,
 // and rewords errors that Helm would misread as "no records".
-func Checked(d driver.Driver) driver.Driver { return &checked{d} }
+func Checked(d driver.Driver) driver.Driver { return &checkedDriver{d} }
 
-type checked struct{ driver.Driver }
+type checkedDriver struct{ driver.Driver }
 
 // readError is a failed read. Helm treats every error whose text contains "not found" as the answer
 // that there are no records, but a forbidden error may contain it too, about a role.
@@ -35,7 +35,7 @@ func asReadError(err error) error {
 	return &readError{err}
 }
 
-func (d *checked) Get(key string) (release.Releaser, error) {
+func (d *checkedDriver) Get(key string) (release.Releaser, error) {
 	r, err := d.Driver.Get(key)
 	if err == nil {
 		err = damaged(r, key)
@@ -48,14 +48,14 @@ func (d *checked) Get(key string) (release.Releaser, error) {
 
 // List reads the revisions that pass a filter. It skips damaged ones, as Helm skips those that it
 // cannot decode.
-func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
+func (d *checkedDriver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
 	return list, asReadError(err)
 }
 
 // Query reads the revisions with the labels. It returns an error if one of them is damaged,
 // because the objects of that revision are unknown.
-func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
+func (d *checkedDriver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.Driver.Query(labels)
 	for _, r := range list {
 		if err == nil {

@@ -21,7 +21,7 @@ import (
 // so that the request is refused.
 //
 // Rule R34: whatever ends an operation, its revision ends in a final state.
-func Finalize(s *storage.Storage, name string, w Written, cause error) (string, error) {
+func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (string, error) {
 	description := fmt.Sprintf("Release %q failed: %v", name, cause)
 	rel, found, err := Get(s, name, w.Created)
 	switch {
@@ -43,7 +43,7 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 }
 
 // Unsure reports whether a write of a record may have been lost although Helm returned no error.
-func (w Written) Unsure() bool {
+func (w WriteResult) Unsure() bool {
 	createLost := w.Created > 0 && w.Err != nil
 	uninstallLost := w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String()
 	return createLost || uninstallLost || len(w.Others) > 0
@@ -52,7 +52,7 @@ func (w Written) Unsure() bool {
 // Complete makes sure that the record of a successful operation has its final status, and returns
 // that status. Helm ignores errors of these writes, so the release could stay pending or uninstalling
 // (R34), or have two deployed revisions (R32a).
-func Complete(s *storage.Storage, name, operation string, w Written) (string, error) {
+func Complete(s *storage.Storage, name, operation string, w WriteResult) (string, error) {
 	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:

@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// FuzzRecord: any record can be read and planned by, or is ignored, and is unchanged after it
-// is stored and read again.
+// FuzzRecord: any record is either ignored or used for a plan, and is unchanged after it is stored and
+// read again.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{
 		`{"version":1,"sequenced":true,"tree":{"Path":"shop","DependsOn":["db"],"Subcharts":[{"Name":"db","Chart":{"Path":"shop/db"}}]}}`,

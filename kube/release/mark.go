@@ -85,15 +85,15 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 // Marked returns a storage whose revisions look as if the marks had been written. It is for planning;
 // the marks must be written before the plan runs.
 func Marked(s *storage.Storage, marks []Mark) *storage.Storage {
-	return storage.Init(&marked{s.Driver, marks})
+	return storage.Init(&markedDriver{s.Driver, marks})
 }
 
-type marked struct {
+type markedDriver struct {
 	driver.Driver
 	marks []Mark
 }
 
-func (d *marked) apply(r release.Releaser) {
+func (d *markedDriver) apply(r release.Releaser) {
 	if rel, ok := r.(*rel1.Release); ok {
 		for _, m := range d.marks {
 			m.apply(rel)
@@ -101,13 +101,13 @@ func (d *marked) apply(r release.Releaser) {
 	}
 }
 
-func (d *marked) Get(key string) (release.Releaser, error) {
+func (d *markedDriver) Get(key string) (release.Releaser, error) {
 	r, err := d.Driver.Get(key)
 	d.apply(r)
 	return r, err
 }
 
-func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
+func (d *markedDriver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	return d.Driver.List(func(r release.Releaser) bool {
 		d.apply(r)
 		return filter(r)
@@ -115,7 +115,7 @@ func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, e
 }
 
 // Query reads the revisions with the labels. The label status is compared after marking.
-func (d *marked) Query(labels map[string]string) ([]release.Releaser, error) {
+func (d *markedDriver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.Driver.Query(labels)
 	want := labels["status"]
 	var out []release.Releaser

@@ -28,7 +28,7 @@ type Driver struct {
 // writeLog is the log of writes, shared by the drivers of one operation.
 type writeLog struct {
 	mu sync.Mutex
-	Written
+	WriteResult
 	readErr error // of the last List or Query, which leaves the existing revisions unknown
 }
 
@@ -50,8 +50,8 @@ type DriverOptions struct {
 	Mask func(string) string
 }
 
-// Written is the outcome of an operation's writes to the release records.
-type Written struct {
+// WriteResult is the result of an operation's writes to the release records.
+type WriteResult struct {
 	Created      int    // the created revision, 0 for none so far
 	Uninstalling bool   // the release was marked uninstalling
 	Any          bool   // anything was stored
@@ -77,11 +77,11 @@ func (d *Driver) WithInner(inner driver.Driver) *Driver {
 	return &Driver{inner, d.opts, d.log}
 }
 
-// Written returns the outcome of the writes so far.
-func (d *Driver) Written() Written {
+// WriteResult returns the result of the writes so far.
+func (d *Driver) WriteResult() WriteResult {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	w := d.log.Written
+	w := d.log.WriteResult
 	w.Others = slices.Clone(w.Others)
 	return w
 }
@@ -90,7 +90,7 @@ func (d *Driver) Written() Written {
 func (d *Driver) logWrite(rel *rel1.Release, err error) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	w := &d.log.Written
+	w := &d.log.WriteResult
 	w.Any = w.Any || err == nil
 	if w.Created > 0 && rel.Version != w.Created {
 		w.Others = slices.DeleteFunc(w.Others, func(v int) bool { return v == rel.Version })
@@ -224,7 +224,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		d.logWrite(rel, err)
 		return err
 	}
-	if d.opts.Timings != nil && rel.Version == d.Written().Created && !rel.Info.Status.IsPending() {
+	if d.opts.Timings != nil && rel.Version == d.WriteResult().Created && !rel.Info.Status.IsPending() {
 		if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
 			return err
 		}

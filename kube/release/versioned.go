@@ -36,7 +36,7 @@ func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace strin
 	case *driver.Memory:
 		return d
 	}
-	return unversioned{d, l}
+	return unversionedDriver{d, l}
 }
 
 // client is a typed client for Secrets or ConfigMaps.
@@ -48,21 +48,21 @@ type client[T metav1.Object, L runtime.Object] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// versioned is a client whose writes fail if a record no longer has the known resourceVersion.
-type versioned[T metav1.Object, L runtime.Object] struct {
+// versionedClient is a client whose writes fail if a record no longer has the known resourceVersion.
+type versionedClient[T metav1.Object, L runtime.Object] struct {
 	client client[T, L]
 	ledger *Ledger
 }
 
-// secrets and configMaps are clients for Helm's drivers. The methods of versioned take precedence
-// because those of the interfaces are embedded one level deeper.
+// secrets and configMaps are clients for Helm's drivers. The methods of versionedClient take
+// precedence because those of the interfaces are embedded one level deeper.
 type (
 	secrets struct {
-		versioned[*corev1.Secret, *corev1.SecretList]
+		versionedClient[*corev1.Secret, *corev1.SecretList]
 		secretInterface
 	}
 	configMaps struct {
-		versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
+		versionedClient[*corev1.ConfigMap, *corev1.ConfigMapList]
 		configMapInterface
 	}
 	secretInterface    struct{ typedcorev1.SecretInterface }
@@ -70,11 +70,11 @@ type (
 )
 
 func newSecrets(c typedcorev1.SecretInterface, l *Ledger) secrets {
-	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{c, l}, secretInterface{c}}
+	return secrets{versionedClient[*corev1.Secret, *corev1.SecretList]{c, l}, secretInterface{c}}
 }
 
 func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger) configMaps {
-	return configMaps{versioned[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l}, configMapInterface{c}}
+	return configMaps{versionedClient[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l}, configMapInterface{c}}
 }
 
 // record returns the state of the record in an object. ok is false if the object is not a record of
@@ -92,7 +92,7 @@ func (l *Ledger) observeObject(o metav1.Object) error {
 	return nil
 }
 
-func (v versioned[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
+func (v versionedClient[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
 	o, err := v.client.Get(ctx, name, opts)
 	if err == nil {
 		_ = v.ledger.observeObject(o) // the next write fails
@@ -101,7 +101,7 @@ func (v versioned[T, L]) Get(ctx context.Context, name string, opts metav1.GetOp
 }
 
 // List observes the latest record first, which gives the best message about changes by others.
-func (v versioned[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
+func (v versionedClient[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	list, err := v.client.List(ctx, opts)
 	if err != nil {
 		return list, err
@@ -120,7 +120,7 @@ func (v versioned[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, 
 	return list, err
 }
 
-func (v versioned[T, L]) Create(ctx context.Context, o T, opts metav1.CreateOptions) (none T, _ error) {
+func (v versionedClient[T, L]) Create(ctx context.Context, o T, opts metav1.CreateOptions) (none T, _ error) {
 	s, ok := v.ledger.record(o)
 	if !ok {
 		return v.client.Create(ctx, o, opts)
@@ -134,7 +134,7 @@ func (v versioned[T, L]) Create(ctx context.Context, o T, opts metav1.CreateOpti
 }
 
 // endWrite records the result of a write. answer is the object in the response.
-func (v versioned[T, L]) endWrite(sent snapshot, answer T, err error) {
+func (v versionedClient[T, L]) endWrite(sent snapshot, answer T, err error) {
 	var stored snapshot
 	if err == nil {
 		stored, _ = v.ledger.record(answer)
@@ -144,7 +144,7 @@ func (v versioned[T, L]) endWrite(sent snapshot, answer T, err error) {
 
 // Update writes a record with the known resourceVersion. On a conflict it reads the record
 // again and retries, unless its status shows that somebody else has changed it.
-func (v versioned[T, L]) Update(ctx context.Context, o T, opts metav1.UpdateOptions) (none T, _ error) {
+func (v versionedClient[T, L]) Update(ctx context.Context, o T, opts metav1.UpdateOptions) (none T, _ error) {
 	s, ok := v.ledger.record(o)
 	if !ok {
 		return v.client.Update(ctx, o, opts)
@@ -170,7 +170,7 @@ func (v versioned[T, L]) Update(ctx context.Context, o T, opts metav1.UpdateOpti
 }
 
 // Delete deletes a record with the known UID and resourceVersion.
-func (v versioned[T, L]) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+func (v versionedClient[T, L]) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	revision, ok := v.ledger.revisionOf(name)
 	if !ok {
 		return v.client.Delete(ctx, name, opts)
@@ -197,7 +197,7 @@ func (v versioned[T, L]) Delete(ctx context.Context, name string, opts metav1.De
 
 // readAgain reads and observes a record. It returns an error if that fails, or if somebody else has
 // changed the record.
-func (v versioned[T, L]) readAgain(ctx context.Context, name string) error {
+func (v versionedClient[T, L]) readAgain(ctx context.Context, name string) error {
 	o, err := v.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -212,20 +212,20 @@ func (l *Ledger) revisionOf(name string) (revision int, ok bool) {
 	return revision, ok && err == nil
 }
 
-// unversioned is a driver for a storage without resource versions.
-type unversioned struct {
+// unversionedDriver is a driver for a storage without resource versions.
+type unversionedDriver struct {
 	driver.Driver
 	ledger *Ledger
 }
 
-func (u unversioned) observe(r release.Releaser) error {
+func (u unversionedDriver) observe(r release.Releaser) error {
 	if rel, ok := r.(*rel1.Release); ok && rel.Name == u.ledger.release && rel.Info != nil {
 		return u.ledger.observe(snapshot{revision: rel.Version, status: rel.Info.Status})
 	}
 	return nil
 }
 
-func (u unversioned) Get(key string) (release.Releaser, error) {
+func (u unversionedDriver) Get(key string) (release.Releaser, error) {
 	r, err := u.Driver.Get(key)
 	if err == nil {
 		_ = u.observe(r)
@@ -233,7 +233,7 @@ func (u unversioned) Get(key string) (release.Releaser, error) {
 	return r, err
 }
 
-func (u unversioned) Query(labels map[string]string) ([]release.Releaser, error) {
+func (u unversionedDriver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := u.Driver.Query(labels)
 	for _, r := range list {
 		if err == nil && u.observe(r) != nil {
@@ -243,11 +243,11 @@ func (u unversioned) Query(labels map[string]string) ([]release.Releaser, error)
 	return list, err
 }
 
-func (u unversioned) Create(key string, r release.Releaser) error {
+func (u unversionedDriver) Create(key string, r release.Releaser) error {
 	return u.write(r, func() error { return u.Driver.Create(key, r) })
 }
 
-func (u unversioned) Update(key string, r release.Releaser) error {
+func (u unversionedDriver) Update(key string, r release.Releaser) error {
 	stored, err := u.Driver.Get(key)
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (u unversioned) Update(key string, r release.Releaser) error {
 	return u.write(r, func() error { return u.Driver.Update(key, r) })
 }
 
-func (u unversioned) write(r release.Releaser, do func() error) error {
+func (u unversionedDriver) write(r release.Releaser, do func() error) error {
 	rel, err := AsV1(r)
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (u unversioned) write(r release.Releaser, do func() error) error {
 	return err
 }
 
-func (u unversioned) Delete(key string) (release.Releaser, error) {
+func (u unversionedDriver) Delete(key string) (release.Releaser, error) {
 	stored, err := u.Get(key)
 	if err != nil {
 		return nil, err
