@@ -291,7 +291,7 @@ func inserts(t *testing.T, raw string) {
 		return
 	}
 	for _, p := range text.places() {
-		if p.refused != "" {
+		if p.refusal != "" {
 			continue
 		}
 		in := p.insertions(text, []string{"lockstep/a: b"})
