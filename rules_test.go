@@ -48,6 +48,21 @@ func TestEveryRuleIsImplementedInOnePlace(t *testing.T) {
 	}
 }
 
+// TestCitedRulesExist: comments and texts cite only rules that engine/RULES.md has.
+func TestCitedRulesExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range engine.Rules() {
+		known[r.ID] = true
+	}
+	goFiles(t, func(path, text string) {
+		for _, id := range ruleCited.FindAllString(text, -1) {
+			if !known[id] && path != "engine/rules_test.go" {
+				t.Errorf("%s cites %s, which is not in engine/RULES.md", path, id)
+			}
+		}
+	})
+}
+
 // goFiles reads all Go files of the project.
 func goFiles(t *testing.T, read func(path, text string)) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 )
 
 // FixedFailure is a failure whose group became ready after all because it was re-checked or
-// retried, or the run was edited (R44a).
+// retried, or the run was edited.
 type FixedFailure struct {
 	Root // as of when the group failed
 	Unit // the group

@@ -68,7 +68,7 @@ func (r *run) command(name CommandName, group, by string) {
 }
 
 // TestFixedFailures expects the cause of each fixed failure and how it was fixed, in
-// any order of the command's answer and the other events (R44a).
+// any order of the command's answer and the other events.
 func TestFixedFailures(t *testing.T) {
 	tests := map[string]struct {
 		run  func(*run)

@@ -15,8 +15,8 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// TestFind tests f, and that the view follows the run until the user moves.
-func TestFind(t *testing.T) {
+// TestFollowAndNextProblem tests f, and that the view follows the run until the user moves.
+func TestFollowAndNextProblem(t *testing.T) {
 	s := with("sandbox-held", 0, "home")(t)
 	if s.Follow || s.Sel.Group != "namespace:shop" {
 		t.Fatalf("follow %t, selected %v", s.Follow, s.Sel)

@@ -7,7 +7,7 @@ import (
 )
 
 // TestRunsShowFixedFailures checks that "runs show" has fixed failures, how and when they
-// were fixed (R44a).
+// were fixed.
 func TestRunsShowFixedFailures(t *testing.T) {
 	state := Replay(scenarios["held"](t))
 	r := &Record{Run: Run{Name: "held"}, State: state}

@@ -31,7 +31,7 @@ type runDetails struct {
 	Bottleneck *bottleneck `json:"costliestGate,omitempty"`
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
-	// Fixed are the failures that were fixed (R44a).
+	// Fixed are the failures that were fixed.
 	Fixed []format.FixedFailure `json:"mended,omitempty"`
 }
 

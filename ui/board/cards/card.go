@@ -204,7 +204,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	if n.Status == event.Ready || n.Status == event.Gone {
 		role = theme.Quiet
 	}
-	if l.Expected().Slow(n.Unit()) {
+	if l.Outlook().Slow(n.Unit()) {
 		role = theme.Stopped
 	}
 	return l.Canvas.PutRight(end, y, role, text)

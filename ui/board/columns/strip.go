@@ -3,7 +3,6 @@ package columns
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
@@ -25,15 +24,17 @@ func (b *Board) drawTitles() {
 		if b.columnActive(p.Index) {
 			role = theme.Strong
 		}
-		title, room := b.Graph.Cols[p.Index].Title, min(p.X+p.W, end)-p.X-1
-		if canvas.Width(title) > room && p.Cut {
+		c, room := b.Graph.Cols[p.Index], min(p.X+p.W, end)-p.X-1
+		if canvas.Width(c.Title) > room && p.Cut {
 			continue
 		}
+		prefix := ""
 		if p.Prefix != "" {
-			title = b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
+			prefix = p.Prefix + b.Theme.Lines.Ellipsis
 		}
+		title := b.Join(c.Title, prefix)
 		if canvas.Width(title) > room {
-			title = strings.Replace(title, b.Graph.Cols[p.Index].Title, b.Graph.Cols[p.Index].ShortTitle(), 1)
+			title = b.Join(c.ShortTitle(), prefix)
 		}
 		b.Canvas.PutFit(p.X+1, y, room, role, title)
 	}

@@ -196,7 +196,7 @@ func (h *Header) runMark() (theme.Mark, string) {
 		degraded := h.Theme.Mark(string(event.Degraded))
 		mark.Glyph, mark.Role = degraded.Glyph, degraded.Role
 	}
-	return mark, h.Expected().Text
+	return mark, h.Outlook().Text
 }
 
 // pauseText says why the run is paused, and which group a step starts.

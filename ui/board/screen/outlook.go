@@ -23,8 +23,8 @@ func (o outlook) Slow(u event.Unit) bool {
 	return slow
 }
 
-// Expected returns the current forecast; it is empty if there is none.
-func (s *Screen) Expected() outlook {
+// Outlook returns the current forecast; it is empty if there is none.
+func (s *Screen) Outlook() outlook {
 	now := s.Now()
 	if !forecast.Known(&s.State) {
 		return outlook{}
