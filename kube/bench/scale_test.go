@@ -60,7 +60,16 @@ func scale(ctx context.Context, o options, page string) error {
 	for _, measure := range []struct {
 		name string
 		do   func() error
-	}{{"objects", s.objects}, {"releases", func() error { return s.releases("releases", 1000) }}, {"crowded", func() error { return s.releases("crowded", 4) }}, {"watches", s.watching}, {"secret", s.secret}, {"workers", s.workers}, {"flows", s.flows}, {"refused", s.refused}} {
+	}{
+		{"objects", s.objects},
+		{"releases", func() error { return s.releases("releases", 1000) }},
+		{"crowded", func() error { return s.releases("crowded", 4) }},
+		{"watches", s.watching},
+		{"secret", s.secret},
+		{"workers", s.workers},
+		{"flows", s.flows},
+		{"refused", s.refused},
+	} {
 		if !o.only.MatchString(measure.name) {
 			continue
 		}
@@ -164,7 +173,8 @@ func (s *scaling) objects() error {
 		}
 	}
 	for _, do := range []string{"install", "upgrade", "uninstall"} {
-		s.model("objects "+do, "objects", sizes, found[do], 1, requestCount, writeCount, responseSize, cpuTime, clusterCPUTime, peakMemory, cpuPerCore, duration)
+		s.model("objects "+do, "objects", sizes, found[do], 1,
+			requestCount, writeCount, responseSize, cpuTime, clusterCPUTime, peakMemory, cpuPerCore, duration)
 	}
 	return nil
 }
@@ -184,7 +194,9 @@ func (s *scaling) releases(name string, namespaces int) error {
 		}
 	}
 	for _, do := range []string{"install", "upgrade", "uninstall"} {
-		s.model(name+" "+do, "releases", sizes, found[do], 1, requestCount, watchCount, writeCount, leaseRenewals, diagnosisRequests, otherRequests, responseSize, watchSize, cpuTime, clusterCPUTime, peakMemory, heapSize, goroutines, cpuPerCore, duration)
+		s.model(name+" "+do, "releases", sizes, found[do], 1,
+			requestCount, watchCount, writeCount, leaseRenewals, diagnosisRequests, otherRequests, responseSize, watchSize,
+			cpuTime, clusterCPUTime, peakMemory, heapSize, goroutines, cpuPerCore, duration)
 	}
 	return nil
 }

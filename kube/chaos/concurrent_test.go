@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -22,22 +21,33 @@ type competitor struct {
 	target  string // the operation whose baseline it must reach
 }
 
+// deploy returns a competitor that deploys version one or two of the chart.
+func deploy(program, command, version string) competitor {
+	target := map[string]string{"one": "install", "two": "upgrade"}[version]
+	return competitor{program, append(strings.Fields(command), "r", "CHART", "--set", "v="+version), target}
+}
+
+var (
+	rollbackToOne    = competitor{"lockstep", []string{"rollback", "r", "1"}, "install"}
+	uninstallRelease = competitor{"lockstep", []string{"uninstall", "r"}, "uninstall"}
+)
+
 // pairs are the operations that run at the same time. installed is set if the release exists before.
 var pairs = []struct {
 	name      string
 	installed bool
 	a, b      competitor
 }{
-	{"install, install", false, competitor{"lockstep", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
-	{"upgrade --install twice", false, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
-	{"upgrade, upgrade", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
-	{"upgrade, rollback", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"rollback", "r", "1"}, "install"}},
-	{"rollback, upgrade", true, competitor{"lockstep", []string{"rollback", "r", "1"}, "install"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}},
-	{"upgrade, uninstall", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"uninstall", "r"}, "uninstall"}},
-	{"uninstall, upgrade", true, competitor{"lockstep", []string{"uninstall", "r"}, "uninstall"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}},
-	{"upgrade, helm upgrade", true, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"helm", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
-	{"helm upgrade, upgrade", true, competitor{"helm", []string{"upgrade", "r", "CHART", "--set", "v=two"}, "upgrade"}, competitor{"lockstep", []string{"upgrade", "r", "CHART", "--set", "v=one"}, "install"}},
-	{"helm install, upgrade --install", false, competitor{"helm", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, competitor{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
+	{"install, install", false, deploy("lockstep", "install", "one"), deploy("lockstep", "install", "two")},
+	{"upgrade --install twice", false, deploy("lockstep", "upgrade --install", "one"), deploy("lockstep", "upgrade --install", "two")},
+	{"upgrade, upgrade", true, deploy("lockstep", "upgrade", "two"), deploy("lockstep", "upgrade", "one")},
+	{"upgrade, rollback", true, deploy("lockstep", "upgrade", "two"), rollbackToOne},
+	{"rollback, upgrade", true, rollbackToOne, deploy("lockstep", "upgrade", "two")},
+	{"upgrade, uninstall", true, deploy("lockstep", "upgrade", "two"), uninstallRelease},
+	{"uninstall, upgrade", true, uninstallRelease, deploy("lockstep", "upgrade", "two")},
+	{"upgrade, helm upgrade", true, deploy("lockstep", "upgrade", "two"), deploy("helm", "upgrade", "one")},
+	{"helm upgrade, upgrade", true, deploy("helm", "upgrade", "two"), deploy("lockstep", "upgrade", "one")},
+	{"helm install, upgrade --install", false, deploy("helm", "install", "one"), deploy("lockstep", "upgrade --install", "two")},
 }
 
 // concurrent runs two operations on one release at the same time. Only one of them runs; the other one reports who holds
@@ -118,7 +128,8 @@ func (r *race) run(a, b competitor, installed bool, at int) error {
 		}
 	}
 	if wrong := r.judge(a, b, pa, pb, first, second); len(wrong) > 0 {
-		return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q\n  the first: exit code %d\n%s\n  the second: exit code %d\n%s", r.harness.snapshot().history, pa.exitCode, pa.outputTail(), pb.exitCode, pb.outputTail()))
+		return fmt.Errorf("  %s\n  the history is %q\n  the first: exit code %d\n%s\n  the second: exit code %d\n%s",
+			strings.Join(wrong, "\n  "), r.harness.snapshot().history, pa.exitCode, pa.outputTail(), pb.exitCode, pb.outputTail())
 	}
 	return nil
 }

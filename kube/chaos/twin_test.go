@@ -167,7 +167,8 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
 	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, hasFinalizers)
 	rollBack = chart.invalid && force && (deployed || removable) && l.chance(40)
-	l.logf("%s, %d objects, invalid: %t, rollback on failure: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.invalid, rollBack)
+	words := slices.DeleteFunc(slices.Clone(args), filepath.IsAbs)
+	l.logf("%s, %d objects, invalid: %t, rollback on failure: %t", strings.Join(words, " "), len(chart.objects), chart.invalid, rollBack)
 	return args, chart, rollBack
 }
 
@@ -276,10 +277,10 @@ func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wr
 
 // inFailedRevision reports whether a failed revision, or one before it, has the object.
 func inFailedRevision(records []releaseRecord, id string) bool {
-	brought := false
+	hadObject := false
 	for _, r := range records {
-		brought = brought || r.hasObject(id)
-		if brought && r.Info.Status == "failed" {
+		hadObject = hadObject || r.hasObject(id)
+		if hadObject && r.Info.Status == "failed" {
 			return true
 		}
 	}
@@ -287,7 +288,7 @@ func inFailedRevision(records []releaseRecord, id string) bool {
 }
 
 func recordDifferences(ours, helms []releaseRecord) (wrong []string) {
-	says := func(all []releaseRecord) (out []string) {
+	history := func(all []releaseRecord) (out []string) {
 		for _, r := range all {
 			out = append(out, fmt.Sprintf("%d %s", r.Version, r.Info.Status))
 		}
@@ -304,7 +305,7 @@ func recordDifferences(ours, helms []releaseRecord) (wrong []string) {
 			helms[i].Info.Status = "failed"
 		}
 	}
-	if a, b := says(ours), says(helms); !slices.Equal(a, b) {
+	if a, b := history(ours), history(helms); !slices.Equal(a, b) {
 		return []string{fmt.Sprintf("the history is %q, with helm %q", a, b)}
 	}
 	for i, r := range ours {
@@ -321,7 +322,9 @@ func (l *twinRelease) uninstall() error {
 		s := l.state(namespace)
 		for _, o := range s.objects {
 			if hasFinalizers(o.Object) {
-				_, err := admin.Resource(twinResources[o.GetKind()]).Namespace(namespace).Patch(context.Background(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				client := admin.Resource(twinResources[o.GetKind()]).Namespace(namespace)
+				noFinalizers := []byte(`{"metadata":{"finalizers":null}}`)
+				_, err := client.Patch(context.Background(), o.GetName(), types.MergePatchType, noFinalizers, metav1.PatchOptions{})
 				l.harness.check(err)
 			}
 		}

@@ -108,7 +108,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		case missing && provided:
 			return false, nil
 		case missing && !create:
-			return false, needsNamespace(name)
+			return false, missingNamespaceError(name)
 		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
 			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
 		case create && apierrors.IsForbidden(readErr) && !provided:
@@ -156,17 +156,17 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string
 		return err
 	}
 	if allowed(ctx, c, createNamespacePermission, "") {
-		return needsNamespace(name)
+		return missingNamespaceError(name)
 	}
 	return cannotCreateNamespace(ctx, c, name, createNamespacePermission)
 }
 
-// needsNamespace returns the error about a missing namespace that the user may be able to create.
-func needsNamespace(name string) error {
+// missingNamespaceError returns the error about a missing namespace that the user may be able to create.
+func missingNamespaceError(name string) error {
 	return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
 }
 
-// cannotCreateNamespace returns the error about a missing namespace that the user cannot create, for lack of a permission.
+// cannotCreateNamespace returns the error about a missing namespace that the user cannot create without another permission.
 func cannotCreateNamespace(ctx context.Context, c *connect.Client, name string, lacks permissions.Permission) error {
 	text := missingPermissionsText(c, Username(ctx, c), permissions.Set{lacks: nil})
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
