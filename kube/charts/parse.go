@@ -72,7 +72,7 @@ func missingType(d Document) error {
 // with only comments and, if kindless is set, those without a kind, which are otherwise an error.
 func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
 	docs, others []Document, warnings []plan.Warning, err error) {
-	var lost []string
+	var noSource []string
 	texts := documents.Split(manifest)
 	sources := make([]string, len(texts))
 	for i, text := range texts {
@@ -94,18 +94,18 @@ func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
 		}
 		for _, d := range found {
 			if !ok {
-				lost = append(lost, d.Object.GetKind()+"/"+d.Object.GetName())
+				noSource = append(noSource, d.Object.GetKind()+"/"+d.Object.GetName())
 			}
 		}
 		docs = append(docs, found...)
 	}
-	countGenerated(docs)
-	return docs, others, lostWarning(lost, root), nil
+	numberGenerated(docs)
+	return docs, others, noSourceWarning(noSource, root), nil
 }
 
-// countGenerated sets the index of objects with a generateName. Two of them are two objects,
+// numberGenerated sets the index of objects with a generateName. Two of them are two objects,
 // not duplicates.
-func countGenerated(docs []Document) {
+func numberGenerated(docs []Document) {
 	type key struct{ group, kind, prefix string }
 	seen := map[key]int{}
 	for i, d := range docs {
@@ -212,16 +212,16 @@ func parseItems(d Document) ([]Document, error) {
 	return docs, nil
 }
 
-// lostWarning returns one warning about all objects whose chart is unknown (R6), nil if there are
+// noSourceWarning returns one warning about all objects whose chart is unknown (R6), nil if there are
 // none.
-func lostWarning(lost []string, root string) []plan.Warning {
-	if len(lost) == 0 {
+func noSourceWarning(noSource []string, root string) []plan.Warning {
+	if len(noSource) == 0 {
 		return nil
 	}
-	first := strings.Join(lost[:min(len(lost), 3)], ", ")
-	if len(lost) > 3 {
+	first := strings.Join(noSource[:min(len(noSource), 3)], ", ")
+	if len(noSource) > 3 {
 		first += ", …"
 	}
 	return []plan.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
-		"%s: no comment names the chart of %s (%s), counted as part of %[1]s; configure the post-renderer to keep comments", root, text.Count(len(lost), "object"), first)}}
+		"%s: no comment names the chart of %s (%s), so lockstep assumes %[1]s; configure the post-renderer to keep comments", root, text.Count(len(noSource), "object"), first)}}
 }

@@ -21,8 +21,8 @@ func TestParse(t *testing.T) {
 		{"R6: chart paths", "---\n# Source: shop/templates/a.yaml\n" + object + "a\n---\n# Source: shop/charts/db/templates/sub/b.yaml\n" + object +
 			"b\n---\n# Source: shop/charts/charts/charts/templates/templates/x.yaml\n" + object + "c\n",
 			[]string{"shop ConfigMap/a", "shop/db ConfigMap/b", "shop/charts/templates ConfigMap/c"}, ""},
-		{"R6: lost", "---\n# Source: generated-by-postrender-0.yaml\n" + object + "a\n---\n" + object + "b\n---\n# Source: other/templates/x.yaml\n" + object + "c\n",
-			[]string{"shop ConfigMap/a", "shop ConfigMap/b", "shop ConfigMap/c"}, "no comment names the chart of 3 objects (ConfigMap/a, ConfigMap/b, ConfigMap/c), counted as part of shop"},
+		{"R6: no source", "---\n# Source: generated-by-postrender-0.yaml\n" + object + "a\n---\n" + object + "b\n---\n# Source: other/templates/x.yaml\n" + object + "c\n",
+			[]string{"shop ConfigMap/a", "shop ConfigMap/b", "shop ConfigMap/c"}, "no comment names the chart of 3 objects (ConfigMap/a, ConfigMap/b, ConfigMap/c), so lockstep assumes shop"},
 		{"lists", "# Source: shop/charts/db/templates/x.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - metadata: {name: m}\n",
 			[]string{"shop/db Secret/s", "shop/db ConfigMap/m"}, ""},
 		{"an empty list", "# Source: shop/templates/x.yaml\napiVersion: v1\nkind: List\nitems: []\n", nil, ""},

@@ -18,20 +18,22 @@ const maxResult = 256 << 20
 // returns the size of the result in bytes.
 var sizes = map[string]func(args []reflect.Value) float64{
 	"randAlphaNum": runes, "randAlpha": runes, "randAscii": runes, "randNumeric": runes,
-	"randBytes": number,
-	"repeat":    func(args []reflect.Value) float64 { return number(args) * float64(args[1].Len()) },
+	"randBytes": firstArg,
+	"repeat":    func(args []reflect.Value) float64 { return firstArg(args) * float64(args[1].Len()) },
 	"indent":    indented, "nindent": indented,
-	"until":     func(args []reflect.Value) float64 { return 8 * math.Abs(number(args)) },
-	"untilStep": func(args []reflect.Value) float64 { return 8 * steps(number(args), number(args[1:]), number(args[2:])) },
-	"seq":       func(args []reflect.Value) float64 { return 16 * seqSteps(args[0].Interface().([]int)) },
+	"until": func(args []reflect.Value) float64 { return 8 * math.Abs(firstArg(args)) },
+	"untilStep": func(args []reflect.Value) float64 {
+		return 8 * steps(firstArg(args), firstArg(args[1:]), firstArg(args[2:]))
+	},
+	"seq": func(args []reflect.Value) float64 { return 16 * seqSteps(args[0].Interface().([]int)) },
 }
 
-func number(args []reflect.Value) float64 { return float64(args[0].Int()) }
+func firstArg(args []reflect.Value) float64 { return float64(args[0].Int()) }
 
-func runes(args []reflect.Value) float64 { return 4 * number(args) }
+func runes(args []reflect.Value) float64 { return 4 * firstArg(args) }
 
 func indented(args []reflect.Value) float64 {
-	return number(args) * float64(1+strings.Count(args[1].String(), "\n"))
+	return firstArg(args) * float64(1+strings.Count(args[1].String(), "\n"))
 }
 
 // limitedFuncs returns the functions in sizes with a limit on the size of their results.
