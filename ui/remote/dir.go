@@ -41,7 +41,7 @@ func checkPrivateDir(dir string) error {
 // shortPath returns a path of the directory that is short enough for sockets. If necessary it
 // creates a symbolic link, which done removes.
 func shortPath(dir string) (path string, done func(), err error) {
-	const nameLength = 32
+	const nameLength = 32 // of a socket, at most
 	if len(dir)+nameLength <= maxPath {
 		return dir, func() {}, nil
 	}

@@ -104,35 +104,7 @@ func (p *page) renderWords(role theme.Role, text string) string {
 // pageTable aligns a table. If it is wider than columns, it wraps the widest cells and separates the
 // rows by blank lines.
 func pageTable(rows [][]string, columns int) string {
-	var widths, words []int // of the widest cell and the longest word of each column
-	for _, r := range rows {
-		for i, cell := range r {
-			if i == len(widths) {
-				widths, words = append(widths, 0), append(words, 0)
-			}
-			widths[i] = max(widths[i], ansi.StringWidth(cell))
-			for _, word := range strings.Fields(cell) {
-				words[i] = max(words[i], ansi.StringWidth(word))
-			}
-		}
-	}
-	total := 2 * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	wraps := total > columns
-	for ; total > columns; total-- {
-		widest := -1
-		for i, w := range widths {
-			if w > words[i] && (widest < 0 || w > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break // too narrow: the terminal breaks the lines
-		}
-		widths[widest]--
-	}
+	widths, wraps := columnWidths(rows, columns)
 	var lines [][]string
 	for n, r := range rows {
 		if wraps && n > 0 {
@@ -149,6 +121,41 @@ func pageTable(rows [][]string, columns int) string {
 		}
 	}
 	return unindent(table(lines))
+}
+
+// columnWidths returns the width of each column of a table that fits in columns, if possible. wraps
+// reports whether cells are wider than that.
+func columnWidths(rows [][]string, columns int) (widths []int, wraps bool) {
+	var words []int // the longest word of each column
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths, words = append(widths, 0), append(words, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+			for _, word := range strings.Fields(cell) {
+				words[i] = max(words[i], ansi.StringWidth(word))
+			}
+		}
+	}
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	wraps = total > columns
+	for ; total > columns; total-- {
+		widest := -1
+		for i, w := range widths {
+			if w > words[i] && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break // too narrow: the terminal breaks the lines
+		}
+		widths[widest]--
+	}
+	return widths, wraps
 }
 
 // fill wraps text to a width, with an indent for all lines but the first. It breaks lines only

@@ -81,23 +81,7 @@ func (g RecoveredGroup) count() (applied, ready int) {
 
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
-	name := "release " + r.Release + format.WithPrefix(" in namespace ", r.Namespace)
-	named := false // whether a line is about the latest revision
-	for _, m := range r.Marked {
-		by := "; now marked "
-		if m.By != "" {
-			by = " by a killed run (" + m.By + ")" + by
-		}
-		fmt.Fprintln(&b, clean(fmt.Sprintf("%s: revision %d was left %s%s%s", name, m.Revision, m.From, by, m.To)))
-		named = named || m.Revision == r.Revision
-	}
-	if !named {
-		state := fmt.Sprintf("%s: revision %d has status %s", name, r.Revision, r.Status)
-		if len(r.Marked) == 0 {
-			state += "; nothing to recover"
-		}
-		fmt.Fprintln(&b, clean(state))
-	}
+	b.WriteString(joinLines(r.marks()))
 	var rows [][]string
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {
@@ -122,4 +106,26 @@ func (r Recovery) text(to Stream) string {
 		fmt.Fprintln(&b, "next:", clean(l))
 	}
 	return b.String()
+}
+
+// marks returns a line for each marked revision, and one for the latest revision if it was not marked.
+func (r Recovery) marks() (lines []string) {
+	name := "release " + r.Release + format.WithPrefix(" in namespace ", r.Namespace)
+	latestMarked := false
+	for _, m := range r.Marked {
+		by := ""
+		if m.By != "" {
+			by = " by a killed run (" + m.By + ")"
+		}
+		lines = append(lines, fmt.Sprintf("%s: revision %d was left %s%s; now marked %s", name, m.Revision, m.From, by, m.To))
+		latestMarked = latestMarked || m.Revision == r.Revision
+	}
+	if !latestMarked {
+		state := fmt.Sprintf("%s: revision %d has status %s", name, r.Revision, r.Status)
+		if len(r.Marked) == 0 {
+			state += "; nothing to recover"
+		}
+		lines = append(lines, state)
+	}
+	return cleaned(lines...)
 }

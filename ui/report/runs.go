@@ -126,8 +126,8 @@ func readSummary(path string) (Run, error) {
 	return newRun("", first, last), nil
 }
 
-// FindRun returns the path of a record. name is a path, the name of a record in dir, or
-// a prefix of only one such name.
+// FindRun returns the path of a record. name is a path, the name of a record in dir, or a unique prefix
+// of one.
 func FindRun(dir, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return name, err

@@ -72,7 +72,7 @@ func (e editor) Edit(ctx context.Context, text string, all bool) (board.EditResu
 // user's formatting unless the file has all values.
 func (e editor) read(edited string, all bool) (values map[string]any, text string, err error) {
 	if err := yaml.Unmarshal([]byte(edited), &values); err != nil {
-		return nil, "", kube.ValuesError("values.yaml", []byte(edited), err) // as the editor calls it
+		return nil, "", kube.ValuesError("values.yaml", []byte(edited), err) // the name of the file in the user's editor
 	}
 	if !all {
 		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil

@@ -189,7 +189,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		}
 		switch refused, changed := p.Count(); {
 		case refused > 0:
-			return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
+			return fmt.Errorf("%s would be refused", text.Count(refused, "change"))
 		case changed > 0:
 			return command.Exit(command.ExitChanges, nil)
 		}
@@ -313,9 +313,9 @@ func releaseContext(id string) string {
 	return strings.Join(parts[:len(parts)-2], "/")
 }
 
-// afterStack suggests running a stack again that did not succeed, which resumes it (S7).
+// afterStack suggests the same command after a stack failed or was aborted. It resumes the stack (S7).
 func (s suggester) afterStack(state *event.State, sandbox bool) []string {
-	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothingWritten {
+	if state.Status == event.Succeeded || sandbox || wroteNothing(state) {
 		return nil
 	}
 	return []string{s.rerun(state, nil)}

@@ -14,8 +14,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestRecordedInspector reads events, pods, logs and manifests from a record.
-func TestRecordedInspector(t *testing.T) {
+// TestRecordInspector reads events, pods, logs and manifests from a record.
+func TestRecordInspector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.ndjson")
 	if err := os.WriteFile(path, []byte(`{"seq":1,"time":"2026-01-01T00:00:00Z","kind":"operation","status":"running"}
 {"seq":0,"time":"2026-01-01T00:00:00Z","kind":"manifest","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["kind: Job"]}
