@@ -63,7 +63,7 @@ const (
 	KindManifest Kind = "manifest"
 )
 
-// Status is the new state of whatever an event is about. The comments say what can have which status.
+// Status is the status in an event. The comments say what can have it.
 type Status string
 
 const (

@@ -42,9 +42,9 @@ type State struct {
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
-	// Away is when the API server became unreachable, zero while it is reachable. AwayMessage
+	// AwaySince is when the API server became unreachable, zero while it is reachable. AwayMessage
 	// describes the outage (R53).
-	Away        time.Time
+	AwaySince   time.Time
 	AwayMessage string
 	Notes       []string
 	// Scopes are the states of a stack's releases, by Event.Scope. A release that stays
@@ -102,7 +102,7 @@ func (s *State) Apply(e Event) {
 		s.Waiting = e
 		s.object(e).refineCause(e)
 	case KindServer:
-		s.Away, s.AwayMessage = e.Since, ""
+		s.AwaySince, s.AwayMessage = e.Since, ""
 		if e.Status == Away {
 			s.AwayMessage = e.Message
 		}
@@ -142,7 +142,7 @@ func (s *State) applyOperation(e Event) {
 		s.fixTracker.succeed(e.Time)
 	}
 	if e.Status != Running && e.Status != RollingBack {
-		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
+		s.Ended, s.AwaySince, s.AwayMessage = e.Time, time.Time{}, ""
 	}
 	s.setRun(e.Time, Running, "")
 	if e.Exit != nil {
@@ -177,7 +177,7 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 func (s *State) setClocks(at time.Time) {
 	paused := s.Run == Paused || s.Run == Held
 	s.idle.set(paused, at)
-	s.frozen.set(paused || !s.Away.IsZero(), at)
+	s.frozen.set(paused || !s.AwaySince.IsZero(), at)
 }
 
 func (s *State) applyBreakpoint(e Event) {

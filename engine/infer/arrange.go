@@ -40,7 +40,7 @@ const (
 type arranger struct {
 	release string
 	charts  map[string]*plan.Chart // by path
-	r       *reader
+	reader  *reader
 	edges   []Edge
 	out     [][]*Edge // edges by waiting object
 	place   []int     // index of each object in sorted
@@ -50,8 +50,9 @@ type arranger struct {
 	plain  []bool  // ready on apply, and waits only for plain objects
 	owner  []*node // of plain objects: the only object that needs it
 	shared []bool  // plain objects that several objects need, or one of another chart
-	user   []*node // of claims: the first workload of the chart that uses it
 	unit   []*unit
+	// claimUser is, for claims, the first workload of the chart that uses it.
+	claimUser []*node
 
 	units    map[string][]*unit // by chart
 	unitKeys map[unitKey]*unit
@@ -66,8 +67,8 @@ type arranger struct {
 func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arranger {
 	n := len(r.nodes)
 	a := &arranger{
-		release: release, charts: map[string]*plan.Chart{}, r: r, edges: edges,
-		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), user: make([]*node, n),
+		release: release, charts: map[string]*plan.Chart{}, reader: r, edges: edges,
+		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), claimUser: make([]*node, n),
 		unit: make([]*unit, n), units: map[string][]*unit{}, unitKeys: map[unitKey]*unit{}, yaml: map[string]*Chart{},
 		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, weighted: map[string]bool{},
 	}
@@ -111,8 +112,8 @@ func (a *arranger) addTree(c *plan.Chart) {
 	}
 }
 
-func (a *arranger) from(e *Edge) *node { return a.r.nodes[e.at.from] }
-func (a *arranger) to(e *Edge) *node   { return a.r.nodes[e.at.to] }
+func (a *arranger) from(e *Edge) *node { return a.reader.nodes[e.at.from] }
+func (a *arranger) to(e *Edge) *node   { return a.reader.nodes[e.at.to] }
 
 func (a *arranger) arrange() {
 	a.findPlain()

@@ -9,8 +9,7 @@ import (
 // arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs to drop so that no cycle remains, by index, each with a cycle that it
-// is part of. It drops all arcs of a cycle's weakest (largest) class, because any of them could be
+// breakCycles returns the arcs to drop, by index, each with a cycle that it is part of. It drops all arcs of a cycle's weakest (largest) class, because any of them could be
 // wrong. It keeps arcs of class 0.
 //
 // Rule R66: cycles are broken at their weakest edges, and reported

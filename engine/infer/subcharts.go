@@ -63,8 +63,8 @@ func (a *arranger) linkSubcharts(path string) {
 // units, then the children.
 type subchartGraph struct {
 	graph
-	a              *arranger
-	c              *plan.Chart
+	arranger       *arranger
+	chart          *plan.Chart
 	units          []*unit
 	index          map[*unit]int
 	children       []string          // paths of the subcharts, sorted
@@ -74,7 +74,7 @@ type subchartGraph struct {
 }
 
 func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
-	g := &subchartGraph{a: a, c: c, units: a.units[c.Path], index: map[*unit]int{}, names: map[string]string{}, declared: map[string]bool{}}
+	g := &subchartGraph{arranger: a, chart: c, units: a.units[c.Path], index: map[*unit]int{}, names: map[string]string{}, declared: map[string]bool{}}
 	for i, u := range g.units {
 		g.index[u] = i
 	}
@@ -113,14 +113,14 @@ func (g *subchartGraph) addDeclared() {
 		}
 	}
 	lookup := func(name string) (int, bool) {
-		for _, s := range g.c.Subcharts {
+		for _, s := range g.chart.Subcharts {
 			if s.Chart != nil && (s.Name == name || s.Alias == name) {
 				return g.child(s.Chart.Path)
 			}
 		}
 		return 0, false
 	}
-	for _, s := range g.c.Subcharts {
+	for _, s := range g.chart.Subcharts {
 		for _, name := range s.DependsOn {
 			if to, ok := lookup(name); ok && s.Chart != nil {
 				from, _ := g.child(s.Chart.Path)
@@ -128,7 +128,7 @@ func (g *subchartGraph) addDeclared() {
 			}
 		}
 	}
-	for _, name := range g.c.DependsOn {
+	for _, name := range g.chart.DependsOn {
 		if to, ok := lookup(name); ok {
 			for i := range g.units {
 				g.add(i, to, nil, 0)
@@ -139,7 +139,7 @@ func (g *subchartGraph) addDeclared() {
 
 // addEdge adds an edge between charts whose nearest common parent is this one.
 func (g *subchartGraph) addEdge(e *Edge) {
-	from, to := g.indexOf(g.a.from(e)), g.indexOf(g.a.to(e))
+	from, to := g.indexOf(g.arranger.from(e)), g.indexOf(g.arranger.to(e))
 	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.declared[g.children[from-len(g.units)]] {
 		return
 	}
@@ -154,9 +154,9 @@ func (g *subchartGraph) addEdge(e *Edge) {
 func (g *subchartGraph) indexOf(n *node) int {
 	var i int
 	var ok bool
-	if n.Chart == g.c.Path {
-		i, ok = g.index[g.a.unit[n.at]]
-	} else if path, below := child(g.c.Path, n.Chart); below {
+	if n.Chart == g.chart.Path {
+		i, ok = g.index[g.arranger.unit[n.at]]
+	} else if path, below := child(g.chart.Path, n.Chart); below {
 		i, ok = g.child(path)
 	}
 	if !ok {
@@ -168,7 +168,7 @@ func (g *subchartGraph) indexOf(n *node) int {
 // onlyNeedsApply reports whether an edge needs an object only to be applied, not to be ready. Groups
 // that start together are applied in the right order anyway (R15a).
 func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
-	return e.Strength == Hard && g.a.plain[g.a.to(e).at]
+	return e.Strength == Hard && g.arranger.plain[g.arranger.to(e).at]
 }
 
 // keep makes a unit or a subchart wait for a subchart. It records an edge from a subchart to a unit
@@ -180,13 +180,13 @@ func (g *subchartGraph) keep(at arc, e *Edge) {
 	case at.from < k:
 		g.units[at.from].subcharts[g.names[g.children[at.to-k]]] = true
 	case at.to >= k:
-		c := g.a.chart(g.c.Path)
+		c := g.arranger.chart(g.chart.Path)
 		from, to := g.names[g.children[at.from-k]], g.names[g.children[at.to-k]]
 		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
 	case g.onlyNeedsApply(e) && len(g.units[at.to].dependencies) == 0:
 		g.childNeedsUnit = true // both start together, and the object is applied first
 	default:
-		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for objects of its parent, %s", g.c.Path)})
+		g.arranger.dropped = append(g.arranger.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for objects of its parent, %s", g.chart.Path)})
 	}
 }
 
@@ -205,7 +205,7 @@ func (g *subchartGraph) orderOwnUnits() {
 	for _, u := range g.units {
 		same = same && (u.purpose == base || len(reachedSubcharts(u, cache)) == len(all))
 	}
-	c := g.a.chart(g.c.Path)
+	c := g.arranger.chart(g.chart.Path)
 	declaresGroups := slices.ContainsFunc(g.units, func(u *unit) bool { return u.declared }) && !c.Layers
 	if !same && !declaresGroups {
 		c.Layers = true

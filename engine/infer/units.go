@@ -59,14 +59,14 @@ func (a *arranger) makeUnits() {
 // recordClaimUser records the first workload of a chart that uses a claim.
 func (a *arranger) recordClaimUser(n *node) {
 	for _, e := range a.out[n.at] {
-		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.user[to.at] == nil {
-			a.user[to.at] = n
+		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.claimUser[to.at] == nil {
+			a.claimUser[to.at] = n
 		}
 	}
 }
 
-// belongsToFollower reports whether a plain object joins the unit of its owner, which has none yet
-// because it is not a workload.
+// belongsToFollower reports whether a plain object joins its owner later, because the owner is a
+// follower and has no unit yet.
 func (a *arranger) belongsToFollower(n *node) bool {
 	o := a.owner[n.at]
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
@@ -89,7 +89,7 @@ func (a *arranger) putPlain(n *node) {
 // claimUnit returns the unit for a claim without an owner: that of its first user, because the claim
 // may be bound only once a pod uses it.
 func (a *arranger) claimUnit(claim *node) *unit {
-	if n := a.user[claim.at]; n != nil {
+	if n := a.claimUser[claim.at]; n != nil {
 		return a.unit[n.at]
 	}
 	return a.unitFor(claim.Chart, loose, claim.name().Kind)
@@ -213,7 +213,7 @@ func (a *arranger) finishUnits(path string) {
 	a.anchor(path, roots, isolated)
 }
 
-// anchor makes units without dependencies wait for the base unit, so that none is isolated. That
+// anchor makes units without dependencies wait for the base unit, so that none is isolated. This
 // costs no time, because objects of the base unit are ready on apply.
 func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	first := a.unitFor(path, base, "")

@@ -20,7 +20,7 @@ func (r *reader) waitEdges() {
 		for i, c := range n.containers() {
 			vars := r.variables(n, c)
 			script, by := expand(command(c), vars)
-			w := waiter{r: r, n: n, c: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, isInit: i < inits}
+			w := waiter{reader: r, node: n, container: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, isInit: i < inits}
 			w.addWorkloads()
 			w.addProbes()
 			if w.isInit {
@@ -38,28 +38,28 @@ func command(c refs.Field) string {
 
 // waiter is a container that may wait for others.
 type waiter struct {
-	r      *reader
-	n      *node
-	c      refs.Field
-	script string // its command and arguments, with expanded variables
-	why    Reason
-	isInit bool // it is an init container
+	reader    *reader
+	node      *node
+	container refs.Field
+	script    string // its command and arguments, with expanded variables
+	why       Reason
+	isInit    bool // it is an init container
 }
 
-func (w *waiter) name() string { return w.c.At("name").Text() }
+func (w *waiter) name() string { return w.container.At("name").Text() }
 
 // add makes the waiter wait for a workload.
 func (w *waiter) add(to *node, word string) {
 	why := w.why
 	why.Value, why.Text = word, fmt.Sprintf("container %s waits for %s", w.name(), to.name())
-	w.r.add(w.n, to, Serving, why)
+	w.reader.add(w.node, to, Serving, why)
 }
 
 // waitFor makes the waiter wait for the workloads behind a Service.
 func (w *waiter) waitFor(m mention) {
 	why := w.why
 	why.Text = fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
-	w.r.addCall(w.n, Serving, m, why, m.word)
+	w.reader.addCall(w.node, Serving, m, why, m.word)
 }
 
 // waitTarget matches a workload in a command that waits, waitSelector the labels of pods.
@@ -80,13 +80,13 @@ var (
 
 // addWorkloads adds the workloads that kubectl wait, kubectl rollout status or k8s-wait-for waits for.
 func (w *waiter) addWorkloads() {
-	if !strings.Contains(w.script+w.c.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
+	if !strings.Contains(w.script+w.container.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
 		return
 	}
-	namespace := w.n.name().Namespace
+	namespace := w.node.name().Namespace
 	for _, m := range waitTarget.FindAllStringSubmatch(w.script, -1) {
 		kind := kindByWord[m[1]]
-		if to := w.r.byObject[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
+		if to := w.reader.byObject[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
 			w.add(to, m[0])
 		}
 	}
@@ -96,7 +96,7 @@ func (w *waiter) addWorkloads() {
 			key, value, _ := strings.Cut(pair, "=")
 			labels[key] = value
 		}
-		for _, to := range w.r.labelledWorkloads(namespace, labels) {
+		for _, to := range w.reader.labelledWorkloads(namespace, labels) {
 			w.add(to, m[0])
 		}
 	}
@@ -140,7 +140,7 @@ func (w *waiter) addProbes() {
 	}
 	repeats := w.isInit || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")
 	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
-		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && repeats {
+		if to := w.reader.resolve(m[1], w.node.name().Namespace); to.service != nil && repeats {
 			w.waitFor(mention{target: to, word: m[1]})
 		}
 	}
@@ -151,7 +151,7 @@ var otherOption = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|usernam
 
 // targets returns the Services among the words of a command.
 func (w *waiter) targets(command string) []mention {
-	namespace := w.n.name().Namespace
+	namespace := w.node.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")
 	var found []mention
 	for i, j := range words(command) {
@@ -160,7 +160,7 @@ func (w *waiter) targets(command string) []mention {
 		if _, rest, url := strings.Cut(lead[start:], "://"); url && strings.Contains(rest, "/") {
 			continue // the path of a URL
 		}
-		to := w.r.lookupWord(command[i:j], command[j:], namespace)
+		to := w.reader.lookupWord(command[i:j], command[j:], namespace)
 		if to.service != nil && !otherOption.MatchString(lead) && strings.TrimSpace(lead) != "" &&
 			(!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
 			found = append(found, mention{target: to, word: command[i:j]})
@@ -171,7 +171,7 @@ func (w *waiter) targets(command string) []mention {
 
 // onlyWaits reports whether the name or the image of an init container says that it only waits.
 func (w *waiter) onlyWaits() bool {
-	return w.isInit && (strings.Contains(imageName(w.c), "wait") || strings.HasPrefix(w.name(), "wait"))
+	return w.isInit && (strings.Contains(imageName(w.container), "wait") || strings.HasPrefix(w.name(), "wait"))
 }
 
 // waitVariable matches the environment variables that tell an entrypoint what to wait for.
@@ -180,15 +180,15 @@ var waitVariable = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$
 // addMentioned adds the Services that a container mentions in its arguments if it only waits, and in
 // variables for entrypoints that wait.
 func (w *waiter) addMentioned(vars map[string]variable) {
-	image := w.c.At("image").Text()
+	image := w.container.At("image").Text()
 	if w.onlyWaits() {
-		for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
+		for _, m := range w.reader.mentions(w.script, w.node.name().Namespace, "", false) {
 			w.waitFor(m)
 		}
 	}
-	for _, e := range w.c.At("env").Each() {
+	for _, e := range w.container.At("env").Each() {
 		if name := e.At("name").Text(); waitVariable.MatchString(name) || w.onlyWaits() && strings.Contains(image, "wait") {
-			for _, m := range w.r.mentions(vars[name].text, w.n.name().Namespace, name, true) {
+			for _, m := range w.reader.mentions(vars[name].text, w.node.name().Namespace, name, true) {
 				w.waitFor(m)
 			}
 		}
@@ -206,8 +206,8 @@ func (w *waiter) addByName() {
 		return
 	}
 	var found []*node
-	for _, to := range w.r.nodes {
-		if to.isWorkload && to != w.n && !to.idle() && to.name().Namespace == w.n.name().Namespace && (to.name().Name == m[1] || strings.HasSuffix(to.name().Name, "-"+m[1])) {
+	for _, to := range w.reader.nodes {
+		if to.isWorkload && to != w.node && !to.idle() && to.name().Namespace == w.node.name().Namespace && (to.name().Name == m[1] || strings.HasSuffix(to.name().Name, "-"+m[1])) {
 			found = append(found, to)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// hostWords are last words of keys whose value is a host, unless the key has one of ownWords: then it
-// is a host of the program itself. nameWords are words of keys whose value is another name.
+// The value of a key that ends with one of hostWords is a host to call, unless the key also has one of
+// ownWords: then it is the program's own address. The value of a key with one of nameWords is another name.
 var (
 	hostWords = []string{
 		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",

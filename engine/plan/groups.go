@@ -161,7 +161,7 @@ func chainWeights(drafts []*draft) {
 }
 
 // failGroupCycles refuses cycles of groups in a chart (R13). Groups that demoteBroken has made
-// unsequenced do not count: none of their dependencies remains.
+// unsequenced have lost their dependencies, so they do not count.
 func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	names := make([]string, len(drafts))
 	next := make([][]int, len(drafts))

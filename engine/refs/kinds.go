@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fieldsByKind lists the fields that name other objects, apart from those of pods.
+// fieldsByKind lists the fields that name other objects, other than those of pods.
 var fieldsByKind = map[plan.GroupKind][]refField{
 	account:                              {{Pull, secret, "imagePullSecrets[].name"}, {Token, secret, "secrets[].name"}},
 	{Group: "apps", Kind: "StatefulSet"}: {{Governing, service, "spec.serviceName"}},
@@ -52,7 +52,7 @@ func (f *finder) binding(o Field) {
 	const rbac = "rbac.authorization.k8s.io"
 	role := plan.Object{Group: rbac, Kind: o.At("roleRef", "kind").Text(), Name: o.At("roleRef", "name").Text()}
 	if role.Kind == "Role" {
-		role.Namespace = f.in.Namespace
+		role.Namespace = f.object.Namespace
 	}
 	f.add(Role, role, "roleRef.name")
 	for _, s := range o.At("subjects").Each() {
@@ -61,7 +61,7 @@ func (f *finder) binding(o Field) {
 		}
 		to := plan.Object{Kind: account.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}
 		if to.Namespace == "" {
-			to.Namespace = f.in.Namespace
+			to.Namespace = f.object.Namespace
 		}
 		f.add(Subject, to, s.At("name").Path)
 	}

@@ -51,7 +51,7 @@ type Ref struct {
 
 // Find returns the references of an object. It ignores fields of a wrong type.
 func Find(name plan.Object, object map[string]any) []Ref {
-	f := &finder{in: name}
+	f := &finder{object: name}
 	root := Field{object, ""}
 	if name.Namespace != "" {
 		f.add(Namespace, plan.Object{Kind: "Namespace", Name: name.Namespace}, "metadata.namespace")
@@ -76,8 +76,8 @@ func Find(name plan.Object, object map[string]any) []Ref {
 
 // finder collects the references of an object.
 type finder struct {
-	in    plan.Object
-	found []Ref
+	object plan.Object
+	found  []Ref
 }
 
 // refField is a field that names another object. "[]." in its path stands for each item of a list.
@@ -110,7 +110,7 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
 	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
 	if !clusterScoped[kind] {
-		to.Namespace = f.in.Namespace
+		to.Namespace = f.object.Namespace
 	}
 	return f.add(use, to, at.Path)
 }

@@ -333,8 +333,8 @@ func (x *simulation) compare() {
 	if s := m.steering; state.Run != s.reported || state.RunMessage != s.reportedMessage {
 		x.r.fail("the run is %s (%s), in event.State %s (%s)", s.reported, s.reportedMessage, state.Run, state.RunMessage)
 	}
-	if m.outage.reported == state.Away.IsZero() {
-		x.r.fail("R53: the outage is %+v, in event.State %s", m.outage, state.Away)
+	if m.outage.reported == state.AwaySince.IsZero() {
+		x.r.fail("R53: the outage is %+v, in event.State %s", m.outage, state.AwaySince)
 	}
 	for _, u := range m.units.all {
 		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.PausesBefore(u.Unit) != (u.breakpoint != noBreakpoint && u.breakpoint != breakpointDisabled) {

@@ -83,7 +83,7 @@ type stage struct {
 	deadlines         []deadline // the next one first
 	schedule          Schedule[waitingObject]
 	failures          []*failure // in the order in which the groups failed
-	reported          bool       // reportAllApplied was sent
+	appliedReported   bool       // reportAllApplied was sent
 	closed            bool
 	operationTimedOut bool // the operation's timeout has passed, so a lenient removal no longer waits
 	epoch             int  // of the machine when the stage started
@@ -254,7 +254,7 @@ func (s *stage) allEnded() bool {
 
 // reportApplied sends reportAllApplied once every request of the stage has succeeded.
 func (s *stage) reportApplied() {
-	if s.reported || s.inFlight > 0 || len(s.queue) > 0 {
+	if s.appliedReported || s.inFlight > 0 || len(s.queue) > 0 {
 		return
 	}
 	for ; s.fullyApplied < len(s.groups); s.fullyApplied++ {
@@ -262,7 +262,7 @@ func (s *stage) reportApplied() {
 			return
 		}
 	}
-	s.reported = true
+	s.appliedReported = true
 	s.m.do(reportAllApplied{s.run})
 }
 

@@ -72,7 +72,7 @@ func (m *machine) startable() (units []*unit) {
 	return units
 }
 
-// groupSlots returns how many more groups may run, by Options.MaxGroups.
+// groupSlots returns how many more groups may run under Options.MaxGroups.
 func (m *machine) groupSlots() int {
 	if m.opts.MaxGroups <= 0 || m.stage == nil {
 		return math.MaxInt

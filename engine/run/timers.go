@@ -142,8 +142,8 @@ func (s *stage) stopWaitingForAll() {
 	}
 }
 
-// dropStale removes deadlines from the front that were restarted, or whose object is settled, or
-// whose group has ended.
+// dropStale removes stale deadlines from the front: those that were restarted, and those of settled
+// objects and of groups that have ended.
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]

@@ -179,7 +179,7 @@ func (h *Header) runMark() (theme.Mark, string) {
 		return h.Theme.Mark(string(run)), h.Join(h.pauseText(), h.inFlight(), h.awayText())
 	case run == event.Replacing, run == event.Aborting:
 		return h.Theme.Mark(string(run)), h.Join(s.RunMessage, h.inFlight(), h.awayText())
-	case !s.Away.IsZero():
+	case !s.AwaySince.IsZero():
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
 		why := h.Graph.Shorten(s.Message)
@@ -236,10 +236,10 @@ func (h *Header) notStarted() (theme.Mark, string) {
 
 // awayText says how long the API server has been unreachable, "" if it answers.
 func (h *Header) awayText() string {
-	if h.State.Away.IsZero() {
+	if h.State.AwaySince.IsZero() {
 		return ""
 	}
-	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.Away))
+	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.AwaySince))
 }
 
 // watchMark returns the state of a watched release: the word is the status in its record, glyph and
