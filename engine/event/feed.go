@@ -73,14 +73,14 @@ func (f *Feed) Close() {
 	f.wake()
 }
 
-// publish needs f.mu.
+// publish numbers and dates an event. The caller must hold f.mu, as for the methods below.
 func (f *Feed) publish(e Event) {
 	f.seq++
 	e.Seq, e.Time = f.seq, time.Now().UTC()
 	f.append(e)
 }
 
-// append needs f.mu.
+// append masks and stores an event.
 func (f *Feed) append(e Event) {
 	if f.closed {
 		return
@@ -102,7 +102,7 @@ func (f *Feed) append(e Event) {
 	f.wake()
 }
 
-// addFirstPage needs f.mu.
+// addFirstPage adds the first page if there is none.
 func (f *Feed) addFirstPage() {
 	if f.first == nil {
 		f.first = &page{}
@@ -110,7 +110,7 @@ func (f *Feed) addFirstPage() {
 	}
 }
 
-// addPage appends a new page. If first is not nil, new readers start there. It needs f.mu.
+// addPage appends a new page. If first is not nil, new readers start there.
 func (f *Feed) addPage(first *page) {
 	next := &page{events: make([]Event, 0, pageSize)}
 	f.last.next, f.last = next, next
@@ -119,14 +119,14 @@ func (f *Feed) addPage(first *page) {
 	}
 }
 
-// compact makes new readers start with a compacted record. It needs f.mu.
+// compact makes new readers start with a compacted record.
 func (f *Feed) compact() {
 	kept := compact(f.all())
 	f.addPage(&page{events: kept})
 	f.count, f.limit = len(kept), 2*len(kept)
 }
 
-// all returns a copy of the events. It needs f.mu.
+// all returns a copy of the events.
 func (f *Feed) all() []Event {
 	var out []Event
 	for p := f.first; p != nil; p = p.next {
@@ -135,7 +135,7 @@ func (f *Feed) all() []Event {
 	return out
 }
 
-// wake needs f.mu.
+// wake wakes all waiting readers.
 func (f *Feed) wake() {
 	if f.more != nil {
 		close(f.more)

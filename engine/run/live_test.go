@@ -77,7 +77,7 @@ func (x *live) settle() {
 	x.r.quiet()
 }
 
-// drain needs x.mu.
+// drain requires that the caller holds x.mu.
 func (x *live) drain() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
