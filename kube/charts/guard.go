@@ -195,7 +195,7 @@ func (g *Guard) abandoned() error {
 }
 
 // abort marks the rendering as abandoned and returns the error. The caller must hold g.mu.
-func (g *Guard) abort(reason string) error {
+func (g *Guard) abort(reason string) *limitError {
 	err := &limitError{reason: reason}
 	if n := len(g.running); n > 0 {
 		err.template = g.running[n-1]
@@ -267,7 +267,10 @@ func (g *Guard) checkLimits(ctx context.Context) error {
 	case g.took+time.Since(g.started) > g.limits.Time:
 		return g.abort(fmt.Sprintf("did not finish within %s", g.limits.Time))
 	case ctx.Err() != nil:
-		_ = g.abort("was interrupted")
+		err := g.abort("was interrupted")
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && err.template != "" {
+			return fmt.Errorf("%w while rendering %s", context.Cause(ctx), err.template)
+		}
 		return context.Cause(ctx)
 	}
 	return nil

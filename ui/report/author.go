@@ -86,7 +86,7 @@ func (l Lint) summary() string {
 	}
 	out := text.Count(linted, "chart") + " linted, "
 	if n := l.Failed() - notFound; n > 0 {
-		out += fmt.Sprintf("%d with errors", n)
+		out += fmt.Sprintf("%d failed", n)
 	} else {
 		out += "no errors"
 	}

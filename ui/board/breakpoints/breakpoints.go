@@ -53,8 +53,8 @@ func (b *List) Keys() []keys.Binding {
 		}
 	}
 	return []keys.Binding{
-		{Keys: "up k", Do: keys.By(b.move, -1), About: "line up"},
-		{Keys: "down j", Do: keys.By(b.move, 1), About: "line down"},
+		{Keys: "up k", Do: keys.By(b.move, -1), About: "up one line"},
+		{Keys: "down j", Do: keys.By(b.move, 1), About: "down one line"},
 		{Keys: "space", Do: command(event.Disable), About: "disable or enable the breakpoint"},
 		{Keys: "x delete", Label: "x", Do: command(event.Break), About: "remove the breakpoint"},
 		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},

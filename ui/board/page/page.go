@@ -30,8 +30,8 @@ func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
 // ScrollKeys returns the keys that scroll by lines and pages.
 func (t *Text) ScrollKeys() []keys.Binding {
 	return []keys.Binding{
-		{Keys: "up k", Do: keys.By(t.scroll, -1), About: "line up"},
-		{Keys: "down j", Do: keys.By(t.scroll, 1), About: "line down"},
+		{Keys: "up k", Do: keys.By(t.scroll, -1), About: "up one line"},
+		{Keys: "down j", Do: keys.By(t.scroll, 1), About: "down one line"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(t.scroll, -10), About: "page up"},
 		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.By(t.scroll, 10), About: "page down"},
 	}

@@ -44,8 +44,8 @@ func (p *Palette) close() { p.Modes.Close(p) }
 func (p *Palette) Keys() []keys.Binding {
 	move := func(by int) { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) }
 	return []keys.Binding{
-		{Keys: "up ctrl+p", Label: "up", Do: keys.By(move, -1), About: "line up"},
-		{Keys: "down ctrl+n", Label: "down", Do: keys.By(move, 1), About: "line down"},
+		{Keys: "up ctrl+p", Label: "up", Do: keys.By(move, -1), About: "up one line"},
+		{Keys: "down ctrl+n", Label: "down", Do: keys.By(move, 1), About: "down one line"},
 		{Keys: "pgup", Label: "page up", Do: keys.By(move, -10), About: "page up"},
 		{Keys: "pgdown", Label: "page down", Do: keys.By(move, 10), About: "page down"},
 		{Keys: "enter", Do: p.run, About: "run it"},
