@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Build returns the Infos of a manifest. For a hook in the plan it returns none; the Infos of other
-// hooks become those of their unit.
+// Build returns the Infos of a manifest, none for a hook in the plan. It assigns the Infos of other hooks
+// to their units.
 func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {

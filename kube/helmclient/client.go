@@ -1,7 +1,8 @@
 // Package helmclient connects Helm's actions to the engine. Client wraps Helm's Kubernetes client:
 // Build records the chart and annotations of each object; Create, Update and Delete pass the
 // release's objects to the engine, which sends them group by group. Each hook is a stage with a single
-// group. Other writes go to Helm's client unchanged.
+// group. Other writes go to Helm's client unchanged. DryRun wraps Helm's client for actions that write
+// nothing. Only package kube and its packages operation, preflight and view import it.
 package helmclient
 
 import (
@@ -79,7 +80,7 @@ type Options struct {
 	Force              bool // take over fields from other managers
 }
 
-// Client wraps Helm's Kubernetes client. It works for one action.
+// Client wraps Helm's Kubernetes client. It serves one action.
 type Client struct {
 	helmkube.Interface // cfg.Inner
 	cfg                Config
@@ -89,7 +90,7 @@ type Client struct {
 	built           helmkube.ResourceList // by the last Build of the release's manifest
 	snapshot        *manifest.Snapshot    // read by Builds since the last write
 	serverSideApply bool                  // the revision's apply method
-	removeErr       error                 // why a removal failed, which Helm does not return
+	removeErr       error                 // of the last failed removal
 }
 
 var (
@@ -143,7 +144,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	c.cfg.warn(warnings)
 	res, err := c.applyTarget(original, target, opts)
-	// Helm's client did not create these. --cleanup-on-fail deletes all created objects.
+	// Add the objects with generated names: the engine created them, and --cleanup-on-fail must delete them too.
 	res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)
 		return f != nil && f.Generated && i.Name != ""
@@ -153,11 +154,11 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	}
 	missing := manifest.Without(original, target)
 	// Helm adds the existing objects that the target adopts to original.
-	adopted := map[string]bool{}
+	targetSources := map[string]bool{}
 	for _, i := range target {
-		adopted[i.Source] = true
+		targetSources[i.Source] = true
 	}
-	oldObjects := original.Filter(func(i *resource.Info) bool { return !adopted[i.Source] })
+	oldObjects := original.Filter(func(i *resource.Info) bool { return !targetSources[i.Source] })
 	old := Revision{c.cfg.Old.Tree, c.builder().Resources(oldObjects)}
 	err = c.remove(old, missing, cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true})
 	if err == nil {
@@ -224,7 +225,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	return &helmkube.Result{Deleted: list}, nil
 }
 
-// RemoveErr returns the error of the last failed removal, because Helm does not return it.
+// RemoveErr returns the error of the last failed removal. Helm's uninstall does not return it.
 func (c *Client) RemoveErr() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,8 +328,8 @@ func (c *Client) removeUnlessHelmDoes(list helmkube.ResourceList) error {
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }
 
-// notDeletedByHelm returns the objects of a list that the plan of an uninstall has, but that Helm does
-// not pass to Delete: when the list was built, they did not exist or could not be read.
+// notDeletedByHelm returns the objects of an uninstall that Build withholds from Helm, because they did
+// not exist or could not be read. They stay in the plan.
 func (c *Client) notDeletedByHelm(list helmkube.ResourceList) helmkube.ResourceList {
 	return list.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)

@@ -14,15 +14,15 @@ import (
 	"lockstep/engine/event"
 )
 
-// Helm prints the logs of hooks (helm.sh/hook-output-log-policy) in reverse order, after all hooks of
-// an event or after one has failed. For each hook it lists the pods, then requests their logs. Only
-// the list request shows which hook the logs belong to.
+// Helm prints a failed hook's logs at once, and those of successful hooks in reverse order after all hooks
+// of the event (helm.sh/hook-output-log-policy). For each hook it lists the pods, then requests their
+// logs. Only the list request shows which hook the logs belong to.
 
 // GetPodList calls Helm's client, and records which hook the pods belong to. It returns no pods for a
 // hook in the plan: it may not have run yet, so its pods would be those of a previous run.
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	hook := listedHook(opts)
-	unit, scoped := c.hooks.named(hook)
+	unit, scoped := c.hooks.startedUnit(hook)
 	if unit == nil && scoped {
 		return &corev1.PodList{}, nil
 	}
@@ -46,9 +46,9 @@ func listedHook(opts metav1.ListOptions) string {
 	return ""
 }
 
-// named returns the latest unit of a hook that has started, or nil. scoped is set if the hook is in the
+// startedUnit returns the latest unit of a hook that has started, or nil. scoped is set if the hook is in the
 // plan. hook is as in listedHook.
-func (q *hookQueue) named(hook string) (unit *hookUnit, scoped bool) {
+func (q *hookQueue) startedUnit(hook string) (unit *hookUnit, scoped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, u := range q.units {
@@ -113,7 +113,7 @@ func (c *Client) Output(namespace, pod, container string) io.Writer {
 	}}
 }
 
-// maxLine limits the length of a line, in bytes. lineWriter splits longer ones.
+// maxLine limits how much of an incomplete line lineWriter keeps, in bytes. It emits a longer one in pieces.
 const maxLine = 64 << 10
 
 // lineWriter emits complete lines.

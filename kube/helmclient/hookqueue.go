@@ -194,7 +194,7 @@ func (q *hookQueue) finishMain() {
 	q.mainDone = true
 }
 
-// running returns the hook that has started and not finished, or nil.
+// running returns the hook that has started and has not succeeded, or nil.
 func (q *hookQueue) running() *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,7 +229,7 @@ func (q *hookQueue) subchartHooks() []plan.SubchartHook {
 	return out
 }
 
-// takeScoped returns the hooks in the plan whose delete policies were not applied yet. It
+// takeScoped returns the hooks in the plan whose delete policies have not been applied yet. It
 // returns each hook once.
 func (q *hookQueue) takeScoped() []*scopedHook {
 	q.mu.Lock()

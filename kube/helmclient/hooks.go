@@ -19,8 +19,8 @@ import (
 // The hooks of an action run as units of the run. Helm decides which hook is next and when to
 // delete it. A command that resumes runs all of them again (R50).
 
-// ExpectHooks sets the revision whose hooks Helm executes next, and announces their phases. Call it
-// just before the revision is stored or deleted.
+// ExpectHooks sets the revision whose hooks Helm executes next, and announces their phases. Call it before
+// Helm executes them: for an install, upgrade or rollback, when the revision is stored.
 func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
 	c.serverSideApply = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
@@ -97,8 +97,8 @@ func (c *Client) awaitHook(u *hookUnit) error {
 	return nil
 }
 
-// deleteHook deletes the object of a hook: before the hook starts, that of a previous run; afterwards,
-// by its delete policy, its own.
+// deleteHook deletes the object of a previous run before the hook starts. Afterwards it deletes the hook's
+// own object, as the delete policy says.
 func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if u.run == nil {
 		if err := c.admitHook(u); err != nil {
@@ -129,9 +129,9 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 	return res, errs
 }
 
-// Sweep deletes the object of a hook that an abort interrupted, because it would continue to run. A
-// failed hook stays for inspection, unless Helm deletes it by its policy. Sweep needs a session
-// because the client's own requests may have been cancelled.
+// Sweep applies the delete policies of hooks in the plan, then deletes the object of a hook that an abort
+// interrupted, because it would continue to run. A failed hook stays for inspection, unless its policy
+// says otherwise. Sweep needs a session because the client's own requests may have been cancelled.
 func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
 	return errors.Join(c.deleteScopedHooks(ctx, s), c.sweepRunning(ctx, s))
 }

@@ -29,7 +29,7 @@ type scopedHook struct {
 	session cluster.Session
 	list    helmkube.ResourceList
 
-	cleanedUp bool // takeScoped returned it; the queue's lock guards it
+	cleanedUp bool // set by takeScoped; guarded by hookQueue.mu
 
 	mu     sync.Mutex
 	sent   bool         // the hook was created, or may have been
@@ -69,8 +69,8 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 	return list, nil
 }
 
-// Clear deletes the object of a previous run of the hook if the hook's delete policies say so, as in
-// Helm.
+// Clear prepares for the creation of the hook. It deletes the object of a previous run if the hook's
+// delete policies say so, as in Helm.
 func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
 	p := s.Hook.DeletePolicies
 	keep := len(p) > 0 && !slices.Contains(p, release.HookBeforeHookCreation) || s.Hook.Kind == "CustomResourceDefinition"

@@ -35,7 +35,7 @@ func (l Leftovers) Planned() (newer, older []Planned) {
 	return newer, older
 }
 
-// PlanLeftovers plans the phase that removes the leftovers of revision r, whose number is number.
+// PlanLeftovers plans the phase that removes the leftovers of revision r; number is its revision number.
 func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resource) (Planned, []plan.Warning) {
 	p, warnings := o.PlanRemoval(r, leftovers)
 	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, number)

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// WaitOrdered is lockstep's wait strategy: in the order of HIP-0025 (R27).
+// WaitOrdered is lockstep's own wait strategy: group by group, as HIP-0025 specifies (R27).
 const WaitOrdered helmkube.WaitStrategy = "ordered"
 
 // The names of the phases that apply and remove a release's objects.
@@ -30,7 +30,7 @@ type Ordering struct {
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
 type Revision struct {
-	Tree *plan.Chart // nil if it was not sequenced
+	Tree *plan.Chart // nil if it was not ordered
 	// Resources are all of its objects, because those that stay affect the order of the others (R8).
 	Resources []plan.Resource
 }

@@ -15,7 +15,6 @@ import (
 
 // Removable returns the objects of a list that an uninstall deletes, and a warning for each object
 // that stays: because of helm.sh/resource-policy: keep, or because the release no longer owns it.
-// Helm skips the latter silently.
 func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
 	var warnings []plan.Warning
 	keep := func(o plan.Object, format string, args ...any) {

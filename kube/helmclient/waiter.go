@@ -45,8 +45,8 @@ func (w *waiter) waitWithHelm(wait waitMethod, list helmkube.ResourceList, timeo
 	return wait(inner, list, timeout)
 }
 
-// Wait waits for a list. It returns at once for objects of the release, because the engine has already
-// waited for them, except with --wait=legacy.
+// Wait waits for a list. Except with --wait=legacy, it returns at once for objects of the release, because
+// the engine has waited for them if --wait requires it.
 func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
 	return w.wait(helmkube.Waiter.Wait, list, timeout)
 }
@@ -56,8 +56,8 @@ func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration)
 	return w.wait(helmkube.Waiter.WaitWithJobs, list, timeout)
 }
 
-// wait calls method unless the engine has already waited for the list. Helm calls Wait or WaitWithJobs
-// once, before the hooks after the release's objects, even if the release has no objects.
+// wait calls method unless the engine has waited for the list as --wait requires. Helm calls Wait or
+// WaitWithJobs once, before the post hooks, even if the release has no objects.
 func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	w.c.hooks.finishMain()
 	if w.c.builder().HasReleaseObjects(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
@@ -67,7 +67,7 @@ func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout tim
 }
 
 // WaitForDelete waits until a list is gone. It returns at once for objects of the release, because the
-// engine has already waited for them.
+// engine has waited for them if --wait requires it.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
 	if unit := w.c.hooks.unitOf(list); unit != nil {
 		ctx := w.c.cfg.Context

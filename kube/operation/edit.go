@@ -134,8 +134,8 @@ func (op *Operation) progress() *preflight.RunProgress {
 	return progress
 }
 
-// Command returns the command that makes the operation continue with the edited revision. No other operation knows the
-// edit's id.
+// Command returns the command that makes the operation continue with the edited revision. The id in it is valid only in
+// this run.
 func (e *Edit) Command() event.Command {
 	e.replaced.mu.Lock()
 	defer e.replaced.mu.Unlock()
@@ -198,7 +198,7 @@ func (e *Edit) Empty() (bool, error) {
 }
 
 // waitsByUnit returns, for each group that is applied, the groups that it waits for. It omits
-// the namespace, which exists by the time of an edit.
+// the namespace, which may have been created since the first plan.
 func waitsByUnit(phases []event.Phase) map[event.Unit][]string {
 	waits := map[event.Unit][]string{}
 	for g := range event.Groups(phases) {
@@ -294,7 +294,7 @@ func replacedMessage(revision int, created bool, final finalState) string {
 	case final.err != nil:
 		return fmt.Sprintf("revision %d was edited, but it could not be marked failed", revision)
 	}
-	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", revision, final.status)
+	return fmt.Sprintf("revision %d is now %s; the edited revision replaces it", revision, final.status)
 }
 
 // editOf returns the edit of a command, nil if it is not an edit.

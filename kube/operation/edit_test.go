@@ -11,7 +11,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// TestReplacedMessage says that a revision was applied only if it was (R46).
+// TestReplacedMessage checks the message about the revision that an edit replaces (R46).
 func TestReplacedMessage(t *testing.T) {
 	for _, c := range []struct {
 		created bool
@@ -20,7 +20,7 @@ func TestReplacedMessage(t *testing.T) {
 	}{
 		{false, finalState{status: "deployed"}, "revision 3 was not created yet; it starts over with the edit"},
 		{true, finalState{err: errors.New("unreachable")}, "revision 3 was edited, but it could not be marked failed"},
-		{true, finalState{status: "failed"}, "revision 3 was edited and stays failed; the edited revision replaces it"},
+		{true, finalState{status: "failed"}, "revision 3 is now failed; the edited revision replaces it"},
 	} {
 		if got := replacedMessage(3, c.created, c.final); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
@@ -28,10 +28,10 @@ func TestReplacedMessage(t *testing.T) {
 	}
 }
 
-// TestEditBeforeStart sends an edit from another process before the run starts. Its values are prepared like those of a
-// later edit (R45, R46).
+// TestEditBeforeStart sends an edit from another process before the run starts. It is answered once the run starts, like
+// a later edit (R45, R46): here with a refusal, because a rollback cannot be edited.
 func TestEditBeforeStart(t *testing.T) {
-	op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{Info: event.Operation{Name: "install"}}})
+	op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{Info: event.Operation{Name: "rollback"}}})
 	op.Command(event.Command{Name: event.Edit, Values: "a: 1"})
 	reader := op.feed.Reader()
 	eng := op.start()
@@ -43,7 +43,7 @@ func TestEditBeforeStart(t *testing.T) {
 		}
 		for _, e := range events {
 			if e.Kind == event.KindCommand {
-				if want := "nothing to edit: install takes neither values nor a chart"; !strings.Contains(e.Message, want) {
+				if want := "nothing to edit: rollback takes neither values nor a chart"; !strings.Contains(e.Message, want) {
 					t.Errorf("answer %q, want %q", e.Message, want)
 				}
 				return

@@ -74,7 +74,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 
 // explainUnwritten explains why the operation failed before it wrote anything.
 func (op *Operation) explainUnwritten(err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), finalizeTimeout)
 	defer cancel()
 	return preflight.ExplainMissingNamespace(ctx, op.client, op.prepared.Common.Namespace, preflight.ExplainDenied(op.client, err))
 }
@@ -142,7 +142,7 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 			pending = "uninstalling"
 		}
 		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; "+
-			"run the same command again once the API server answers", pending)
+			"fix the cause and run the same command again", pending)
 	case s.status == event.NoRelease && operation == "uninstall":
 		return "the release no longer exists"
 	case s.status == event.NoRelease && revisionCreated:
@@ -157,8 +157,7 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 	return "the release is " + s.status
 }
 
-// cleanupFailure returns why --cleanup-on-fail could not delete all new objects, "" if it could. After such a failure Helm
-// returns only this error, not why the operation failed.
+// cleanupFailure returns why --cleanup-on-fail could not delete all new objects, "" if it could.
 func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
@@ -180,8 +179,8 @@ func errorText(err error) string {
 func ClosingTexts(outcome string, cause error, notes ...string) (message, withoutCause string) {
 	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	withoutCause = strings.Join(append([]string{outcome}, notes...), "; ")
-	if by := (*abortedError)(nil); errors.As(cause, &by) {
-		return by.phrase + "; " + withoutCause, withoutCause
+	if aborted := (*abortedError)(nil); errors.As(cause, &aborted) {
+		return aborted.phrase + "; " + withoutCause, withoutCause
 	}
 	return outcome + ": " + cause.Error() + strings.TrimPrefix(withoutCause, outcome), withoutCause
 }
@@ -218,22 +217,22 @@ func abortedBy(c *event.Command) string {
 	return "aborted: " + c.Reason
 }
 
-// finalizeTime limits the attempts to make the release record final.
-const finalizeTime = 20 * time.Second
+// finalizeTimeout limits the attempts to make the release record final.
+const finalizeTimeout = 20 * time.Second
 
-// finalContext returns a context for making the release record final. It ends finalizeTime after the engine stops
+// finalContext returns a context for making the release record final. It ends finalizeTimeout after the engine stops
 // retrying requests, or at once if the Lease is lost.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
-	stop := context.AfterFunc(run.RetryContext(a.engine.RequestContext()), func() { time.AfterFunc(finalizeTime, cancel) })
+	stop := context.AfterFunc(run.RetryContext(a.engine.RequestContext()), func() { time.AfterFunc(finalizeTimeout, cancel) })
 	return ctx, func() {
 		stop()
 		cancel()
 	}
 }
 
-// finalize marks a release that is still pending or uninstalling as failed (R34) and deletes the object of an
-// interrupted hook. sweepErr is the error of that deletion.
+// finalize marks a release that is still pending or uninstalling as failed (R34), after it has deleted objects of hooks
+// (see helmclient.Client.Sweep). sweepErr is the error of that deletion.
 func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 	if lost := a.op.lost(); lost != nil {
 		return finalState{err: lost}, nil

@@ -25,13 +25,13 @@ type Install struct {
 	Common
 	ChartOptions
 	CreateNamespace bool
-	ClientSide      bool // apply on the client instead of the server
+	ClientSide      bool // use client-side apply
 	Replace         bool
 
 	upgradeCRDs bool // set by an upgrade that installs
 }
 
-// PrepareInstall checks and plans an install. It writes nothing.
+// PrepareInstall checks and plans an install. It does not change the release.
 func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
 	in.PostRenderer = charts.PostRenderOnce(in.PostRenderer)
 	return prepare(ctx, c, &in.Common, in.check, in.prepare)
@@ -42,14 +42,14 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := loadRelease(s)
+	state, _, err := loadRelease(s, "install")
 	if err != nil {
 		return nil, wrapUnlessRefused(in.Common, "install", in.explainForbiddenWithPlan(s, "install", p, err))
 	}
 	return in.planOperation(s, c, p, state, in.asUpgrade())
 }
 
-// check makes the checks that need no cluster.
+// check runs the checks that need no cluster.
 func (in *Install) check() error {
 	if err := charts.CheckReleaseName(in.Release); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 	})
 }
 
-// action returns Helm's install action. It does not handle crds/ and the namespace, which are phases of the run.
+// action returns Helm's install action, without crds/ and the namespace, which are phases of the run.
 func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i := action.NewInstall(cfg)
 	i.ReleaseName = in.Release
@@ -248,6 +248,9 @@ func (in *Install) revision(s *preflight.Session, state *releaseState) (int, err
 	if status == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
 		return 0, fmt.Errorf("%s: already deployed by a run that was killed before it could unlock the release (%s); nothing to do",
 			inUse, s.Lease.Holder)
+	}
+	if status == rcommon.StatusUninstalled {
+		return 0, fmt.Errorf("%s: install it again with --replace, or choose another name", inUse)
 	}
 	return 0, fmt.Errorf("%s: upgrade it, or choose another name", inUse)
 }

@@ -64,13 +64,13 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	newer = l.old != nil && rel.Version > l.old.Version
 	revision, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
 	if err != nil {
-		message := fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)
+		message := fmt.Sprintf("objects that only revision %d created are kept: %v; delete them yourself if they are no longer needed", rel.Version, err)
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: message})
 	}
-	unclaimed := claimUnknown(known, l.builder.Resources(list))
+	added := addUnknown(known, l.builder.Resources(list))
 	removable := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
-		return f != nil && unclaimed[f.Resource.Object] && !f.Late && !f.Generated && !manifest.HasKeepPolicy(i)
+		return f != nil && added[f.Resource.Object] && !f.Late && !f.Generated && !manifest.HasKeepPolicy(i)
 	}), l.old == nil || newer)
 	if len(removable) == 0 {
 		return left, newer, warnings
@@ -80,15 +80,15 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
-// claimUnknown returns the objects that are not in known, and adds them to it.
-func claimUnknown(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
-	unclaimed := map[plan.Object]bool{}
+// addUnknown adds to known the objects that are not in it, and returns them.
+func addUnknown(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
+	added := map[plan.Object]bool{}
 	for _, r := range resources {
 		if !known[r.Object] {
-			known[r.Object], unclaimed[r.Object] = true, true
+			known[r.Object], added[r.Object] = true, true
 		}
 	}
-	return unclaimed
+	return added
 }
 
 // present returns the objects of a list that exist and belong to the release and, if includeUnreadable is set, those that

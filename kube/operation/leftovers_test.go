@@ -43,12 +43,12 @@ func objectsIn(text string) (resources []plan.Resource) {
 	return resources
 }
 
-// removed returns the objects that lockstep removes between the old revision and the target.
+// removed returns the objects that lockstep removes when the target replaces the old revision.
 func (s *simulation) removed(target string, revs *release.Revisions, old *rel1.Release) (out []string) {
 	known := map[plan.Object]bool{}
-	claimUnknown(known, objectsIn(target))
+	addUnknown(known, objectsIn(target))
 	for _, rel := range append([]*rel1.Release{old}, revs.Others(old)...) {
-		for o := range claimUnknown(known, objectsIn(rel.Manifest)) {
+		for o := range addUnknown(known, objectsIn(rel.Manifest)) {
 			out = append(out, o.Name)
 		}
 	}
@@ -91,9 +91,8 @@ func (s *simulation) deploy(target string, helm, rollback, interrupted bool) {
 	s.history = append(s.history, rel)
 }
 
-// TestNoOrphans simulates random upgrades and rollbacks by lockstep and by Helm, many of them
-// interrupted. After each one that lockstep completes, the cluster has exactly the objects
-// of its target (R32a).
+// TestNoOrphans simulates random upgrades and rollbacks by lockstep and by Helm, about half of them interrupted. After each
+// one that lockstep completes, the cluster has exactly the objects of its target (R32a).
 func TestNoOrphans(t *testing.T) {
 	for seed := range uint64(2000) {
 		s := &simulation{r: rand.New(rand.NewPCG(seed, 20)), cluster: map[string]bool{}}

@@ -117,13 +117,13 @@ func acquireLease(ctx context.Context, c *connect.Client, params lease.Params, f
 	return &heldLease{l, requests, end}, found, nil
 }
 
-// unlockTime limits the attempts to delete the Lease. It is long enough for a restart of the API server.
-const unlockTime = 10 * time.Second
+// unlockTimeout limits the attempts to delete the Lease. It is long enough for a restart of the API server.
+const unlockTimeout = 10 * time.Second
 
 // unlock deletes the Lease and ends its requests.
 func (l *heldLease) unlock() error {
 	defer l.end()
-	ctx, cancel := context.WithTimeout(l.ctx, unlockTime)
+	ctx, cancel := context.WithTimeout(l.ctx, unlockTimeout)
 	defer cancel()
 	return l.Release(ctx)
 }
@@ -194,8 +194,8 @@ type changedError struct{ message string }
 
 func (e *changedError) Error() string { return e.message }
 
-// verifyUnchanged reads the latest revision again and returns it. The error is a *changedError if it is not the expected
-// one, which is nil if there should be none.
+// verifyUnchanged reads the latest revision again and returns it. expected is nil if the release should not exist. If the
+// latest revision differs, the error is a *changedError.
 func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
 	last, found, err := release.Last(a.helm.Config.Releases, name)
@@ -209,7 +209,7 @@ func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error)
 		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); run the command again",
 			name, last.Version, last.Info.Status)}
 	}
-	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another run since planning; run the command again", name)}
+	return nil, &changedError{fmt.Sprintf("release %s was uninstalled since planning; run the command again", name)}
 }
 
 // lostRace reports whether an operation failed because another run came first.

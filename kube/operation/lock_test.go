@@ -20,7 +20,7 @@ func TestLostLockStopsARollbackAtOnce(t *testing.T) {
 	}
 	op.loseLock(errors.New("the lock was lost"))
 	if c := eng.EndingCommand(); c == nil || c.Name != event.Stop {
-		t.Errorf("the run is ended by %+v, want a stop", c)
+		t.Errorf("the ending command is %+v, want a stop", c)
 	}
 	if err := eng.Finish(run.End{Status: event.Aborted, Exit: 1}); err != nil {
 		t.Error(err)
@@ -32,6 +32,6 @@ func TestLostLockStopsARollbackAtOnce(t *testing.T) {
 		}
 	}
 	if len(answers) != 1 || answers[0] != event.Accepted {
-		t.Errorf("the stop was answered %v, want one accepted", answers)
+		t.Errorf("answers to the stop: %v, want one: accepted", answers)
 	}
 }

@@ -23,8 +23,8 @@ import (
 
 // Manifests returns the objects of the plan as YAML: those in the manifest and hooks of the target, and those that are
 // removed from the old revision. It omits the namespace, crds/ and leftovers of other revisions. Secret values are
-// masked. edits is the number of edits (R46) that led to the revision, 0 for the first revision. If that revision has not
-// started, there are no objects.
+// masked. edits is the number of edits (R46) that led to the revision, 0 for the first revision. If the last of these
+// edits has not started, there are no objects.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
 		revision := op.afterEdits(edits)

@@ -20,9 +20,9 @@ import (
 // Provides returns the objects that the operation creates.
 func (op *Operation) Provides() (*preflight.Provided, error) { return op.prepared.Provides() }
 
-// Stale reports whether the plan may change once the releases that this one needs are deployed, because they may add kinds
+// NeedsReplan reports whether the plan may change once the releases that this one needs are deployed, because they may add kinds
 // and the templates may ask which kinds the cluster serves.
-func (op *Operation) Stale() (bool, error) {
+func (op *Operation) NeedsReplan() (bool, error) {
 	target := op.prepared.Target.Release
 	if target == nil || !op.prepared.Common.Provided.MayAddKinds() {
 		return false, nil
@@ -106,7 +106,7 @@ func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 	defer op.mu.Unlock()
 	for id, status := range breakpoints {
 		if status == event.Disabled {
-			op.disabled = append(op.disabled, id)
+			op.disabledBreakpoints = append(op.disabledBreakpoints, id)
 		} else {
 			op.breakpoints = append(op.breakpoints, id)
 		}

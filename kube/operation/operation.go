@@ -1,7 +1,7 @@
 // Package operation plans Helm's actions and runs them with wrapped versions of Helm's Kubernetes client and storage.
 // Install, Upgrade, Rollback, Uninstall and ReleaseTest hold their options; the Prepare functions turn these into an
-// Operation. Operation.Run makes an attempt: the action itself, between prelude.go (the namespace and crds/) and
-// failure.go (the final state). If it fails, the rollback is a second attempt (rollback_on_failure.go). Only packages
+// Operation. Operation.Run makes an attempt: the namespace and crds/ (prelude.go), Helm's action, and the final state
+// (failure.go). If it fails, the rollback is a second attempt (rollback_on_failure.go). Only packages
 // kube and kube/stack import it.
 package operation
 
@@ -57,8 +57,8 @@ type shared struct {
 	mu              sync.Mutex // guards the fields below
 	engine          *run.Engine
 	pendingCommands []event.Command // received before the engine started
-	breakpoints     []string        // added by BreakOn
-	disabled        []string        // breakpoints, added by BreakOn
+	// breakpoints and disabledBreakpoints are added by BreakOn.
+	breakpoints, disabledBreakpoints []string
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
@@ -69,9 +69,9 @@ type shared struct {
 	// rollbackStarted when the rollback on failure starts.
 	createdBeforeEdit bool
 	rollbackStarted   bool
-	// edits are the prepared edits; their ids start at 1.
+	// edits are the edits for which Command was called; their ids start at 1.
 	edits []*Edit
-	// revisions are the operations whose revisions have started.
+	// revisions are the original operation and the edits that have started.
 	revisions []*Operation
 }
 
@@ -89,8 +89,8 @@ func newOperation(c *connect.Client, main task) *Operation {
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
-// makePlan with it. It returns an error if another run has locked the release, and ErrCompleted if an earlier pod of the
-// Job has completed the operation. Secret values are masked in errors of makePlan.
+// makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has completed
+// the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values are masked in errors of makePlan.
 func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
 	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
@@ -166,7 +166,7 @@ func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.pr
 // Conflicts returns the conflicts of an operation prepared with PlanOnly. Without PlanOnly they are an error.
 func (op *Operation) Conflicts() []plan.Warning { return op.Mask().Warnings(op.prepared.Conflicts) }
 
-// Preview returns the release as it would be stored.
+// Preview returns the rendered release that an install or upgrade deploys.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
 // Changes returns the action and the diff for each object that Run would write. It writes nothing.
@@ -296,7 +296,7 @@ func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) 
 			return
 		}
 		known[answer] = true
-		message := fmt.Sprintf("release record %s, retrying: %s", t.Name, answer)
+		message := fmt.Sprintf("a request for release record %s failed; retrying: %s", t.Name, answer)
 		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: message})
 	}
 }
@@ -308,7 +308,7 @@ func (op *Operation) start() *run.Engine {
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure,
-		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabled,
+		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 	})
 	op.mu.Unlock()
 	for _, c := range op.pendingCommands { // no more are queued once the engine is set

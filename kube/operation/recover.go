@@ -18,8 +18,8 @@ import (
 // Recovery is the result of Recover: the state of a release, and how the cluster differs from its revisions.
 type Recovery struct {
 	Release, Namespace string
-	// Marked are the unfinished revisions that Recover has marked. Dead is the run that left them unfinished, nil if
-	// unknown.
+	// Marked are the unfinished revisions that Recover has marked. Dead is the killed run that left its Lease, nil for
+	// none.
 	Marked []release.Mark
 	Dead   *lease.Holder
 	// Revision is the latest one, and Status its status after Recover. Interrupted is the operation that failed or was
@@ -101,7 +101,7 @@ func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) err
 			return err
 		}
 		if !release.Same(last, read.Last) {
-			return fmt.Errorf("another run changed the release meanwhile (now revision %d, %s); run the command again", last.Version, last.Info.Status)
+			return fmt.Errorf("the release has changed since it was read (now revision %d, %s); run the command again", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
 			if err := m.Write(s.Releases(), r.Release); err != nil {
@@ -112,7 +112,7 @@ func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) err
 	})
 }
 
-// withLease calls do while it holds the Lease of the release, if Leases are available.
+// withLease calls do while it holds the Lease of the release, or without one if Leases are unavailable.
 func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Status == lease.Unavailable {
 		return do()

@@ -25,8 +25,8 @@ type ReleaseTest struct {
 	Logs io.Writer
 }
 
-// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. It returns nil, nil if no test hook is
-// selected.
+// PrepareTest checks and plans a run of a release's test hooks. It does not change the release. It returns nil, nil if no
+// test hook is selected.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
 	return prepare(ctx, c, &t.Common, nil, t.prepare)
 }

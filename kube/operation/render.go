@@ -74,14 +74,17 @@ func (o *ChartOptions) check(c preflight.Common) error {
 	return checkLabels(o.Labels)
 }
 
-// LabelSyntax says which values a label may have.
-const LabelSyntax = `use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`
+// LabelSyntax says which values a label may have, labelKeySyntax which keys.
+const (
+	LabelSyntax    = `use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`
+	labelKeySyntax = `use NAME or PREFIX/NAME; PREFIX must be a DNS name, and for NAME ` + LabelSyntax
+)
 
 // checkLabels checks that the record of a release can have the labels.
 func checkLabels(labels map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if len(validation.IsQualifiedName(key)) > 0 {
-			return fmt.Errorf("invalid --labels: key %q: %s", key, LabelSyntax)
+			return fmt.Errorf("invalid --labels: key %q: %s", key, labelKeySyntax)
 		}
 		if value := labels[key]; len(validation.IsValidLabelValue(value)) > 0 {
 			return fmt.Errorf("invalid --labels: value %q of key %s: %s", value, key, LabelSyntax)
@@ -90,7 +93,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// inferOrder returns the inferred order, nil for --order=declared, the tree to plan by, and warnings.
+// inferOrder returns the inferred order (nil for --order=declared), the tree to plan by, and warnings.
 func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if o.Order != OrderInferred {
 		return nil, tree, nil, nil
@@ -150,8 +153,8 @@ func (o *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Re
 }
 
 // runGuarded runs an action on a copy of the values. If templates exceed the limits, or ctx ends while they render, it
-// returns and leaves the action running: its requests fail from then on, so it can write nothing. Helm's own context is
-// never cancelled, because Helm would then also leave the action running, even while objects are applied.
+// returns and leaves the action running. The action writes nothing afterwards, because its rendering fails. do must not pass
+// ctx to an action that writes: when ctx ends, Helm would also leave that running, even while it applies objects.
 func (o *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
@@ -240,7 +243,7 @@ func checkForce(replace, conflicts, serverSide bool) error {
 	return nil
 }
 
-// serverSide reports whether to apply on the server: as --server-side says or, for auto, as the release was applied.
+// serverSide reports whether to use server-side apply: as --server-side says or, with auto, as for the given revision.
 func serverSide(flag string, rel *rel1.Release) bool {
 	if flag == "true" || flag == "false" {
 		return flag == "true"

@@ -27,10 +27,10 @@ type releaseState struct {
 
 // loadRelease reads a release and makes the session's storage show it as if the marks were already written; the
 // operation writes them first. It returns an error if another program may be working on the release. found is false if
-// the release does not exist.
+// the release does not exist. operation is the one that is being prepared.
 //
 // Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
-func loadRelease(s *preflight.Session) (state *releaseState, found bool, err error) {
+func loadRelease(s *preflight.Session, operation string) (state *releaseState, found bool, err error) {
 	revs, found, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !found {
 		return nil, false, err
@@ -41,7 +41,7 @@ func loadRelease(s *preflight.Session) (state *releaseState, found bool, err err
 			continue // Helm ignores older revisions too
 		}
 		if !s.Common.RunInProgress.Created(m.Revision) {
-			if err := state.checkMark(s, m); err != nil {
+			if err := state.checkMark(s, operation, m); err != nil {
 				return nil, false, err
 			}
 		}
@@ -60,25 +60,48 @@ func (r *releaseState) lastFailed() bool {
 }
 
 // checkMark adds a warning about a mark, or returns an error if it must not be written.
-func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
-	message := m.String()
+func (r *releaseState) checkMark(s *preflight.Session, operation string, m release.Mark) error {
+	const recoverAdvice = "if it has ended, mark the release failed with: lockstep recover %s -n %s"
+	message, resumes := m.String(), repeats(operation, m.From)
 	switch {
+	case m.To == rcommon.StatusSuperseded && s.Common.PlanOnly:
+		message += "; the operation would mark it superseded"
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
-	case !m.Ours || s.Lease.Status == lease.Unavailable:
-		return fmt.Errorf("release %[1]s: %[2]s by another program, perhaps helm, which may still be running; "+
-			"if it is not, mark the release failed with: lockstep recover %[1]s -n %[3]s",
-			s.Common.Release, message, s.Common.Namespace)
-	case s.Lease.Status == lease.Dead:
-		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
+	case !m.Ours:
+		return fmt.Errorf("%s by another program, perhaps helm, which may still be running; "+recoverAdvice,
+			message, s.Common.Release, s.Common.Namespace)
+	case s.Lease.Status == lease.Unavailable:
+		return fmt.Errorf("%s by a run of lockstep, which may still be active: its lock cannot be checked (%v); "+recoverAdvice,
+			message, s.Lease.Err, s.Common.Release, s.Common.Namespace)
 	case s.Common.PlanOnly:
-		message = fmt.Sprintf("revision %d is %s: while its run is active, the operation would be refused; if it was killed, the operation would resume from it",
-			m.Revision, m.From)
+		message = fmt.Sprintf("revision %d is %s: while its run is active, the operation would be refused; "+
+			"if it was killed, the operation would mark it failed", m.Revision, m.From)
+		if resumes {
+			message += " and resume from it"
+		}
 	default:
-		message += " by a run that has ended; it is marked failed, and this run resumes from it"
+		message += " by a run that has ended; it is marked failed"
+		if s.Lease.Status == lease.Dead {
+			message = fmt.Sprintf("%s by a run that was killed: %s; it is marked failed", m, s.Lease.Holder)
+		}
+		if resumes {
+			message += ", and this run resumes from it"
+		}
 	}
 	r.warnings = append(r.warnings, plan.Warning{Rule: "R52", Message: message})
 	return nil
+}
+
+// repeats reports whether an operation repeats the interrupted one, which left a revision in the given status.
+func repeats(operation string, left rcommon.Status) bool {
+	switch left {
+	case rcommon.StatusPendingRollback:
+		return operation == "rollback"
+	case rcommon.StatusUninstalling:
+		return operation == "uninstall"
+	}
+	return operation == "install" || operation == "upgrade"
 }
 
 // stateWarnings returns the warnings about the state of the release.

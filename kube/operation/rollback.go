@@ -30,13 +30,13 @@ type Rollback struct {
 	Description   string
 }
 
-// PrepareRollback checks and plans a rollback. It writes nothing.
+// PrepareRollback checks and plans a rollback. It does not change the release.
 func PrepareRollback(ctx context.Context, c *connect.Client, rb Rollback) (*Operation, error) {
 	return prepare(ctx, c, &rb.Common, nil, rb.prepare)
 }
 
 func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	state, err := release.MustExist(loadRelease(s))
+	state, err := release.MustExist(loadRelease(s, "rollback"))
 	if err != nil {
 		return nil, wrapReadError(s, "rollback", err)
 	}

@@ -28,9 +28,9 @@ type Uninstall struct {
 	Description         string
 }
 
-// PrepareUninstall checks and plans an uninstall. It writes nothing, with one exception: if the release does not exist,
-// and IgnoreNotFound is set or a run was killed just after it deleted the release, PrepareUninstall deletes the Lease of
-// the killed run, if there is one, and returns nil, nil.
+// PrepareUninstall checks and plans an uninstall. It does not change the release. If the release does not exist, and
+// IgnoreNotFound is set or a run was killed just after it deleted the release, PrepareUninstall deletes the Lease of the
+// killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
 	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -39,7 +39,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 }
 
 func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
-	state, found, err := loadRelease(s)
+	state, found, err := loadRelease(s, "uninstall")
 	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the lock of a killed run: %w", u.Release, err)
@@ -50,7 +50,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 		return nil, wrapReadError(s, "uninstall", err)
 	}
 	if state.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
-		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run it without --keep-history", u.Release)
+		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run uninstall without --keep-history", u.Release)
 	}
 	p, err := u.plan(s, state)
 	if err != nil {
@@ -87,7 +87,7 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
-	if u.SkipPreflight { // otherwise the check of permissions refuses
+	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
 		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
 	}
 	removable, more := helmclient.Removable(b, list)

@@ -38,14 +38,14 @@ type Upgrade struct {
 	UpgradeCRDs bool
 }
 
-// PrepareUpgrade checks and plans an upgrade. It writes nothing.
+// PrepareUpgrade checks and plans an upgrade. It does not change the release.
 func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
 	up.PostRenderer = charts.PostRenderOnce(up.PostRenderer)
 	return prepare(ctx, c, &up.Common, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	state, found, err := loadRelease(s)
+	state, found, err := loadRelease(s, "upgrade")
 	switch {
 	case err != nil:
 		return nil, wrapUnlessRefused(up.Common, "upgrade", up.explainForbiddenWithPlan(s, err))
@@ -57,6 +57,8 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	switch {
 	case up.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
 		return up.install(s, c, state)
+	case state.Current.Info.Status == rcommon.StatusUninstalled: // nothing is deployed
+		return nil, fmt.Errorf("release %s is uninstalled (revision %d); add --install to install it again", up.Release, state.Current.Version)
 	case up.Install && resumable(state.Revisions):
 		if up.Values, err = up.reusedValues(state.Last); err != nil {
 			return nil, err
@@ -134,7 +136,7 @@ func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, pre
 	return target, prelude, err
 }
 
-// asInstall returns the options of an install with the options of the upgrade.
+// asInstall converts the options to those of an install.
 func (up *Upgrade) asInstall() Install {
 	return Install{
 		Common: up.Common, ChartOptions: up.ChartOptions, CreateNamespace: up.CreateNamespace,

@@ -154,7 +154,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 
 // freshOperation returns op, or a new plan of it if earlier releases have added kinds that its templates may ask for.
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
-	stale, err := op.Stale()
+	stale, err := op.NeedsReplan()
 	if err != nil || !stale || s.isRollingBack() {
 		return op, err
 	}
