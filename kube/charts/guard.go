@@ -99,7 +99,7 @@ func (g *Guard) Funcs() template.FuncMap {
 	funcs := g.limitedFuncs()
 	funcs[enterFunc] = g.enter
 	funcs[leaveFunc] = g.leave
-	funcs[normaliseFunc] = func(output string) string { return g.leave(normalise(output)) }
+	funcs[normaliseFunc] = func(output string) (string, error) { return g.leave(normalise(output)) }
 	return funcs
 }
 
@@ -115,14 +115,14 @@ func (g *Guard) enter(name string) (string, error) {
 }
 
 // leave records the end of a template and, unless another template includes it, its output. It
-// returns the output.
-func (g *Guard) leave(output string) string {
+// returns the output, or why the rendering was abandoned.
+func (g *Guard) leave(output string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := len(g.running)
 	if n > 1 {
 		g.running = g.running[:n-1]
-		return output
+		return output, g.abortErr
 	}
 	out := templateOutput{text: output}
 	if n == 1 {
@@ -132,7 +132,7 @@ func (g *Guard) leave(output string) string {
 	if !g.wholeRun {
 		g.release()
 	}
-	return output
+	return output, g.abortErr
 }
 
 // acquire acquires renderSlot, unless this rendering already has it or was not started by Run.

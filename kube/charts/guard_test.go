@@ -74,6 +74,29 @@ func TestRenderingEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestAbandonedTemplateFails: the last template of an abandoned rendering fails, so that the action cannot continue with
+// the rendered manifest.
+func TestAbandonedTemplateFails(t *testing.T) {
+	renderSlot <- struct{}{} // a rendering that an earlier test abandoned may hold it
+	<-renderSlot
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGuard(Limits{Time: time.Nanosecond})
+		left := make(chan error, 1)
+		err := g.Run(t.Context(), func() error {
+			if _, err := g.enter("x"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * pollInterval)
+			_, err := g.leave("manifest")
+			left <- err
+			return err
+		})
+		if leaveErr := <-left; !IsLimit(err) || !IsLimit(leaveErr) {
+			t.Errorf("Run returned %v, leave %v; want the time limit", err, leaveErr)
+		}
+	})
+}
+
 // TestOnlyTemplatesAreLimited: the limits do not apply to what an action does after rendering.
 func TestOnlyTemplatesAreLimited(t *testing.T) {
 	renderSlot <- struct{}{} // a rendering that an earlier test abandoned may hold it

@@ -173,7 +173,7 @@ func dryInstall(ctx context.Context, h *chart.Chart, values map[string]any, o Re
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
 	if o.checker != nil {
-		cfg.CustomTemplateFuncs[normaliseFunc] = func(output string) string {
+		cfg.CustomTemplateFuncs[normaliseFunc] = func(output string) (string, error) {
 			o.checker.checkTemplate(output)
 			return g.leave(normalise(output))
 		}
