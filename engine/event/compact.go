@@ -12,7 +12,7 @@ type subject struct {
 	unit    Unit
 	object  plan.Object
 	started bool   // keeps the event that has the start time of a group
-	message string // tells warnings apart
+	message string // tells warnings and the logs of containers apart
 }
 
 func newSubject(e Event) subject {
@@ -20,8 +20,11 @@ func newSubject(e Event) subject {
 	switch e.Kind {
 	case KindGroup:
 		s.unit, s.started = e.Unit(), e.Status == Running
-	case KindObject, KindDiagnosis:
+	case KindObject, KindDiagnosis, KindLog:
 		s.unit = e.Unit()
+		if e.Kind == KindLog {
+			s.message = e.Message
+		}
 		if e.Object != nil {
 			s.object = *e.Object
 		}
@@ -35,7 +38,7 @@ func newSubject(e Event) subject {
 
 // compact reduces a record to events that produce the same current State: the first event,
 // the last announcement of each phase, and the last event about each subject. It drops the times
-// of earlier changes, all but the last lines of a log, and groups that are no longer announced.
+// of earlier changes, all but the last event of a container's log, and groups that are no longer announced.
 func compact(events []Event) []Event {
 	last := make(map[subject]int, len(events))
 	var phases []Phase

@@ -17,9 +17,9 @@ type Kind string
 // The kinds of events, with their fields besides seq, time and kind.
 const (
 	// KindOperation opens the record (status running; operation) and closes it (status succeeded, failed or
-	// aborted; message; outcome; exit; object, cause and evidence of the first failure). It also starts a rollback
-	// (status rolling-back; operation), and an edited revision (status running; operation; message), which ends all
-	// phases announced before (R46).
+	// aborted; message; outcome; unchecked; release; exit; object, cause and evidence of the first failure). It also
+	// starts a rollback (status rolling-back; operation; message), and an edited revision (status running; operation;
+	// message), which ends all phases announced before (R46).
 	KindOperation Kind = "operation"
 	// KindPlan announces phases with their groups before they run (phases).
 	// A later one adds phases or replaces those of the same name.
@@ -34,7 +34,7 @@ const (
 	// change; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
-	// refused; message says why it was refused) (R45).
+	// refused; message says why it was refused, or what an accepted command did) (R45).
 	KindCommand Kind = "command"
 	// KindBreakpoint means that a breakpoint was set or enabled (status set), disabled
 	// (status disabled) or deleted (status cleared) (phase, group).
@@ -48,8 +48,8 @@ const (
 	// object, status, message; cause and evidence if known).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
-	// evidence; status degraded if waiting will not help; message is the cause, or the
-	// object's state if the cause is unknown; lines are its conditions, events, pods and
+	// evidence; status degraded if waiting will not help; cause is the object's state if no
+	// cause is known; message is the same as cause; lines are its conditions, events, pods and
 	// last log lines). A later, vaguer diagnosis keeps the earlier cause and evidence.
 	KindDiagnosis Kind = "diagnosis"
 	// KindLog is output of a hook (phase, group, object; message names the pod
@@ -73,7 +73,7 @@ const (
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
 	Applied      Status = "applied"     // object: accepted by the API server; group: all its objects applied, not checked
-	InProgress   Status = "in-progress" // object: applied, not ready
+	InProgress   Status = "in-progress" // object: applied and not ready, or waiting for its name (R30)
 	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help
 	Ready        Status = "ready"       // object, group
 	Failed       Status = "failed"      // operation, group, object
@@ -116,7 +116,7 @@ const (
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
 	Absent     Change = "absent" // to be deleted, but did not exist
-	Kept       Change = "kept"   // because of helm.sh/resource-policy: keep, or because it belongs to another release
+	Kept       Change = "kept"   // because of helm.sh/resource-policy: keep, or because its owner is another release or cannot be read (R31)
 )
 
 // Word returns the change as people read it.
@@ -133,7 +133,8 @@ func (c Change) Word() string {
 // Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields may be added, but
 // never removed.
 type Event struct {
-	// Seq counts events of an operation from 1, without gaps.
+	// Seq counts the events of an operation from 1. It is 0 in a KindManifest, and only a Bounded Feed
+	// leaves gaps.
 	Seq uint64 `json:"seq"`
 	// Time is when it happened, in RFC 3339 with nanoseconds, UTC.
 	Time time.Time `json:"time"`
@@ -161,7 +162,8 @@ type Event struct {
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
-	// By is the origin of that command: "another terminal", or "" for the terminal of the run.
+	// By is the origin of that command: "another terminal", the name of a user (--in-cluster), or ""
+	// for the terminal of the run.
 	By string `json:"by,omitempty"`
 	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`
@@ -200,11 +202,14 @@ const NothingWritten = "nothing was written"
 const (
 	ExitFailed         = 1 // it failed; the release is failed or rolled back
 	ExitNothingWritten = 2 // it failed before anything was written
-	ExitAborted        = 3 // it was aborted by key or signal
+	ExitAborted        = 3 // it was aborted (R43)
 )
 
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
+
+// Rechecking is Event.Message of a running group that is re-checked (R44).
+const Rechecking = "re-checking"
 
 // RollbackPrefix is the prefix of phase names in a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
@@ -224,8 +229,8 @@ type Operation struct {
 	Revision  int    `json:"revision,omitempty"`
 	// ToRevision is the revision that a rollback restores.
 	ToRevision int `json:"toRevision,omitempty"`
-	// PreviousRevision is the revision that a rollback would restore, or 0 if a rollback
-	// would uninstall the release.
+	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see
+	// UndoneBy.
 	PreviousRevision int `json:"previousRevision,omitempty"`
 	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
 	// limit. Both are in nanoseconds (R25).

@@ -9,22 +9,22 @@ import (
 	"lockstep/engine/text"
 )
 
-// Repeats reports whether line only repeats text: text contains the line, or at least half of it after a prefix such as
-// "FailedCreate: Error creating: ". Names of pods may differ. An empty line counts as repeated.
-func Repeats(line, text string) bool {
-	line, text = withoutPods(line), withoutPods(text)
+// Repeats reports whether line only repeats known: known contains the line, or at least half of it after a prefix such
+// as "FailedCreate: Error creating: ". Names of pods may differ. An empty line counts as repeated.
+func Repeats(line, known string) bool {
+	line, known = withoutPods(line), withoutPods(known)
 	for rest, more := line, true; more && 2*len(rest) >= len(line); _, rest, more = strings.Cut(rest, ": ") {
-		if containsWords(text, rest) {
+		if containsWords(known, rest) {
 			return true
 		}
 	}
 	return false
 }
 
-// containsWords reports whether text contains words, and not only as parts of longer words: "attempt 12" does not contain
+// containsWords reports whether s contains words, and not only as parts of longer words: "attempt 12" does not contain
 // "attempt 1".
-func containsWords(text, words string) bool {
-	for rest, found := text, true; found; {
+func containsWords(s, words string) bool {
+	for rest, found := s, true; found; {
 		var before string
 		if before, rest, found = strings.Cut(rest, words); found && !joined(before, words) && !joined(words, rest) {
 			return true
@@ -37,10 +37,10 @@ func containsWords(text, words string) bool {
 func joined(a, b string) bool {
 	last, _ := utf8.DecodeLastRuneInString(a)
 	first, _ := utf8.DecodeRuneInString(b)
-	return isWord(last) && isWord(first)
+	return isWordRune(last) && isWordRune(first)
 }
 
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // podName matches pod names in events ("in pod NAME") and in refusals.
 var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Feed numbers and stamps the events of an operation and delivers them to any number of readers, each at its
+// Feed numbers and timestamps the events of an operation and delivers them to any number of readers, each at its
 // own pace. Publish never waits for a reader, and a reader gets every event from its first one on. The zero
 // value is ready to use and keeps all events for later readers.
 type Feed struct {
-	// Bounded makes the feed drop superseded events, for an operation without an end. A new
+	// Bounded makes the feed drop superseded events, for an operation that never ends. A new
 	// reader then starts with events that produce the same State (see compact), with gaps in
 	// seq. Existing readers still get every event. Set it before the first event.
 	Bounded bool
@@ -38,8 +38,8 @@ type page struct {
 
 const (
 	pageSize = 256
-	// keepAtLeast is the number of events that a bounded feed keeps before it compacts.
-	keepAtLeast = 4 * pageSize
+	// minCompactSize is in events: a bounded feed is not compacted below this number of events.
+	minCompactSize = 4 * pageSize
 )
 
 // Publish appends an event with the next number and the current time. After Close it does nothing.
@@ -49,7 +49,7 @@ func (f *Feed) Publish(e Event) {
 	f.publish(e)
 }
 
-// Relay appends an event of another feed, which already numbered and stamped it.
+// Relay appends an event of another feed, which already numbered and timestamped it.
 func (f *Feed) Relay(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *Feed) Close() {
 	f.wake()
 }
 
-// publish numbers and dates an event. The caller must hold f.mu, as for the methods below.
+// publish numbers and timestamps an event. The caller must hold f.mu, as for the methods below.
 func (f *Feed) publish(e Event) {
 	f.seq++
 	e.Seq, e.Time = f.seq, time.Now().UTC()
@@ -96,7 +96,7 @@ func (f *Feed) append(e Event) {
 		f.addPage(nil)
 	}
 	f.last.events = append(f.last.events, e)
-	if f.count++; f.Bounded && f.count > max(f.limit, keepAtLeast) {
+	if f.count++; f.Bounded && f.count > max(f.limit, minCompactSize) {
 		f.compact()
 	}
 	f.wake()

@@ -45,7 +45,7 @@ func withoutTimes(s *State) map[string]string {
 	return out
 }
 
-func groupsNamed(n int) []*plan.Group {
+func testGroups(n int) []*plan.Group {
 	var groups []*plan.Group
 	for i := range n {
 		g := &plan.Group{ID: fmt.Sprint("c:", i), After: []string{}}
@@ -66,10 +66,10 @@ func TestBoundedFeedKeepsState(t *testing.T) {
 		slow := f.Reader()
 		var all State
 		f.Publish(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch", Release: "shop"}})
-		const n = 6 * keepAtLeast
+		const n = 6 * minCompactSize
 		for i := range n {
 			if i%1000 == 0 { // another revision
-				f.Publish(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: groupsNamed(3)}}})
+				f.Publish(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: testGroups(3)}}})
 			}
 			f.Publish(randomEvent(r))
 		}
@@ -86,7 +86,7 @@ func TestBoundedFeedKeepsState(t *testing.T) {
 		for _, e := range kept {
 			late.Apply(e)
 		}
-		if len(kept) > 2*keepAtLeast || seen < n {
+		if len(kept) > 2*minCompactSize || seen < n {
 			t.Errorf("%d events are kept, the slow reader got %d", len(kept), seen)
 		}
 		if got, want := withoutTimes(&late), withoutTimes(&all); !reflect.DeepEqual(got, want) {
@@ -138,7 +138,7 @@ func TestNoEventAfterEnd(t *testing.T) { // R48
 
 func TestNextIsStartedByStep(t *testing.T) { // R41
 	var s State
-	g := groupsNamed(3)
+	g := testGroups(3)
 	g[1].After = []string{"c:0"}
 	s.Apply(Event{Kind: KindOperation, Status: Running})
 	s.Apply(Event{Kind: KindPlan, Phases: []Phase{
@@ -165,4 +165,24 @@ func TestNextIsStartedByStep(t *testing.T) { // R41
 	next("c:1")
 	group("apply", "c:2", Failed)
 	next("")
+}
+
+// TestCompactKeepsEachLog expects the log of each hook in a compacted record.
+func TestCompactKeepsEachLog(t *testing.T) {
+	f := &Feed{}
+	f.Publish(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install"}})
+	groups := testGroups(2)
+	f.Publish(Event{Kind: KindPlan, Phases: []Phase{{Name: "pre-install", Kind: PhaseHooks, Groups: groups}}})
+	for _, g := range groups {
+		f.Publish(Event{Kind: KindLog, Phase: "pre-install", Group: g.ID, Object: &g.Objects[0], Message: "Pod/0 main", Lines: []string{"output of " + g.ID}})
+	}
+	var s State
+	for _, e := range compact(f.Events()) {
+		s.Apply(e)
+	}
+	for _, g := range groups {
+		if log := s.Find("pre-install", g.ID).Objects[0].Log; len(log) != 1 || log[0] != "output of "+g.ID {
+			t.Errorf("the log of %s is %q", g.ID, log)
+		}
+	}
 }

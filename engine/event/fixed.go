@@ -10,12 +10,13 @@ import (
 	"lockstep/engine/text"
 )
 
-// FixedFailure is a failure whose group became ready after all because it was re-checked or
-// retried, or the run was edited.
+// FixedFailure is a failure whose group became ready after all because it was re-checked, retried or
+// edited, or whose group an edit removed.
 type FixedFailure struct {
-	Root // as of when the group failed
+	Root // as last known before the group was started again
 	Unit // the group
-	// Failed and Ready are when the group failed, and when it became ready.
+	// Failed and Ready are when the group failed, and when it became ready. If an edit removed the
+	// group, Ready is the end of the operation.
 	Failed, Ready time.Time
 	// How is Accept, Retry or Edit. By is Event.By of that command.
 	How CommandName
@@ -26,11 +27,24 @@ type FixedFailure struct {
 
 // String describes the failure, and how it was fixed.
 func (f FixedFailure) String() string {
-	text := fmt.Sprintf("%s: %s; fixed by %s", f.Unit.Group, f.Root, f.How)
+	text := fmt.Sprintf("%s: %s; fixed by %s", f.Unit.Group, f.Root, f.Fix())
 	if f.By != "" {
 		text += " from " + f.By
 	}
 	return text
+}
+
+// Fix returns How with an article, as people read it.
+func (f FixedFailure) Fix() string {
+	switch f.How {
+	case Accept:
+		return "a re-check"
+	case Retry:
+		return "a retry"
+	case Edit:
+		return "an edit"
+	}
+	return string(f.How)
 }
 
 // fixTracker follows failures until they are fixed.

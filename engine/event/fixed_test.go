@@ -78,9 +78,9 @@ func TestFixedFailures(t *testing.T) {
 		"still failed":             {func(r *run) { r.fails("a") }, nil},
 		"retried and failed again": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Failed) }, nil},
 		"retried": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Ready) },
-			[]string{"a: ConfigMap/a: it is broken; fixed by retry"}},
+			[]string{"a: ConfigMap/a: it is broken; fixed by a retry"}},
 		"accepted at once, from elsewhere": {func(r *run) { r.fails("a"); r.group("a", Ready); r.command(Accept, "a", "another terminal") },
-			[]string{"a: ConfigMap/a: it is broken; fixed by accept from another terminal"}},
+			[]string{"a: ConfigMap/a: it is broken; fixed by a re-check from another terminal"}},
 		"two, fixed differently": {func(r *run) {
 			r.fails("a")
 			r.fails("b")
@@ -90,7 +90,7 @@ func TestFixedFailures(t *testing.T) {
 			r.command(Accept, "a", "")
 			r.group("a", Ready)
 			r.group("b", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; fixed by accept", "b: ConfigMap/b: it is broken; fixed by retry"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by a re-check", "b: ConfigMap/b: it is broken; fixed by a retry"}},
 		"edited": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -98,7 +98,7 @@ func TestFixedFailures(t *testing.T) {
 			r.apply(0, planOf("a"))
 			r.group("a", Running)
 			r.group("a", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; fixed by edit"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by an edit"}},
 		"removed by an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -107,7 +107,7 @@ func TestFixedFailures(t *testing.T) {
 			r.group("b", Running)
 			r.group("b", Ready)
 			r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
-		}, []string{"a: ConfigMap/a: it is broken; fixed by edit"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by an edit"}},
 		"failed again after an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -121,10 +121,10 @@ func TestFixedFailures(t *testing.T) {
 		r := newRun("a", "b")
 		tt.run(r)
 		var got []string
-		for _, m := range r.Fixed {
-			got = append(got, m.String())
-			if m.Failed.IsZero() || m.Ready.Before(m.Failed) {
-				t.Errorf("%s: failed at %s, ready at %s", name, m.Failed, m.Ready)
+		for _, f := range r.Fixed {
+			got = append(got, f.String())
+			if f.Failed.IsZero() || f.Ready.Before(f.Failed) {
+				t.Errorf("%s: failed at %s, ready at %s", name, f.Failed, f.Ready)
 			}
 		}
 		if len(got) != len(tt.want) {

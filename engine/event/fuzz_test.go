@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzRead expects that a record that can be read has a state, and that it has as many events after it
-// was written and read again.
+// FuzzRead checks that every readable record can be applied to a State, and keeps its number of events
+// when it is written and read again.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		`{"seq":1,"kind":"operation","status":"running","operation":{"name":"install"}}`,

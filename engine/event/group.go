@@ -194,8 +194,8 @@ func (o *ObjectState) explain(e Event) {
 	}
 }
 
-// refineCause replaces a known cause by that of an event with evidence. A heartbeat's cause must
-// differ only in numbers; that of a group's failure always replaces it.
+// refineCause replaces a known cause with the event's, if the event has evidence: a heartbeat's only
+// if the two differ just in numbers, a group failure's in any case.
 func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
 		o.Cause, o.Evidence = e.Cause, e.Evidence

@@ -47,7 +47,7 @@ func (s *State) currentPhase() *PhaseState {
 			current = n
 		}
 	}
-	for _, p := range s.Phases[min(current, len(s.Phases)):] {
+	for _, p := range s.Phases[current:] {
 		if slices.ContainsFunc(p.Groups, func(g *GroupState) bool { return !g.Status.Over() }) {
 			return p
 		}

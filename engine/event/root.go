@@ -18,7 +18,8 @@ type Root struct {
 	Cause    string
 	Evidence []string
 	// Waited is the timeout that the object exceeded. If the group failed because of another object, Waited
-	// is how long the run had waited for this one. It is 0 if the object itself failed.
+	// is how long the run had waited for this one. It is 0 if the object itself failed, or if Cause already
+	// contains the timeout.
 	Waited time.Duration
 	// Limit is the flag of the timeout that failed the object, or "".
 	Limit string
@@ -127,7 +128,7 @@ func (r Root) String() string {
 }
 
 // Reason describes in one sentence why an operation did not succeed, and the outcome for the
-// release: the first root failure, or, without one, Message.
+// release: the first root failure; Message if there is none or the operation did not fail.
 func (s *State) Reason() string {
 	roots := s.Roots()
 	if len(roots) == 0 || s.Status != Failed {

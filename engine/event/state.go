@@ -8,12 +8,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// State is the state of an operation after a sequence of events. Only Apply changes it and, in a Snapshot,
-// Observe. The zero value is ready to use.
+// State is the state of an operation after a sequence of events. Only Apply changes it and, in a
+// Snapshot, also Observe. The zero value is ready to use.
 type State struct {
 	Operation Operation
 	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
-	// before the first event.
+	// before the operation starts.
 	Status  Status
 	Message string
 	// FailedObject is the object that made the operation fail, Cause and Evidence the reason. They
@@ -289,7 +289,7 @@ func (s *State) FailedGroups() (n int) {
 	return n
 }
 
-// Counts is the number of objects in all phases, in total and by state.
+// Counts has the numbers of objects in all phases, in total and by state.
 type Counts struct{ Total, Done, Active, Failed, Waiting int }
 
 // Count counts the objects of all phases.

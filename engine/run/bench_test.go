@@ -110,7 +110,8 @@ func chatter(ctx context.Context, e *Engine, perSecond int) {
 }
 
 // shapes are plans for a number of objects: groups of ten that each wait for up to three
-// others, groups that all start at once, a chain of groups, and a single group.
+// others, groups that all start at once, a chain of groups, a single group, and a single group that
+// is not awaited.
 var shapes = []struct {
 	name         string
 	group        int // objects per group

@@ -98,7 +98,11 @@ func (m *machine) runTo(target event.Unit) string {
 	case refusal != "":
 		return refusal
 	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
-		return u.Group + " is already the next group"
+		refusal = u.Group + " can already start"
+		if m.steering.reported == event.Paused {
+			refusal += "; step it, or resume"
+		}
+		return refusal
 	}
 	if !u.pausesRun() {
 		b := breakpointOnce

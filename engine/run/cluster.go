@@ -30,8 +30,8 @@ type Response struct {
 	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
 	Message string
 	// WaitGone is set if an object of the same name is still being deleted, so nothing was applied
-	// (R30). It returns when that object is gone, or when ctx is done; then the engine sends the
-	// request again.
+	// (R30). It returns when ctx is done or that object is gone; in the second case the engine sends
+	// the request again.
 	WaitGone func(ctx context.Context)
 }
 

@@ -84,7 +84,7 @@ func TestAFailedGroupDoesNotDelayOthers(t *testing.T) {
 	t.Run("retried", func(t *testing.T) {
 		fake := newFake(map[string]behaviour{"s": {err: errDenied, untilTry: 1, request: 3 * sec}, "c": {request: 4 * sec}})
 		s := Stage{Phase: event.Phase{Groups: groupsOf("a: Secret/s", "b: ConfigMap/c, Pod/p")}}
-		trace, err := run(t, Options{HoldOnFailure: true}, s, fake, func(b *bench) {
+		trace, err := run(t, Options{HoldOnFailure: true}, s, fake, func(b *rig) {
 			b.at(5 * sec)
 			b.command(event.Retry, "")
 		})

@@ -16,25 +16,25 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		opts   Options
 		groups []string
 		script map[string]behaviour
-		steer  func(*bench)
+		steer  func(*rig)
 		err    error
 		trace  []string
 	}{
 		{
 			name: "during a pause running groups finish and none starts (R40)", groups: chain, script: quick,
-			steer: func(b *bench) { b.at(sec); b.command(event.Pause, ""); b.at(9 * sec); b.command(event.Resume, "") },
+			steer: func(b *rig) { b.at(sec); b.command(event.Pause, ""); b.at(9 * sec); b.command(event.Resume, "") },
 			trace: []string{"0.0s c:a running", "1.0s run paused", "1.0s pause accepted", "2.0s c:a ready",
 				"9.0s run running", "9.0s resume accepted", "9.0s c:b running", "11.0s c:b ready", "11.0s c:c running", "12.0s c:c ready"},
 		},
 		{
 			name: "pause twice is refused (R45)", groups: chain[:1], script: quick,
-			steer: func(b *bench) { b.command(event.Pause, ""); b.command(event.Pause, ""); b.command(event.Resume, "") },
+			steer: func(b *rig) { b.command(event.Pause, ""); b.command(event.Pause, ""); b.command(event.Resume, "") },
 			trace: []string{"0.0s c:a running", "0.0s run paused", "0.0s pause accepted", "0.0s pause refused (the run is already paused)",
 				"0.0s run running", "0.0s resume accepted", "2.0s c:a ready"},
 		},
 		{
 			name: "a step starts exactly one unit, in plan order (R41)", opts: Options{Paused: true}, groups: []string{"a: x", "b: y", "c < a: z"}, script: quick,
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.at(sec)
 				b.command(event.Step, "")
 				b.at(2 * sec)
@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		},
 		{
 			name: "a step takes effect as soon as a group can start (R41)", opts: Options{Paused: true}, groups: chain[:2], script: quick,
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.Step, "c:b")
 				b.command(event.Step, "")
 				b.command(event.Step, "")
@@ -58,20 +58,20 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		},
 		{
 			name: "step needs a paused run (R45)", groups: chain[:1], script: quick,
-			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
+			steer: func(b *rig) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
 			trace: []string{"0.0s c:a running", "0.0s step refused (the run is not paused; pause it first)",
 				"0.0s resume refused (the run is not paused)", "0.0s retry refused (the run is not held on a failure)", "2.0s c:a ready"},
 		},
 		{
 			name: "a breakpoint pauses the whole run before the group's first write (R42)", opts: Options{Breakpoints: []string{"c:b"}},
 			groups: []string{"a: x", "b < a: y", "c < a: z"}, script: quick,
-			steer: func(b *bench) { b.at(5 * sec); b.command(event.Resume, "") },
+			steer: func(b *rig) { b.at(5 * sec); b.command(event.Resume, "") },
 			trace: []string{"0.0s breakpoint c:b set", "0.0s c:a running", "2.0s c:a ready", "2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)",
 				"5.0s c:b waiting", "5.0s run running", "5.0s resume accepted", "5.0s c:b running", "5.0s c:c running", "6.0s c:c ready", "7.0s c:b ready"},
 		},
 		{
 			name: "breakpoints are set and cleared by command, until the group starts (R42, R45)", groups: chain[:2], script: quick,
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.Break, "c:b")
 				b.command(event.Break, "c:b")
 				b.command(event.Break, "c:a")
@@ -83,12 +83,12 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		},
 		{
 			name: "a step passes a breakpoint (R41, R42)", opts: Options{Breakpoints: []string{"c:a"}}, groups: chain[:1], script: quick,
-			steer: func(b *bench) { b.at(sec); b.command(event.Step, "") },
+			steer: func(b *rig) { b.at(sec); b.command(event.Step, "") },
 			trace: []string{"0.0s breakpoint c:a set", "0.0s c:a held (breakpoint)", "0.0s run paused (breakpoint c:a)", "1.0s step accepted", "1.0s c:a running", "3.0s c:a ready"},
 		},
 		{
 			name: "a disabled breakpoint does not pause the run until it is enabled (R42)", groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.Disable, "c:b")
 				b.command(event.Break, "c:b")
 				b.command(event.Disable, "c:b")
@@ -107,7 +107,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		{
 			name: "run-to pauses before the group once, and at breakpoints on the way (R42)", opts: Options{Paused: true},
 			groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.RunTo, "c:a")
 				b.command(event.RunTo, "c:q")
 				b.command(event.Break, "c:b")
@@ -118,7 +118,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.RunTo, "c:b")
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a is already the next group)",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a can already start; step it, or resume)",
 				`0.0s run-to refused (no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",
@@ -127,32 +127,32 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		},
 		{
 			name: "abort starts nothing more and ends waits (R43)", groups: chain, script: quick, err: ErrAborted,
-			steer: func(b *bench) { b.at(sec); b.command(event.Abort, ""); b.command(event.Pause, "") },
+			steer: func(b *rig) { b.at(sec); b.command(event.Abort, ""); b.command(event.Pause, "") },
 			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "1.0s c:a aborted (aborted)",
 				"1.0s c:b skipped (not started: the run was aborted)", "1.0s c:c skipped (not started: the run was aborted)",
 				"1.0s pause refused (the run is being aborted)"},
 		},
 		{
 			name: "abort waits for requests in flight (R43)", groups: []string{"a: slow"}, script: map[string]behaviour{"slow": {request: 4 * sec}}, err: ErrAborted,
-			steer: func(b *bench) { b.at(sec); b.command(event.Abort, "") },
+			steer: func(b *rig) { b.at(sec); b.command(event.Abort, "") },
 			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "4.0s c:a aborted (aborted)"},
 		},
 		{
 			name: "stop cancels requests in flight (R43)", groups: []string{"a: x"}, script: map[string]behaviour{"x": {hang: true}}, err: ErrAborted,
-			steer: func(b *bench) { b.at(sec); b.command(event.Abort, ""); b.at(2 * sec); b.command(event.Stop, "") },
+			steer: func(b *rig) { b.at(sec); b.command(event.Abort, ""); b.at(2 * sec); b.command(event.Stop, "") },
 			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "2.0s run aborting", "2.0s stop accepted", "2.0s c:a aborted (aborted)"},
 		},
 		{
 			name: "a failure holds the run; retry applies and waits again (R44)", opts: Options{HoldOnFailure: true}, groups: chain[:2],
 			script: map[string]behaviour{"x": {failed: "exit code 1", untilTry: 1}, "y": {}},
-			steer:  func(b *bench) { b.at(30 * sec); b.command(event.Retry, "c:a") },
+			steer:  func(b *rig) { b.at(30 * sec); b.command(event.Retry, "c:a") },
 			trace: []string{"0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
 				"30.0s run running", "30.0s c:a running", "30.0s retry accepted", "30.0s c:a ready", "30.0s c:b running", "30.0s c:b ready"},
 		},
 		{
 			name: "while the run is held nothing starts and resume is refused; after a give-up running groups finish (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
 			script: map[string]behaviour{"x": {failed: "exit code 1"}, "y": {ready: 2 * sec}},
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.at(5 * sec)
 				b.command(event.Step, "")
 				b.command(event.Pause, "")
@@ -169,7 +169,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		{
 			name: "an abort ends a hold (R44, R43)", opts: Options{HoldOnFailure: true}, groups: chain[:1], err: ErrAborted,
 			script: map[string]behaviour{"x": {failed: "exit code 1"}},
-			steer:  func(b *bench) { b.at(sec); b.command(event.Rollback, "") },
+			steer:  func(b *rig) { b.at(sec); b.command(event.Rollback, "") },
 			trace: []string{"0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
 				"1.0s run aborting", "1.0s rollback accepted"},
 		},

@@ -11,14 +11,14 @@ import (
 // the first sign of trouble or after a delay without one, then less and less often. Diagnoses
 // continue while the run is paused.
 const (
-	podDelay      = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
-	quietDelay    = time.Second      // the same for an object without pods
-	quietInterval = 10 * time.Second // between diagnoses without a sign of trouble
+	delayWithPods    = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
+	delayWithoutPods = time.Second      // the same for an object without pods
+	quietInterval    = 10 * time.Second // between diagnoses without a sign of trouble
 	// minGap is the time between the first two diagnoses of an object; each further gap is
 	// twice as long, up to maxGap.
 	minGap = time.Second
 	maxGap = 30 * time.Second
-	// maxDiagnoses is the number of objects that are diagnosed at a time.
+	// maxDiagnoses is the maximum number of waiting objects that are diagnosed at the same time.
 	maxDiagnoses = 8
 	// maxDiagnosisRequests limits the requests that the diagnoses of an object send in requestWindow. The
 	// diagnosis of its failure is exempt: with it, an object causes about 20 per minute.
@@ -34,7 +34,7 @@ type waitingObject struct {
 
 // nextDiagnosis returns the time of the next diagnosis, zero for never.
 func (m *machine) nextDiagnosis() time.Time {
-	if m.opts.Diagnose == nil || m.stage == nil || m.steering.abort != nil {
+	if m.opts.Diagnose == nil || m.stage == nil || m.steering.ending != nil {
 		return time.Time{}
 	}
 	return m.stage.schedule.Next()
@@ -55,9 +55,9 @@ func (s *stage) diagnoseLater(g *group, o *object) {
 func firstDiagnosis(o plan.Object) time.Duration {
 	switch o.Kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":
-		return podDelay
+		return delayWithPods
 	}
-	return quietDelay
+	return delayWithoutPods
 }
 
 func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
@@ -80,6 +80,6 @@ func (m *machine) startDiagnoses() {
 	s := m.stage
 	for _, w := range s.schedule.Start(m.now, func(w waitingObject) bool { return s.mayDiagnose(w.group, w.object) }) {
 		g, o := w.group, w.object
-		m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: o.actual(), round: g.attempt.round}})
+		m.emit(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: o.actual(), round: g.attempt.round}})
 	}
 }

@@ -40,7 +40,8 @@ type Options struct {
 	DisabledBreakpoints []string
 	// HoldOnFailure holds the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
-	// Heartbeat is the interval of KindWaiting events while no group changes its status; 0 for none.
+	// Heartbeat is the interval of KindWaiting events while no group changes its status, and of
+	// KindServer events during an outage; 0 for none, and one event per outage.
 	Heartbeat time.Duration
 	// Diagnose finds out why an object is not ready. The engine calls it in a separate goroutine,
 	// with a short deadline. Nil means no diagnoses.
@@ -54,9 +55,9 @@ type Finding struct {
 	Evidence []string
 	// Symptom means that Cause only describes the state of the object; it never replaces a real cause.
 	Symptom bool
-	// Fails means that waiting alone will not help: pods failed or cannot start, or
+	// Degraded means that waiting alone will not help: pods failed or cannot start, or
 	// remaining pods keep an object from being deleted.
-	Fails bool
+	Degraded bool
 	// Lines are the details, for people.
 	Lines []string
 	// Requests is the number of requests that the diagnosis sent.
@@ -71,7 +72,7 @@ type FindingError interface {
 
 // Status returns the status of a KindDiagnosis event.
 func (f Finding) Status() event.Status {
-	if f.Fails {
+	if f.Degraded {
 		return event.Degraded
 	}
 	return ""
@@ -84,14 +85,15 @@ type Engine struct {
 	inbox inbox
 	done  chan struct{} // closed when the loop has ended
 
-	// ctx is the parent of all contexts of the run. Watches and diagnoses use it directly.
+	// ctx is the parent of all contexts of the run. Watches, WaitGone and diagnoses do not use the
+	// context of requests, so they survive cancelled requests.
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 // StageRun is the handle of a running stage.
 type StageRun struct {
-	applied    chan struct{} // closed when every request was answered
+	applied    chan struct{} // closed when every request has succeeded
 	done       chan struct{} // closed when err is set
 	err        error
 	engineDone <-chan struct{}
@@ -144,10 +146,11 @@ func (e *Engine) RequestContext() context.Context {
 }
 
 // EndingCommand returns the accepted command that ends the run: Abort, Rollback, Stop, or Edit if
-// an edited revision follows (R46). It is nil if there is none, even after a failure. It may change
-// until the closing event, so StartRollback, StartEditedRevision and Finish check it again.
+// an edited revision follows (R46). It is nil if no command ends the run, for example after a failure.
+// It may change until the closing event, so StartRollback, StartEditedRevision and Finish check it
+// again. After the closing event EndingCommand returns an Abort.
 func (e *Engine) EndingCommand() *event.Command {
-	return ask(e, &event.Command{Name: event.Abort}, func(l *loop) *event.Command { return l.machine.steering.abort })
+	return ask(e, &event.Command{Name: event.Abort}, func(l *loop) *event.Command { return l.machine.steering.ending })
 }
 
 // StartRollback starts the rollback of a failed or aborted operation. Timeouts start over, and
@@ -225,7 +228,7 @@ func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	}
 }
 
-// Start starts a stage. One stage runs at a time.
+// Start starts a stage. The previous stage must have ended.
 func (e *Engine) Start(s Stage) *StageRun {
 	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), engineDone: e.done}
 	e.inbox.put(stageStarted{s, r})

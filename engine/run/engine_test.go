@@ -27,10 +27,10 @@ func TestGroupsStartWhenTheirDependenciesAreReady(t *testing.T) { // R14
 		"5.0s c:b ready", "5.0s c:d running", "5.0s c:d ready")
 }
 
-func TestLeavesAreNotAwaited(t *testing.T) { // R21
+func TestGroupsThatAreNotAwaited(t *testing.T) { // R21
 	fake := newFake(map[string]behaviour{"x": {ready: sec}, "y": {ready: 3 * sec}, "z": {ready: 9 * sec}})
 	s := Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}, Await: func(g *plan.Group) bool { return g.Name == "a" }}
-	trace, err := run(t, Options{}, s, fake, func(b *bench) { b.at(5 * sec) })
+	trace, err := run(t, Options{}, s, fake, func(b *rig) { b.at(5 * sec) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestObjectsThatAreNotReadyAreDiagnosed(t *testing.T) {
 		}
 		return Finding{Cause: "image cannot be pulled"}
 	}}
-	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
+	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *rig) {
 		start = time.Now()
 		b.e.Command(event.Command{Name: event.Pause}) // diagnoses continue during a pause
 	})
@@ -156,7 +156,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	opts := Options{Operation: event.Operation{Timeout: 60 * sec}}
-	trace, _ := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+	trace, _ := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
 		b.at(4 * sec)
 		b.command(event.Pause, "")
 		b.at(104 * sec)
@@ -198,9 +198,9 @@ func TestHeartbeatNamesTheObjectThatWaitsLongest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:b running",
-		"10.0s waiting c:a Pod/x (applied; waiting for 10s; 1 more object is waiting)",
+		"10.0s waiting c:a Pod/x (applied; 10s so far; 1 more object is not ready)",
 		"16.0s c:b ready",
-		"26.0s waiting c:a Pod/x (applied; waiting for 26s)",
+		"26.0s waiting c:a Pod/x (applied; 26s so far)",
 		"30.0s c:a ready")
 }
 
@@ -227,7 +227,7 @@ func TestRemovalWithoutAwait(t *testing.T) { // R27
 func TestAdmitDelaysWorkOutsideAStage(t *testing.T) { // R40, R41
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
-		b := &bench{t: t, feed: feed, from: time.Now()}
+		b := &rig{t: t, feed: feed, from: time.Now()}
 		b.e = New(Options{Feed: feed, Paused: true})
 		hook := groupsOf("hook: x")[0]
 		phase := event.Phase{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{hook}}
@@ -254,8 +254,7 @@ func TestAdmitDelaysWorkOutsideAStage(t *testing.T) { // R40, R41
 	})
 }
 
-// TestUnitWithoutStage: if a unit was admitted but its stage never starts, its last message says
-// that no object was applied.
+// TestUnitWithoutStage: if a unit was admitted but its stage never starts, it is reported as skipped.
 func TestUnitWithoutStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
@@ -282,7 +281,7 @@ func TestUnitWithoutStage(t *testing.T) {
 func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
-		b := &bench{t: t, feed: feed, from: time.Now()}
+		b := &rig{t: t, feed: feed, from: time.Now()}
 		b.e = New(Options{Feed: feed, HoldOnFailure: true, Operation: event.Operation{Timeout: 10 * sec}, Breakpoints: []string{"c:a"}})
 		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
 		b.e.Announce(apply)
@@ -308,7 +307,7 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 
 func TestUnreachableServerCannotBlockAnAbort(t *testing.T) { // R34
 	fake := newFake(map[string]behaviour{"x": {hang: true}})
-	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
 		b.at(sec)
 		b.command(event.Abort, "")
 	})
@@ -326,7 +325,7 @@ func TestUnreachableServerCannotBlockAnAbort(t *testing.T) { // R34
 func TestUnitsThatNeverStartAreReported(t *testing.T) { // R26
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
-		b := &bench{t: t, feed: feed, from: time.Now()}
+		b := &rig{t: t, feed: feed, from: time.Now()}
 		b.e = New(Options{Feed: feed})
 		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
 		b.e.Announce(apply, event.Phase{Name: "post-install", Kind: event.PhaseHooks, Groups: groupsOf("hook: h")})
@@ -377,7 +376,7 @@ func TestSymptomsDoNotReplaceACause(t *testing.T) {
 		return Finding{Cause: "0 of 1 available", Symptom: true, Lines: []string{"new"}}
 	}}
 	var events []event.Event
-	_, err := run(t, opts, Stage{ObjectTimeout: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+	_, err := run(t, opts, Stage{ObjectTimeout: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
 		b.at(25 * sec)
 		b.e.Close(End{Status: event.Failed, Exit: 1})
 		events = b.feed.Events()

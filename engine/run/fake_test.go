@@ -24,10 +24,10 @@ type fakeCluster struct {
 	calls   map[string]int
 	order   []string // the calls, by kind and name
 	version uint64
-	flight  int
-	most    int            // maximum number of concurrent requests
-	mostFor map[string]int // the same per object
-	flying  map[string]int
+	pending int
+	most    int // maximum number of concurrent requests
+	// mostFor and pendingFor are most and pending for each object.
+	mostFor, pendingFor map[string]int
 }
 
 // behaviour describes an object after its apply.
@@ -36,7 +36,7 @@ type behaviour struct {
 	err      error
 	ready    time.Duration // time from the response until it is ready
 	never    bool          // never ready
-	failed   string        // fails instead, after ready, with this message
+	failed   string        // instead of becoming ready, it fails with this message after the duration of ready
 	declared bool          // a readiness expression declared the failure
 	gone     time.Duration // duration of its removal
 	outcome  event.Change
@@ -48,7 +48,7 @@ type behaviour struct {
 }
 
 func newFake(script map[string]behaviour) *fakeCluster {
-	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}, mostFor: map[string]int{}, flying: map[string]int{}}
+	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}, mostFor: map[string]int{}, pendingFor: map[string]int{}}
 }
 
 func (f *fakeCluster) Watch(ctx context.Context, g *plan.Group, report func(Observation)) {
@@ -66,11 +66,11 @@ func (f *fakeCluster) Watch(ctx context.Context, g *plan.Group, report func(Obse
 func (f *fakeCluster) enter(o plan.Object) (behaviour, int, func(Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.flight++
-	f.most = max(f.most, f.flight)
+	f.pending++
+	f.most = max(f.most, f.pending)
 	f.calls[o.Name]++
-	f.flying[o.Name]++
-	f.mostFor[o.Name] = max(f.mostFor[o.Name], f.flying[o.Name])
+	f.pendingFor[o.Name]++
+	f.mostFor[o.Name] = max(f.mostFor[o.Name], f.pendingFor[o.Name])
 	f.order = append(f.order, o.String())
 	return f.script[o.Name], f.calls[o.Name], f.reports[o]
 }
@@ -101,15 +101,15 @@ func (f *fakeCluster) wait(d time.Duration) bool {
 func (f *fakeCluster) leave(o plan.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.flight--
-	f.flying[o.Name]--
+	f.pending--
+	f.pendingFor[o.Name]--
 }
 
-// inFlight is the number of requests without a response.
+// inFlight returns the number of requests without a response.
 func (f *fakeCluster) inFlight() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.flight
+	return f.pending
 }
 
 func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Response, error) {
@@ -203,8 +203,8 @@ func groupsOf(lines ...string) []*plan.Group {
 	return groups
 }
 
-// bench is a run under test.
-type bench struct {
+// rig is a run under test.
+type rig struct {
 	t    *testing.T
 	e    *Engine
 	fake *fakeCluster
@@ -214,10 +214,10 @@ type bench struct {
 
 // run starts an engine with a stage of the given groups in a bubble, calls steer meanwhile,
 // and returns the trace of events and the stage's error.
-func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*bench)) (trace []string, err error) {
+func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*rig)) (trace []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, fake: fake, feed: &event.Feed{}, from: time.Now()}
+		b := &rig{t: t, fake: fake, feed: &event.Feed{}, from: time.Now()}
 		opts.Feed = b.feed
 		b.e = New(opts)
 		s.Cluster = fake
@@ -241,15 +241,15 @@ func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*ben
 }
 
 // at sleeps until that long after the start.
-func (b *bench) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
+func (b *rig) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
 
-func (b *bench) command(name event.CommandName, group string) {
+func (b *rig) command(name event.CommandName, group string) {
 	b.e.Command(event.Command{Name: name, Group: group})
 	synctest.Wait()
 }
 
 // trace writes groups, commands and runs as "1.0s c:a ready".
-func (b *bench) trace() []string {
+func (b *rig) trace() []string {
 	var out []string
 	for _, e := range b.feed.Events() {
 		at := fmt.Sprintf("%.1fs ", e.Time.Sub(b.from).Seconds())

@@ -22,7 +22,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, other := range g.objects {
 		if other.request == requestBlocked { // stop waiting for its name
-			other.request = requestUnanswered
+			other.request = requestNotSucceeded
 			g.attempt.pending--
 		}
 		if other.request != requestSucceeded {
@@ -38,7 +38,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	s.continueGroup(g) // groups that started with it no longer wait for it
 	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
 		s.diagnosing++
-		s.m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
+		s.m.emit(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
 		return
 	}
 	s.reportFailure(f, o.found)
@@ -111,7 +111,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	if o.found.Cause != before {
 		s.reportFinding(g, o, d.actual, found.Lines)
 	}
-	if s.Lenient && o.request == requestSucceeded && found.Fails {
+	if s.Lenient && o.request == requestSucceeded && found.Degraded {
 		s.stopWaitingFor(g, o)
 	}
 }

@@ -47,10 +47,11 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	s.ended = 0 // groups that had ended are running again
 	s.fullyApplied = 0
 	for _, f := range chosen {
-		m.setUnit(f.group.unit, event.Running, "")
 		if command == event.Retry {
+			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)
 		} else {
+			m.setUnit(f.group.unit, event.Running, event.Rechecking)
 			s.recheck(f.group)
 		}
 	}

@@ -26,7 +26,7 @@ func (x *simulation) checkIndexes() {
 		if c := g.cohort; c != nil {
 			due := (&cohort{waves: slices.Clone(c.waves)}).due()
 			if want := s.dueIn(c); !slices.Equal(due, want) {
-				x.r.fail("R15a: of the cohort of %v %d groups are due, want %d", g.Unit, len(due), len(want))
+				x.r.fail("R15a: %d groups are due in the cohort of %v, want %d", len(due), g.Unit, len(want))
 			} else if len(want) > 0 {
 				x.r.fail("R15a: a wave of %v is due, but not queued", want[0].Unit)
 			}

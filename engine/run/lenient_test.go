@@ -31,7 +31,7 @@ func TestLenientRemoval(t *testing.T) {
 func TestLenientRemovalInUse(t *testing.T) {
 	fake := newFake(map[string]behaviour{"data": {stuck: true}})
 	diagnose := func(context.Context, plan.Object) Finding {
-		return Finding{Cause: "in use by pod user", Fails: true}
+		return Finding{Cause: "in use by pod user", Degraded: true}
 	}
 	trace, err := run(t, Options{Diagnose: diagnose}, removal("a: PersistentVolumeClaim/data", "b < a: b"), fake, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestLenientRemovalTimesOut(t *testing.T) {
 // the API server never responds.
 func TestLenientRemovalWithoutAnswers(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {hang: true}})
-	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *bench) {
+	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *rig) {
 		b.at(15 * time.Second)
 		if s := b.feed.Events(); s[len(s)-1].Status == event.Failed {
 			b.t.Error("the group failed before windDownTime had passed")

@@ -86,14 +86,14 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case ticked:
 		m.tick()
 	case transitionRequested:
-		m.do(replyTransition{msg.reply, msg.transition(m)})
+		m.emit(replyTransition{msg.reply, msg.transition(m)})
 	}
 	m.advance()
 	return m.effects
 }
 
-func (m *machine) do(e effect)           { m.effects = append(m.effects, e) }
-func (m *machine) publish(e event.Event) { m.do(publish{event: e}) }
+func (m *machine) emit(e effect)         { m.effects = append(m.effects, e) }
+func (m *machine) publish(e event.Event) { m.emit(publish{event: e}) }
 
 func (m *machine) announce(phases []event.Phase) {
 	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
@@ -122,7 +122,7 @@ func (m *machine) failUnit(u *unit, f Failure) {
 		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
 
-// advance starts units, sends requests and ends the stage, as far as possible now.
+// advance starts units, sends requests and ends the stage, as far as that is possible now.
 func (m *machine) advance() {
 	if m.ended {
 		return
@@ -144,19 +144,20 @@ func (m *machine) advance() {
 }
 
 // windingDown reports whether nothing more may start until a rollback or an edited revision.
-func (m *machine) windingDown() bool { return m.steering.abort != nil || m.timeouts.expired }
+func (m *machine) windingDown() bool { return m.steering.ending != nil || m.timeouts.expired }
 
-// windDown ends the stage after an abort or the timeout, as soon as no request is in flight (R43).
+// windDown ends the stage after an abort or the timeout, as soon as no request and no diagnosis of a
+// failure is running (R43).
 func (m *machine) windDown() {
 	cause := ErrAborted
 	switch {
 	case m.replacing():
 		cause = ErrReplaced
-	case m.steering.abort == nil:
+	case m.steering.ending == nil:
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
 	for _, a := range m.admissions {
-		m.do(replyAdmit{a, cause})
+		m.emit(replyAdmit{a, cause})
 	}
 	m.admissions = nil
 	if !m.timeouts.windDownStarted { // even between stages: Helm sends requests then
@@ -165,7 +166,7 @@ func (m *machine) windDown() {
 		if m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
 			m.timeouts.cancelAt = m.now
 		}
-		m.do(endRetries{cause})
+		m.emit(endRetries{cause})
 	}
 	if s := m.stage; s != nil {
 		s.queue = nil
@@ -176,9 +177,9 @@ func (m *machine) windDown() {
 }
 
 // startRollback starts the rollback of a failed or aborted operation. It is refused if a
-// command ended the run without one.
+// command ended the run without a rollback.
 func (m *machine) startRollback(op event.Operation, reason string) error {
-	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
+	if a := m.steering.ending; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
 	m.endUnits(m.skipReason("rolling back"))
@@ -197,7 +198,7 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 }
 
 // startEditedRevision ends the replaced revision and starts the edited one. A paused run stays
-// paused until a resume (R41).
+// paused (R46).
 func (m *machine) startEditedRevision(op event.Operation, reason string, phases []event.Phase) error {
 	if !m.replacing() {
 		return ErrAborted
@@ -221,7 +222,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 
 // startOver resets requests, steering and clocks for a rollback or an edited revision.
 func (m *machine) startOver() {
-	m.do(resetRequests{})
+	m.emit(resetRequests{})
 	m.epoch++
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
@@ -234,7 +235,7 @@ func (m *machine) startOver() {
 //
 // Rule R48: accepted commands take effect; the closing event is the last
 func (m *machine) finish(end End) error {
-	if m.steering.abort != nil && end.Status != event.Aborted {
+	if m.steering.ending != nil && end.Status != event.Aborted {
 		return ErrAborted
 	}
 	unchecked := 0
@@ -252,7 +253,7 @@ func (m *machine) finish(end End) error {
 		end.Cause = m.firstFailure.Cause
 		end.Evidence = m.firstFailure.Evidence
 	}
-	m.do(publish{closing: true, event: event.Event{
+	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
 		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence,
@@ -264,7 +265,7 @@ func (m *machine) finish(end End) error {
 // skipReason returns why units did not start: an abort, the first failed group, or else fallback.
 func (m *machine) skipReason(fallback string) string {
 	switch {
-	case m.steering.abort != nil:
+	case m.steering.ending != nil:
 		return "the run was aborted"
 	case m.firstFailure != nil:
 		return m.firstFailure.Group + " failed"
@@ -282,7 +283,7 @@ func (m *machine) endUnits(why string) {
 		switch {
 		case u.status == event.Running && m.stage != nil:
 			m.setUnit(u, event.Aborted, "interrupted: "+why)
-		case u.status == event.Running && m.steering.abort != nil:
+		case u.status == event.Running && m.steering.ending != nil:
 			m.setUnit(u, event.Aborted, "no object was applied: "+why)
 		case u.status == event.Running, u.status == event.Waiting, u.status == event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)

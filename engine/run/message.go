@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// message is an input of the machine, of one of the types below. Messages reach it one at a time
-// through the inbox of the Engine; those after the closing event are ignored.
+// message is an input of the machine: a value of one of the types below. Messages reach it one at a
+// time through the inbox of the Engine; those after the closing event are ignored.
 type message any
 
 type (
@@ -57,11 +57,11 @@ type (
 		transition func(*machine) error
 		reply      chan<- error // buffered
 	}
-	// asked is sent by EndingCommand and RequestContext. The loop answers it without the machine.
+	// asked is sent by EndingCommand and RequestContext. The loop answers it itself.
 	asked struct{ answer func(*loop) }
 )
 
-// effect is an output of the machine, of one of the types below. Effects are performed in order,
+// effect is an output of the machine: a value of one of the types below. Effects are performed in order,
 // before the next message is handled.
 type effect any
 

@@ -27,7 +27,7 @@ func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, 
 		wg.Go(func() {
 			for n := w; n < runs && !wrong.Load(); n += workers {
 				seed := *modelSeed + uint64(n)
-				if report := tryModel(seed, nil); report != "" && wrong.CompareAndSwap(false, true) {
+				if report := tryModel(seed); report != "" && wrong.CompareAndSwap(false, true) {
 					t.Errorf("seed %d:\n%s", seed, report)
 				}
 			}
@@ -37,16 +37,16 @@ func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, 
 }
 
 // tryModel simulates one run; the report is empty if nothing is wrong.
-func tryModel(seed uint64, spoil func(*machine)) string {
+func tryModel(seed uint64) string {
 	s := newScenario(seed)
-	wrong := simulate(s, spoil)
+	wrong := simulate(s)
 	if len(wrong) == 0 {
 		return ""
 	}
 	rule, _, _ := strings.Cut(wrong[0], ":")
 	s = shrink(s, func(c scenario) bool {
-		w := simulate(c, spoil)
+		w := simulate(c)
 		return len(w) > 0 && strings.HasPrefix(w[0], rule+":") == strings.Contains(wrong[0], ":")
 	})
-	return strings.Join(simulate(s, spoil), "\n") + "\n" + s.String()
+	return strings.Join(simulate(s), "\n") + "\n" + s.String()
 }

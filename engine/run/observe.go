@@ -44,7 +44,7 @@ func (s *stage) answer(r request, out Response, err error) {
 		return // the group no longer applies its objects
 	}
 	switch {
-	case s.m.steering.abort != nil && errors.Is(err, ErrAborted):
+	case s.m.steering.ending != nil && errors.Is(err, ErrAborted):
 		return // the request is an operation of a stack, which was aborted too
 	case err != nil && s.m.timeouts.cancelled && errors.Is(err, context.Canceled):
 		s.cancelled++ // the group ends as aborted, not as failed
@@ -109,7 +109,7 @@ func blockedText(message string) string {
 // nameFreed sends a blocked object again: its name is free now.
 func (s *stage) nameFreed(r request) {
 	if r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
-		r.object.request = requestUnanswered
+		r.object.request = requestNotSucceeded
 		s.queue = append(s.queue, r)
 	}
 }
@@ -211,8 +211,8 @@ func (o *object) isCurrent() bool {
 	return o.fresh
 }
 
-// evaluate derives the status of an applied object from its last observation. If that is Failed,
-// it fails the group.
+// evaluate derives the status of an object from its last observation. If that is Failed and the
+// group is awaited or re-checking, it fails the group.
 func (s *stage) evaluate(g *group, o *object) {
 	if !o.isCurrent() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
 		return // ignore a hook that has ended; its delete policy may remove it
@@ -316,7 +316,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	o.status = status
 	o.message = message
-	if o.request != requestUnanswered && o.pace.count == 0 {
+	if o.request != requestNotSucceeded && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.actual(), ""

@@ -8,12 +8,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestDeadlinesAcrossAnOutage: the readiness clock stops during an outage, so the deadline of an
-// object that is applied later can be earlier (R25, R53).
+// TestDeadlinesAcrossAnOutage: after an outage the readiness clock is set back by catchUp, so an object
+// that is applied later can have an earlier deadline (R25, R53).
 func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	fake := newFake(map[string]behaviour{"early": {request: 4900 * time.Millisecond, never: true}, "late": {request: 8100 * time.Millisecond, never: true}})
 	stage := Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
-	trace, _ := run(t, Options{}, stage, fake, func(b *bench) {
+	trace, _ := run(t, Options{}, stage, fake, func(b *rig) {
 		b.at(5 * sec)
 		b.e.ServerUnreachable(time.Now(), "connection refused")
 		b.at(8 * sec)

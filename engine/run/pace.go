@@ -31,7 +31,7 @@ func (p *Pace) next(at time.Time) time.Time {
 // Cancel cancels the next diagnosis.
 func (p *Pace) Cancel() { p.due = time.Time{} }
 
-// NextQuiet returns the time of the next diagnosis without a sign of trouble.
+// NextQuiet returns when to diagnose again if there is no sign of trouble.
 func (p *Pace) NextQuiet(now time.Time) time.Time { return now.Add(max(quietInterval, gap(p.count))) }
 
 // start records the start of a diagnosis.

@@ -11,7 +11,7 @@ import (
 // older than the apply (R44, R22).
 func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {failed: "broken"}, "y": {request: 5 * sec, ready: sec}})
-	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *bench) {
+	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *rig) {
 		b.at(sec)
 		b.command(event.Accept, "")
 		for o, report := range fake.reports {
@@ -22,7 +22,7 @@ func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
 		t.Error(err)
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: broken)", "0.0s run held (c:a: Pod/x: broken)",
-		"1.0s run running", "1.0s c:a running", "1.0s accept accepted", "6.0s c:a ready")
+		"1.0s run running", "1.0s c:a running (re-checking)", "1.0s accept accepted", "6.0s c:a ready")
 }
 
 // TestARecheckCountsEarlierApplies: y became ready, as the first attempt applied it,
@@ -30,7 +30,7 @@ func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
 func TestARecheckCountsEarlierApplies(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 2 * sec, failed: "broken"}, "y": {ready: 4 * sec}})
 	stage := Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}, ObjectTimeout: 10 * sec}
-	trace, err := run(t, Options{HoldOnFailure: true, MaxRequests: 1}, stage, fake, func(b *bench) {
+	trace, err := run(t, Options{HoldOnFailure: true, MaxRequests: 1}, stage, fake, func(b *rig) {
 		b.at(3 * sec)
 		fake.mu.Lock()
 		fake.script["x"] = behaviour{request: 2 * sec, err: errors.New("refused")}
@@ -49,5 +49,5 @@ func TestARecheckCountsEarlierApplies(t *testing.T) {
 	}
 	want(t, trace, "0.0s c:a running", "2.0s c:a failed (Pod/x: broken)", "2.0s run held (c:a: Pod/x: broken)",
 		"3.0s run running", "3.0s c:a running", "3.0s retry accepted", "5.0s c:a failed (Pod/x: refused)", "5.0s run held (c:a: Pod/x: refused)",
-		"6.0s run running", "6.0s c:a running", "6.0s accept accepted", "6.0s c:a ready")
+		"6.0s run running", "6.0s c:a running (re-checking)", "6.0s accept accepted", "6.0s c:a ready")
 }

@@ -25,8 +25,8 @@ type reference struct {
 	sent    []event.Command
 	// freed are the objects, by name, that were blocked and must be sent again.
 	freed map[string]event.Unit
-	// flying counts the requests in flight per object.
-	flying map[string]int
+	// inFlight counts the requests in flight per object.
+	inFlight map[string]int
 	// counted is the time that counts for readiness: the run is neither paused nor held, and
 	// the API server is reachable. at is the end of that time, zero if unknown.
 	counted time.Duration
@@ -35,27 +35,27 @@ type reference struct {
 	at    time.Time
 	away  bool
 	// moment numbers the moments at which units start.
-	moment  int
-	opened  bool
-	closed  bool
-	timeout bool
-	asked   int // failures whose diagnosis is running
-	wrong   []string
+	moment     int
+	opened     bool
+	closed     bool
+	timeout    bool
+	diagnosing int // failures whose diagnosis is running
+	wrong      []string
 }
 
 type refUnit struct {
-	spec      groupSpec
-	lenient   bool
-	kind      event.PhaseKind
-	after     []event.Unit
-	status    event.Status
-	stop      bool
-	decided   bool // it failed and was given up
-	restarted bool // just restarted, which a command must explain
-	moment    int
-	since     time.Duration   // start, in time of counted
-	sent      map[string]bool // objects of this attempt
-	accepted  bool
+	spec       groupSpec
+	lenient    bool
+	kind       event.PhaseKind
+	after      []event.Unit
+	status     event.Status
+	breakpoint bool // the run must pause before it
+	decided    bool // it failed and was given up
+	restarted  bool // just restarted, which a command must explain
+	moment     int
+	since      time.Duration   // start, in time of counted
+	sent       map[string]bool // objects of this attempt
+	accepted   bool
 }
 
 type refSteering struct {
@@ -63,11 +63,11 @@ type refSteering struct {
 	stepUnit        event.Unit
 	abort           event.CommandName
 	rolling, warned bool
-	breakpoint      bool
+	atBreakpoint    bool
 }
 
 func newReference(s scenario) *reference {
-	return &reference{s: s, units: map[event.Unit]*refUnit{}, flying: map[string]int{}, freed: map[string]event.Unit{}}
+	return &reference{s: s, units: map[event.Unit]*refUnit{}, inFlight: map[string]int{}, freed: map[string]event.Unit{}}
 }
 
 func (r *reference) fail(format string, args ...any) {
@@ -106,14 +106,14 @@ func (r *reference) event(e event.Event) {
 		}
 	case event.KindRun:
 		if e.Status == event.Paused && strings.HasPrefix(e.Message, "breakpoint") {
-			if !r.steer.breakpoint && !r.steer.paused {
+			if !r.steer.atBreakpoint && !r.steer.paused {
 				r.fail("R42: paused at a breakpoint, but no unit is held at one")
 			}
-			r.steer.paused, r.steer.breakpoint = true, false
+			r.steer.paused, r.steer.atBreakpoint = true, false
 		}
 	case event.KindBreakpoint:
 		if u := r.units[e.Unit()]; u != nil {
-			u.stop = e.Status == event.Set && u.status != event.AtBreakpoint
+			u.breakpoint = e.Status == event.Set && u.status != event.AtBreakpoint
 		}
 	case event.KindCommand:
 		r.answer(e)
@@ -134,10 +134,10 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		}
 		r.started(e.Unit(), u, was, next)
 	case event.AtBreakpoint:
-		if was != event.Waiting || !u.stop {
+		if was != event.Waiting || !u.breakpoint {
 			r.fail("R42: the run pauses before %v, which has no breakpoint and was %s", e.Unit(), was)
 		}
-		u.stop, r.steer.breakpoint = false, true
+		u.breakpoint, r.steer.atBreakpoint = false, true
 	case event.Failed:
 		if was != event.Running {
 			r.fail("%v failed, but was %s", e.Unit(), was)
@@ -197,8 +197,8 @@ func (r *reference) pass(now time.Time) {
 	r.at = now
 }
 
-// unready checks that a unit that timed out really had its time, and did not become ready
-// during an outage.
+// unready checks that a unit that timed out was really given its whole timeout, and did not become
+// ready during an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
 	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
 		r.fail("R30: %v failed, although its objects are only still being deleted: %s", e.Unit(), e.Message)
@@ -244,7 +244,7 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 			r.fail("R41: the step starts %v, event.State says %v", id, next)
 		}
 		r.steer.step = false
-	case u.stop:
+	case u.breakpoint:
 		r.fail("R42: %v starts despite its breakpoint", id)
 	}
 }
@@ -284,7 +284,7 @@ func (r *reference) held() bool {
 
 func (r *reference) answer(e event.Event) {
 	if len(r.sent) == 0 || r.sent[0].Name != e.Command || r.sent[0].Group != e.Group {
-		r.fail("R45: %s %s answers nothing that was sent", e.Command, e.Group)
+		r.fail("R45: %s %s answers a command that was not sent", e.Command, e.Group)
 		return
 	}
 	c := r.sent[0]
@@ -323,7 +323,7 @@ func (r *reference) answer(e event.Event) {
 		if ok {
 			s.paused, s.step = false, false
 			for id, u := range r.units {
-				if id == c.Unit() && !u.stop {
+				if id == c.Unit() && !u.breakpoint {
 					r.fail("R42: run-to %v is accepted, but the run would not pause there", id)
 				}
 			}
@@ -353,7 +353,7 @@ func (r *reference) answer(e event.Event) {
 func (r *reference) edited(ok bool) {
 	s := &r.steer
 	editable := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
-	if ok != editable && r.asked == 0 {
+	if ok != editable && r.diagnosing == 0 {
 		r.fail("R46: edit accepted %t: paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.abort, s.rolling)
 	}
 	if ok {
@@ -441,8 +441,8 @@ func (r *reference) ended(e event.Event) {
 // requested records a request. exact means that the request follows the machine's decision at
 // once, so that its order can be checked.
 func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
-	if r.flying[o.Name]++; r.flying[o.Name] > 1 {
-		r.fail("R44: %d concurrent requests for %s", r.flying[o.Name], o)
+	if r.inFlight[o.Name]++; r.inFlight[o.Name] > 1 {
+		r.fail("R44: %d concurrent requests for %s", r.inFlight[o.Name], o)
 	}
 	delete(r.freed, o.Name)
 	u := r.units[id]
@@ -454,7 +454,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	}
 	u.sent[o.Name] = true
 	for other, v := range r.units { // R15a
-		if r.asked > 0 || v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
+		if r.diagnosing > 0 || v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
 			continue
 		}
 		for _, before := range v.spec.Objects {
@@ -468,7 +468,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 func kindOf(o plan.Object) int { return slices.Index(kinds, o.Kind) }
 
 // returned records the response to a request.
-func (r *reference) returned(o plan.Object) { r.flying[o.Name]-- }
+func (r *reference) returned(o plan.Object) { r.inFlight[o.Name]-- }
 
 // idle checks, while no request is in flight, that freed objects were sent again.
 func (r *reference) idle() {
@@ -504,7 +504,7 @@ func (r *reference) quiet() {
 		if u.restarted {
 			r.fail("R44: %v starts again without a command", id)
 		}
-		if r.asked > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
+		if r.diagnosing > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
 			continue
 		}
 		startable := !slices.ContainsFunc(u.after, func(dependency event.Unit) bool {

@@ -19,7 +19,7 @@ type scheduled[T any] struct {
 	pace   *Pace
 }
 
-// Add schedules a diagnosis; the earlier of two counts.
+// Add schedules a diagnosis. If one is already scheduled, the earlier time counts.
 func (s *Schedule[T]) Add(object T, pace *Pace, at time.Time) {
 	at = pace.next(at)
 	if pace.due.IsZero() {
@@ -29,7 +29,7 @@ func (s *Schedule[T]) Add(object T, pace *Pace, at time.Time) {
 	s.next = earliest(s.next, at)
 }
 
-// Next returns when to call Start, zero for not before the next Add or End.
+// Next returns when to call Start, or zero if nothing can start before the next Add or End.
 func (s *Schedule[T]) Next() time.Time {
 	if s.running >= s.Limit {
 		return time.Time{}

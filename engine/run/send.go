@@ -8,16 +8,16 @@ import (
 
 // queueDueWaves queues the requests of all waves that are due in a cohort.
 func (s *stage) queueDueWaves(c *cohort) {
-	for _, next := range c.due() {
-		a := &next.attempt
-		w := next.def.Waves[a.wave]
-		for _, o := range next.objects[a.queued : a.queued+w.Count] {
-			s.queue = append(s.queue, request{s, next, o, a.number})
+	for _, g := range c.due() {
+		a := &g.attempt
+		w := g.def.Waves[a.wave]
+		for _, o := range g.objects[a.queued : a.queued+w.Count] {
+			s.queue = append(s.queue, request{s, g, o, a.number})
 		}
 		a.pending = w.Count
 		a.queued += w.Count
 		a.wave++
-		next.offerWave()
+		g.offerWave()
 	}
 }
 
@@ -50,5 +50,5 @@ func (s *stage) startRequest(r request) {
 	s.inFlight++
 	r.object.inFlight = true
 	s.setObject(r.group, r.object, status, "", "")
-	s.m.do(sendRequest{r})
+	s.m.emit(sendRequest{r})
 }

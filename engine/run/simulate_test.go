@@ -34,19 +34,16 @@ type simulation struct {
 	// earlier ones.
 	watching  map[event.Unit]*group
 	diagnoses int
-	blocked   map[string]int // how often an object was blocked, or gone
+	blocked   map[string]int // how often an object was blocked; gone once its name is free
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns what was wrong with it.
-func simulate(s scenario, spoil func(*machine)) []string {
+func simulate(s scenario) []string {
 	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}, blocked: map[string]int{}}
 	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
-	if spoil != nil {
-		spoil(x.m)
-	}
 	x.r.steer.paused = s.Paused
 	x.perform(x.m.effects)
 	for _, c := range s.Commands {
@@ -150,7 +147,7 @@ func (x *simulation) after(ms int, do func()) {
 	heap.Push(&x.later, later{x.now.Add(time.Duration(ms) * time.Millisecond), len(x.later) + int(x.w.next()), do})
 }
 
-// hear delivers a message from the API server as soon as that is reachable.
+// hear delivers a message from the API server: at once, or after an outage.
 func (x *simulation) hear(msg message) {
 	if x.away || len(x.held) > 0 {
 		x.held = append(x.held, msg)
@@ -181,7 +178,7 @@ func (x *simulation) handle(msg message) {
 	x.r.timeout = x.r.timeout || x.m.timeouts.expired
 	x.perform(effects)
 	x.r.quiet()
-	if x.r.asked == 0 && (x.m.stage == nil || x.m.stage.inFlight == 0) {
+	if x.r.diagnosing == 0 && (x.m.stage == nil || x.m.stage.inFlight == 0) {
 		x.r.idle()
 	}
 	x.compare()
@@ -206,13 +203,13 @@ func (x *simulation) perform(effects []effect) {
 			}
 		case startDiagnosis:
 			if eff.diagnosis.failure != nil {
-				x.r.asked++
+				x.r.diagnosing++
 			} else if x.diagnoses++; x.diagnoses > 3 {
 				continue // otherwise a paused run would never become idle
 			}
 			x.after(x.s.Diagnosis, func() {
 				if eff.diagnosis.failure != nil {
-					x.r.asked--
+					x.r.diagnosing--
 				}
 				x.post(diagnosed{eff.diagnosis, Finding{Cause: "why", Requests: 5}})
 			})
@@ -288,7 +285,7 @@ func (x *simulation) block(r request, o objectSpec) {
 
 var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "held": event.Deleting}
 
-// fixLater makes an object ready from outside.
+// fixLater schedules the object to become ready, or gone in a removal, as if somebody else had fixed it.
 func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
 	if o.Fixed > 0 {
 		x.after(o.Fixed, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
@@ -327,7 +324,7 @@ func (x *simulation) readyNamed(message string) bool {
 // compare compares the state of the reducer with that of the machine.
 func (x *simulation) compare() {
 	m, state := x.m, &x.r.state
-	if x.r.closed || x.r.asked > 0 { // a failure is published with its cause
+	if x.r.closed || x.r.diagnosing > 0 { // a failure is published with its cause
 		return
 	}
 	if s := m.steering; state.Run != s.reported || state.RunMessage != s.reportedMessage {
@@ -393,7 +390,7 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
 	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
-	left := func() bool { a := o.x.m.steering.abort; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
+	left := func() bool { a := o.x.m.steering.ending; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
 	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
 	if _, over := o.x.over[run]; !over {
 		return &StageError{Cause: ErrAborted}
@@ -401,7 +398,7 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	return o.x.over[run]
 }
 
-func (o *simulated) endingCommand() *event.Command { return o.x.m.steering.abort }
+func (o *simulated) endingCommand() *event.Command { return o.x.m.steering.ending }
 
 func (o *simulated) rollback() error {
 	return o.transition(func(m *machine) error { return m.startRollback(event.Operation{Name: "uninstall"}, "") })

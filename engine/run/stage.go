@@ -115,7 +115,7 @@ type attempt struct {
 	rechecking bool // it waits for its objects without applying them
 	wave       int  // the next wave to queue
 	queued     int  // number of objects whose requests were queued
-	pending    int  // requests of this attempt without an answer
+	pending    int  // objects of the current wave that are queued, in flight or blocked
 	unsettled  int  // objects that are not settled
 	notDone    int  // objects that are not done
 }
@@ -149,8 +149,8 @@ type object struct {
 type requestState uint8
 
 const (
-	requestUnanswered requestState = iota // or not sent yet
-	requestBlocked                        // an object of the same name is still being deleted
+	requestNotSucceeded requestState = iota // not sent, in flight, refused or cancelled
+	requestBlocked                          // an object of the same name is still being deleted
 	requestSucceeded
 )
 
@@ -182,7 +182,8 @@ const (
 	failureGivenUp                        // the group stays failed
 )
 
-// deadline is the end of an object's readiness timeout. It is stale unless at equals object.deadline.
+// deadline is the end of an object's readiness timeout. It is outdated unless at equals
+// object.deadline; see dropStale.
 type deadline struct {
 	group  *group
 	object *object
@@ -263,7 +264,7 @@ func (s *stage) reportApplied() {
 		}
 	}
 	s.appliedReported = true
-	s.m.do(reportAllApplied{s.run})
+	s.m.emit(reportAllApplied{s.run})
 }
 
 // isApplied reports whether every request of the current attempt has succeeded.
@@ -293,8 +294,8 @@ func (s *stage) close(cause error) {
 		}
 	}
 	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {
-		s.m.do(endStage{s.run, nil})
+		s.m.emit(endStage{s.run, nil})
 		return
 	}
-	s.m.do(endStage{s.run, err})
+	s.m.emit(endStage{s.run, err})
 }

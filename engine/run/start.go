@@ -103,7 +103,7 @@ func (m *machine) takeStep() {
 		u = startable[0]
 	}
 	m.steering.cancelStep()
-	// The reason for the pause may name a breakpoint that the run has passed now. event.State
+	// The reason for the pause may name a breakpoint that the run has passed. event.State
 	// clears it too.
 	m.steering.why = ""
 	m.steering.reportedMessage = ""
@@ -124,7 +124,7 @@ func (m *machine) start(units []*unit) {
 
 // admitNext lets the oldest Admit return.
 func (m *machine) admitNext() {
-	m.do(replyAdmit{m.admissions[0], nil})
+	m.emit(replyAdmit{m.admissions[0], nil})
 	m.admissions = m.admissions[1:]
 }
 
@@ -144,7 +144,7 @@ func (s *stage) startAttempt(g *group) {
 	}
 	if !g.watched {
 		g.watched = true
-		s.m.do(startWatch{g})
+		s.m.emit(startWatch{g})
 	}
 	g.offerWave()
 	s.endGroup(g) // if it is empty
@@ -153,7 +153,7 @@ func (s *stage) startAttempt(g *group) {
 // reset prepares the object for a new attempt.
 func (o *object) reset(now time.Time) {
 	o.applied = o.applied || o.request == requestSucceeded
-	o.request = requestUnanswered
+	o.request = requestNotSucceeded
 	o.since = now
 	o.settled = false
 	o.done = false
@@ -165,8 +165,8 @@ func (o *object) reset(now time.Time) {
 	o.ignoreEarlier()
 }
 
-// ignoreEarlier excludes observations from before the object was applied, and failures, from the
-// next attempt or re-check.
+// ignoreEarlier makes the next attempt or re-check ignore a Failed observation and, if no attempt has
+// applied the object, everything observed so far.
 func (o *object) ignoreEarlier() {
 	if !o.applied {
 		o.version = max(o.version, o.last.Version)

@@ -12,7 +12,7 @@ func TestStateFollowsTheFeed(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: sec}, "y": {failed: "exit code 2"}})
 	var s event.State
 	var halfway event.Counts
-	_, err := run(t, Options{Operation: event.Operation{Name: "install", Release: "shop"}}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y", "c < b: z")}}, fake, func(b *bench) {
+	_, err := run(t, Options{Operation: event.Operation{Name: "install", Release: "shop"}}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y", "c < b: z")}}, fake, func(b *rig) {
 		r := b.feed.Reader()
 		batch, _ := r.Next(context.Background())
 		for _, e := range batch {

@@ -17,7 +17,7 @@ type steering struct {
 	// the next startable one.
 	step     bool
 	stepUnit *unit
-	abort    *event.Command // see Engine.EndingCommand
+	ending   *event.Command // see Engine.EndingCommand
 	// reported is the last published status of the run.
 	reported        event.Status
 	reportedMessage string
@@ -55,7 +55,7 @@ func (m *machine) execute(c event.Command) string {
 		return m.abort(c)
 	case m.replacing():
 		return "an edited revision is about to start"
-	case m.steering.abort != nil:
+	case m.steering.ending != nil:
 		return "the run is being aborted"
 	case m.timeouts.expired:
 		return "the operation has timed out"
@@ -87,8 +87,8 @@ func (m *machine) runStatus() (event.Status, string) {
 	if m.replacing() {
 		return event.Replacing, "an edited revision is about to start"
 	}
-	if s.abort != nil {
-		return event.Aborting, s.abort.Reason
+	if s.ending != nil {
+		return event.Aborting, s.ending.Reason
 	}
 	if f := m.heldFailure(); f != nil {
 		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.Message
@@ -158,6 +158,11 @@ func (m *machine) step(target event.Unit) string {
 	case event.Held:
 		return m.heldRefusal()
 	}
+	startable := m.startable()
+	if len(startable) == 0 && m.stage != nil && m.stage.failing() {
+		failed, noun := m.stage.failures[0].Group, m.opts.Operation.GroupNoun()
+		return fmt.Sprintf("no %s starts because %s failed (R26); wait until running %ss finish", noun, failed, noun)
+	}
 	if target.Group == "" {
 		if m.steering.step {
 			return "already waiting to step; nothing can start yet"
@@ -165,7 +170,6 @@ func (m *machine) step(target event.Unit) string {
 		m.steering.step = true // takes effect when the next unit can start
 		return ""
 	}
-	startable := m.startable()
 	u := m.units.find(target, func(u *unit) bool { return slices.Contains(startable, u) })
 	switch {
 	case u == nil:
@@ -221,7 +225,7 @@ func (m *machine) edit(c event.Command) string {
 	case c.Edit == 0:
 		return "nothing was edited"
 	}
-	m.steering.abort = &c
+	m.steering.ending = &c
 	m.steering.cancelStep()
 	m.reportRun()
 	return ""
@@ -240,7 +244,7 @@ func (m *machine) cannotEdit() string {
 
 // replacing reports whether the run winds down for an edited revision.
 func (m *machine) replacing() bool {
-	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
+	return m.steering.ending != nil && m.steering.ending.Name == event.Edit
 }
 
 // abort executes Abort, Rollback and Stop. A run that is already being aborted accepts only Stop,
@@ -249,7 +253,7 @@ func (m *machine) replacing() bool {
 //
 // Rule R43: after an abort nothing starts; the second interrupt stops a rollback
 func (m *machine) abort(c event.Command) string {
-	a := m.steering.abort
+	a := m.steering.ending
 	switch {
 	case a != nil && a.Name == event.Stop:
 		return "the run is already being stopped"
@@ -261,7 +265,7 @@ func (m *machine) abort(c event.Command) string {
 	case a != nil && c.Name != event.Stop && !m.replacing():
 		return "the run is already being aborted; stop it to also cancel requests in flight"
 	}
-	m.steering.abort = &c
+	m.steering.ending = &c
 	m.steering.cancelStep()
 	if c.Name == event.Stop {
 		m.cancelRequests()

@@ -22,14 +22,14 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 		opts   Options
 		groups []string
 		script map[string]behaviour
-		steer  func(*bench)
+		steer  func(*rig)
 		err    error
 		trace  []string
 	}{
 		{
 			name: "a retry of a failed group starts the groups that wait for it", opts: held,
 			groups: []string{"a: x", "b: y", "c < a: z"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", untilTry: 1, ready: 2 * sec}},
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.at(sec)
 				b.command(event.GiveUp, "c:a")
 				b.at(3 * sec)
@@ -42,7 +42,7 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 		{
 			name: "the run is held until the last failure is resolved", opts: held, err: errAny,
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", ready: sec}},
-			steer: func(b *bench) { b.at(2 * sec); b.command(event.GiveUp, "c:b"); b.command(event.Retry, "c:a") },
+			steer: func(b *rig) { b.at(2 * sec); b.command(event.GiveUp, "c:b"); b.command(event.Retry, "c:a") },
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
 				"1.0s c:b failed (Pod/y: exit code 2)", "1.0s run held (c:b: Pod/y: exit code 2)",
 				"2.0s run held (c:a: Pod/x: exit code 1)", "2.0s give-up accepted", "2.0s run running", "2.0s c:a running", "2.0s retry accepted", "2.0s c:a ready"},
@@ -50,7 +50,7 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 		{
 			name: "a run that was paused is paused again after a retry", opts: Options{HoldOnFailure: true, Paused: true},
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": failing},
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.Step, "")
 				b.at(sec)
 				b.command(event.Retry, "")
@@ -64,7 +64,7 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 		{
 			name: "after a give-up the run returns to the earlier pause", opts: held, err: errAny,
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": {failed: "exit code 1", ready: 2 * sec}, "y": {ready: 5 * sec}},
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.at(sec)
 				b.command(event.Pause, "")
 				b.at(3 * sec)
@@ -78,7 +78,7 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 		{
 			name: "a step starts the named group, if it can start (R41)", opts: Options{Paused: true},
 			groups: []string{"a: x", "b: y", "c < b: z"},
-			steer: func(b *bench) {
+			steer: func(b *rig) {
 				b.command(event.Step, "c:b")
 				b.command(event.Step, "c:b")
 				b.command(event.Step, "c:q")
@@ -88,6 +88,34 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:b running", "0.0s c:b ready",
 				"0.0s step refused (c:b has already started)", `0.0s step refused (no group "c:q")`,
 				"0.0s step accepted", "0.0s c:a running", "0.0s c:a ready", "0.0s step accepted", "0.0s c:c running", "0.0s c:c ready"},
+		},
+		{
+			name: "a step is refused after a failure was given up (R26)", opts: Options{HoldOnFailure: true, Paused: true}, err: errAny,
+			groups: []string{"a: x", "b: y", "c: z"}, script: map[string]behaviour{"x": {failed: "exit code 1"}, "y": {ready: 5 * sec}},
+			steer: func(b *rig) {
+				b.command(event.Step, "c:b")
+				b.command(event.Step, "c:a")
+				b.command(event.GiveUp, "")
+				b.command(event.Step, "c:c")
+				b.command(event.Step, "")
+			},
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:b running", "0.0s step accepted", "0.0s c:a running",
+				"0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)", "0.0s run paused", "0.0s give-up accepted",
+				"0.0s step refused (no group starts because c:a failed (R26); wait until running groups finish)",
+				"0.0s step refused (no group starts because c:a failed (R26); wait until running groups finish)", "5.0s c:b ready", "5.0s c:c skipped (not started: the operation failed)"},
+		},
+		{
+			name: "run-to a group that can start is refused (R42)", opts: Options{MaxGroups: 1},
+			groups: []string{"a: x", "b: y", "c: z"}, script: map[string]behaviour{"x": {ready: 2 * sec}},
+			steer: func(b *rig) {
+				b.command(event.RunTo, "c:c")
+				b.command(event.Pause, "")
+				b.command(event.RunTo, "c:c")
+				b.command(event.Resume, "")
+			},
+			trace: []string{"0.0s c:a running", "0.0s run-to refused (c:c can already start)", "0.0s run paused", "0.0s pause accepted",
+				"0.0s run-to refused (c:c can already start; step it, or resume)", "0.0s run running", "0.0s resume accepted",
+				"2.0s c:a ready", "2.0s c:b running", "2.0s c:b ready", "2.0s c:c running", "2.0s c:c ready"},
 		},
 	}
 	for _, tt := range tests {
@@ -130,7 +158,7 @@ func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 		t.Run(tt.name, func(t *testing.T) {
 			fake := newFake(map[string]behaviour{"x": tt.script})
 			s := Stage{Phase: event.Phase{Groups: groupsOf("a: x")}, ObjectTimeout: 20 * sec, Await: func(*plan.Group) bool { return tt.await }}
-			trace, _ := run(t, Options{HoldOnFailure: true}, s, fake, func(b *bench) {
+			trace, _ := run(t, Options{HoldOnFailure: true}, s, fake, func(b *rig) {
 				see := func(seen Observation) {
 					if seen.Object = pod("x"); seen.Status != "" {
 						fake.reports[pod("x")](seen)
@@ -156,21 +184,21 @@ func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 
 func TestARetryWaitsForEarlierRequests(t *testing.T) { // R44
 	fake := newFake(map[string]behaviour{"x": {err: errDenied, untilTry: 1}, "y": {request: 5 * sec}})
-	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *bench) {
+	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *rig) {
 		b.at(sec)
 		b.command(event.Retry, "c:a")
 	})
 	if err != nil || fake.calls["y"] != 2 || fake.mostFor["y"] != 1 {
-		t.Errorf("error %v; %d requests for y, at the most %d at a time", err, fake.calls["y"], fake.mostFor["y"])
+		t.Errorf("error %v; %d requests for y, at most %d at a time", err, fake.calls["y"], fake.mostFor["y"])
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")", "0.0s run held (c:a: Pod/x: "+errDenied.Error()+")",
 		"1.0s run running", "1.0s c:a running", "1.0s retry accepted", "10.0s c:a ready")
 }
 
 // inBubble runs an engine in a synctest bubble.
-func inBubble(t *testing.T, opts Options, do func(*bench)) {
+func inBubble(t *testing.T, opts Options, do func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, feed: &event.Feed{}, from: time.Now()}
+		b := &rig{t: t, feed: &event.Feed{}, from: time.Now()}
 		opts.Feed = b.feed
 		b.e = New(opts)
 		do(b)
@@ -178,7 +206,7 @@ func inBubble(t *testing.T, opts Options, do func(*bench)) {
 	})
 }
 
-func (b *bench) unit(name event.CommandName, phase, group string) {
+func (b *rig) commandUnit(name event.CommandName, phase, group string) {
 	b.e.Command(event.Command{Name: name, Phase: phase, Group: group})
 	synctest.Wait()
 }
@@ -186,19 +214,19 @@ func (b *bench) unit(name event.CommandName, phase, group string) {
 func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y")}
 	remove := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: v", "b < a: w")}
-	start := func(b *bench, p event.Phase) *StageRun {
+	start := func(b *rig, p event.Phase) *StageRun {
 		r := b.e.Start(Stage{Phase: p, Cluster: newFake(nil)})
 		synctest.Wait()
 		return r
 	}
 	t.Run("on one of two units of an id", func(t *testing.T) {
-		inBubble(t, Options{}, func(b *bench) {
+		inBubble(t, Options{}, func(b *rig) {
 			b.e.Announce(apply, remove)
 			if err := start(b, apply).Wait(); err != nil {
 				t.Error(err)
 			}
-			b.unit(event.Break, "remove", "c:a")
-			b.unit(event.Break, "apply", "c:a")
+			b.commandUnit(event.Break, "remove", "c:a")
+			b.commandUnit(event.Break, "apply", "c:a")
 			r := start(b, remove)
 			b.command(event.Resume, "")
 			if err := r.Wait(); err != nil {
@@ -212,7 +240,7 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 		})
 	})
 	t.Run("without a phase the run pauses before both units, once each", func(t *testing.T) {
-		inBubble(t, Options{Breakpoints: []string{"c:a"}}, func(b *bench) {
+		inBubble(t, Options{Breakpoints: []string{"c:a"}}, func(b *rig) {
 			b.e.Announce(apply, remove)
 			for _, p := range []event.Phase{apply, remove} {
 				r := start(b, p)
@@ -232,7 +260,7 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 
 func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 	for _, name := range []event.CommandName{event.Abort, event.Stop} {
-		inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
+		inBubble(t, Options{HoldOnFailure: true}, func(b *rig) {
 			if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 				t.Error(err)
 			}
@@ -264,9 +292,9 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 func TestEditedRevisionKeepsBreakpoints(t *testing.T) {
 	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y", "c < b: z", "d < c: w")}
 	opts := Options{Paused: true, Breakpoints: []string{"c:b"}, DisabledBreakpoints: []string{"c:c"}, Operation: event.Operation{Name: "install"}}
-	inBubble(t, opts, func(b *bench) {
+	inBubble(t, opts, func(b *rig) {
 		b.e.Announce(apply)
-		b.unit(event.RunTo, "apply", "c:d")
+		b.commandUnit(event.RunTo, "apply", "c:d")
 		b.command(event.Pause, "")
 		b.e.Command(event.Command{Name: event.Edit, Edit: 1})
 		if err := b.e.StartEditedRevision(event.Operation{Name: "upgrade", Revision: 2}, "edited", apply); err != nil {
@@ -287,7 +315,7 @@ func TestEditedRevisionKeepsBreakpoints(t *testing.T) {
 // TestWarnedUserStopsARollbackAtOnce sends the command of a dialog that has already said that
 // a rollback is running (R43).
 func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
-	inBubble(t, Options{}, func(b *bench) {
+	inBubble(t, Options{}, func(b *rig) {
 		if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Error(err)
 		}
@@ -303,7 +331,7 @@ func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
 }
 
 func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44
-	inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
+	inBubble(t, Options{HoldOnFailure: true}, func(b *rig) {
 		if err := b.e.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 			t.Error(err)
 		}
@@ -323,7 +351,7 @@ func TestCommandsAcceptedAtTheEndTakeEffect(t *testing.T) { // R48
 		command  event.CommandName
 		rollback bool // it may start
 	}{{event.Abort, false}, {event.Stop, false}, {event.Rollback, true}} {
-		inBubble(t, Options{}, func(b *bench) {
+		inBubble(t, Options{}, func(b *rig) {
 			if c := b.e.EndingCommand(); c != nil {
 				t.Errorf("ended by %+v", c)
 			}
@@ -352,7 +380,7 @@ func TestCommandsAcceptedAtTheEndTakeEffect(t *testing.T) { // R48
 }
 
 func TestAStageKeepsItsResultAfterTheRun(t *testing.T) {
-	inBubble(t, Options{}, func(b *bench) {
+	inBubble(t, Options{}, func(b *rig) {
 		r := b.e.Start(Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}, Cluster: newFake(nil)})
 		if err := r.Wait(); err != nil {
 			t.Error(err)

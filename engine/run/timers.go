@@ -16,14 +16,15 @@ const windDownTime = 10 * time.Second
 
 // timeouts is the state of the operation's timeout, its wind-down and the heartbeat.
 type timeouts struct {
-	expired         bool          // the operation's timeout has passed
+	expired         bool          // the run is winding down because of the operation's timeout
 	windDownStarted bool          // endRetries was sent
 	nextHeartbeat   time.Duration // in active time
 	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
 	cancelled       bool          // they were cancelled
 }
 
-// clock measures active time: the time in which the run was neither paused nor held (R25).
+// clock measures active time: the time in which the run was neither paused nor held and, for the
+// readiness clock, the API server was reachable (R25).
 type clock struct {
 	start   time.Time
 	idle    time.Duration
@@ -58,7 +59,7 @@ func (m *machine) wake() time.Time {
 		return t.cancelAt
 	}
 	next := earliest(m.nextDiagnosis(), m.outage.reportAt)
-	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
+	if !m.clock.stopped.IsZero() || m.steering.ending != nil {
 		return next
 	}
 	wakeAt := func(c *clock, active time.Duration) {
@@ -163,7 +164,7 @@ func (m *machine) tick() {
 	}
 	m.startDiagnoses()
 	m.reportOutage()
-	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
+	if !m.clock.stopped.IsZero() || m.steering.ending != nil {
 		return
 	}
 	active := m.clock.active(m.now)
@@ -184,7 +185,7 @@ func (m *machine) tick() {
 // cancelRequests cancels the requests in flight. Groups do not fail because of that.
 func (m *machine) cancelRequests() {
 	m.timeouts.cancelled = true
-	m.do(cancelRequests{})
+	m.emit(cancelRequests{})
 }
 
 // timeOut handles the timeout of the operation: a lenient removal stops waiting, anything else fails.
@@ -209,12 +210,8 @@ func (s *stage) expireDeadlines() {
 			s.stopWaitingFor(d.group, d.object)
 			continue
 		}
-		goal := "ready"
-		if s.removes() {
-			goal = "gone"
-		}
 		s.fail(d.group, d.object, &failure{
-			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.ObjectTimeout, d.object.state())),
+			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", s.goal(), s.ObjectTimeout, d.object.state())),
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
 		})
 	}
@@ -296,12 +293,12 @@ func (m *machine) publishHeartbeat(s *stage) {
 	if oldest.found.Cause != "" && !oldest.found.Symptom {
 		message += ": " + oldest.found.Cause
 	}
-	message += fmt.Sprintf("; waiting for %s", m.now.Sub(oldest.since).Round(time.Second))
+	message += fmt.Sprintf("; %s so far", m.now.Sub(oldest.since).Round(time.Second))
 	switch {
 	case waiting == 2:
-		message += "; 1 more object is waiting"
+		message += fmt.Sprintf("; 1 more object is not %s", s.goal())
 	case waiting > 2:
-		message += fmt.Sprintf("; %d more objects are waiting", waiting-1)
+		message += fmt.Sprintf("; %d more objects are not %s", waiting-1, s.goal())
 	}
 	obj := oldest.actual()
 	m.publish(event.Event{

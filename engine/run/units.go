@@ -6,7 +6,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// unit is what pauses, steps and breakpoints apply to: a group, a hook, crds/ or the namespace (R40).
+// unit is a group, the removal of a group, a hook, crds/ or the namespace. Pauses, steps and
+// breakpoints apply to units (R40).
 type unit struct {
 	event.Unit
 	status     event.Status
@@ -15,7 +16,7 @@ type unit struct {
 	unchecked  bool // it ends once its objects are applied (R21)
 }
 
-// units are all announced units, in order.
+// units holds all units in the order in which they were announced.
 type units struct {
 	all  []*unit
 	byID map[event.Unit]*unit

@@ -16,9 +16,9 @@ import (
 )
 
 // summarize returns the most useful cause: the result of findCause, or else of a pod, a failure to create pods, the
-// newest warning, or the object's status. It also sets Fails and Symptom.
+// newest warning, or the object's status. It also sets Degraded and Symptom.
 func (b *reportBuilder) summarize() string {
-	b.Fails = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
+	b.Degraded = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
 	if b.found.cause != "" {
 		b.Symptom = b.found.symptom
 		return b.found.cause
@@ -27,7 +27,7 @@ func (b *reportBuilder) summarize() string {
 		return b.podProblem(b.Pods[0])
 	}
 	if e := newestOf(b.Events, "FailedCreate"); e != nil && b.lacksPods() {
-		b.Fails = true
+		b.Degraded = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(b.Pods) > 0 && b.Pods[0].severity == starting {

@@ -238,7 +238,7 @@ func (s *Stack) explain(m *member, err error) error {
 	if reason := m.state.Reason(); reason != "" {
 		f.text = reason
 	}
-	f.finding = run.Finding{Cause: f.text, Fails: true}
+	f.finding = run.Finding{Cause: f.text, Degraded: true}
 	if roots := m.state.Roots(); len(roots) > 0 {
 		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+roots[0].String(), roots[0].Evidence
 	}

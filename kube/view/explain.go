@@ -185,7 +185,7 @@ func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 		d.published = f.Cause
 	}
 	d.failure = ""
-	if d.notReady && f.Fails {
+	if d.notReady && f.Degraded {
 		d.failure = f.Cause
 	}
 	x.add(d, d.pace.NextQuiet(now))

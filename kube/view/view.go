@@ -345,7 +345,7 @@ func (v *View) explain(t target, found run.Finding) {
 		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Fails {
+	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {
 		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress})
 	}
 }

@@ -19,7 +19,7 @@ func TestRunsShowFixedFailures(t *testing.T) {
 	if len(state.Fixed) != 2 {
 		t.Fatalf("got %d fixed failures, want 2", len(state.Fixed))
 	}
-	for _, want := range []string{"fixed at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; fixed by retry"} {
+	for _, want := range []string{"fixed at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; fixed by a retry"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -330,7 +330,7 @@ func (r RunStatus) text(to Stream) string {
 	if r.Operation.Namespace != "" {
 		count += " (namespace " + r.Operation.Namespace + ")"
 	}
-	head := r.Operation.Name + " " + r.Operation.Release + " " + format.WithReason(status, r.Message)
+	head := r.Operation.Name + " " + r.Operation.Release + " " + withOrigin(status, r.Message)
 	return clean(strings.Join(format.NonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 

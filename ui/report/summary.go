@@ -209,7 +209,7 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 
 // groupSummary is the groups of an operation as its summary shows them.
 type groupSummary struct {
-	done, all int                 // numbers of groups, without those of a rollback
+	done, all int                 // numbers of groups, without those of a rollback; done includes degraded ones
 	shown     []*event.GroupState // the groups that are not OK
 	rows      [][]string          // the table of shown
 	skipped   []string            // a line for each reason for which many groups were skipped
@@ -226,7 +226,7 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 		ok := format.GroupOK(g)
 		if !event.IsRollback(g.Phase) {
 			out.all++
-			if ok {
+			if ok || g.Status == event.Ready {
 				out.done++
 			}
 		}
@@ -268,7 +268,7 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
 		took = format.Duration(g.Ended.Sub(g.Started))
 	}
-	return append([]string{style.glyphAndWord(g.Status)},
+	return append([]string{style.glyphAndWord(format.GroupStatus(g))},
 		cleaned(format.GroupName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, format.Problem(g))...)
 }
 

@@ -71,10 +71,7 @@ func (t *textLog) Consume(e event.Event) {
 		t.releaseEvent(e)
 		return
 	}
-	var before event.Status
-	if g := t.state.Find(e.Phase, e.Group); g != nil {
-		before = g.Status
-	}
+	before := t.previousStatus(e)
 	t.state.Apply(e)
 	if e.Kind != event.KindLog {
 		t.lastLog = logKey{}
@@ -92,7 +89,20 @@ func (t *textLog) Consume(e event.Event) {
 	}
 }
 
-// writeEvent writes the lines about an event. before is the previous status of its group, if it has one.
+// previousStatus returns the status that the breakpoint or the group of an event had before, or "".
+func (t *textLog) previousStatus(e event.Event) event.Status {
+	u := e.Unit()
+	g := t.state.Find(u.Phase, u.Group)
+	switch {
+	case e.Kind == event.KindBreakpoint && t.state.HasBreakpoint(u) && !t.state.PausesBefore(u):
+		return event.Disabled
+	case e.Kind == event.KindBreakpoint, g == nil:
+		return ""
+	}
+	return g.Status
+}
+
+// writeEvent writes the lines about an event. before is the result of previousStatus.
 func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	switch e.Kind {
 	case event.KindOperation:
@@ -112,8 +122,11 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		}
 	case event.KindBreakpoint:
 		word := string(e.Status)
-		if e.Status == event.Cleared {
+		switch {
+		case e.Status == event.Cleared:
 			word = "removed"
+		case e.Status == event.Set && before == event.Disabled:
+			word = "enabled"
 		}
 		t.line(e, e.Status, "breakpoint "+word+" on "+e.Group)
 	case event.KindWarning:
@@ -197,7 +210,11 @@ func headline(op event.Operation) string {
 		}
 		op.Chart = ""
 	}
-	parts := append(format.Target(op), format.NonEmpty(format.WithPrefix("back to revision ", format.Number(op.ToRevision)), timeout)...)
+	target := format.Target(op)
+	if op.ToRevision > 0 && op.Revision > 0 { // the revision is the last part
+		target[len(target)-1] += fmt.Sprintf(" (a rollback to revision %d)", op.ToRevision)
+	}
+	parts := append(target, format.NonEmpty(timeout)...)
 	return clean(format.WithReason(title, strings.Join(parts, ", ")))
 }
 
@@ -218,13 +235,23 @@ func (t *textLog) run(e event.Event) {
 		text, commands = "held on failure", "retry|accept|give-up|abort"
 		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
 	}
-	if by, ok := strings.CutPrefix(reason, "by "); ok {
-		text, reason = text+" ("+by+")", ""
-	}
-	t.line(e, e.Status, format.WithReason(text, reason))
+	t.line(e, e.Status, withOrigin(text, reason))
 	if t.opts.Steer != "" && commands != "" {
 		t.line(e, e.Status, "control it with: "+t.opts.Steer+" "+commands)
 	}
+}
+
+// withOrigin is format.WithReason for the status of a run, whose reason may be the origin of a command: "paused:
+// breakpoint db", "paused by lockstep ctl", "aborting (ctrl-c)".
+func withOrigin(status, reason string) string {
+	by, isOrigin := strings.CutPrefix(reason, "by ")
+	switch {
+	case !isOrigin:
+		return format.WithReason(status, reason)
+	case status == string(event.Paused):
+		return status + " by " + by
+	}
+	return status + " (" + by + ")"
 }
 
 func (t *textLog) log(e event.Event) {

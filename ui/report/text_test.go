@@ -260,6 +260,64 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 }
 
+// TestRegressedGroup expects a group that was ready, but did not stay so, to be shown as degraded and counted as done.
+func TestRegressedGroup(t *testing.T) {
+	web := plan.Object{Kind: "Deployment", Name: "web"}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{apply([]*plan.Group{{ID: "r:web", Objects: []plan.Object{web}}})}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "r:web", Object: &web, Status: event.Ready, Change: event.Created},
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Ready},
+		{Kind: event.KindObject, Phase: "apply", Group: "r:web", Object: &web, Status: event.InProgress, Message: "0 of 1 available"},
+		{Kind: event.KindOperation, Status: event.Succeeded},
+	}
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
+	for _, want := range []string{"  ✓ 1 group done: 1 created\n", "  ◑ degraded  r:web  0/1    Deployment/web is no longer ready: 0 of 1 available\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestLogOfCommands expects lines that say what a command did, and where it came from.
+func TestLogOfCommands(t *testing.T) {
+	web := plan.Object{Kind: "Deployment", Name: "web"}
+	group := event.Event{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Object: &web}
+	status := func(e event.Event, s event.Status, message string) event.Event {
+		e.Status, e.Message = s, message
+		return e
+	}
+	breakpoint := event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: "r:web"}
+	paused := event.Event{Kind: event.KindRun, Status: event.Paused, Message: "by lockstep ctl"}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "rollback", Release: "r", Revision: 2, ToRevision: 1}},
+		{Kind: event.KindPlan, Phases: []event.Phase{apply([]*plan.Group{{ID: "r:web", Objects: []plan.Object{web}}})}},
+		status(breakpoint, event.Set, ""), status(breakpoint, event.Disabled, ""), status(breakpoint, event.Set, ""),
+		status(group, event.Running, ""), status(group, event.Failed, "Deployment/web: it is broken"),
+		status(group, event.Running, event.Rechecking),
+		{Kind: event.KindObject, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Message: "broken", Cause: "broken"},
+		{Kind: event.KindWaiting, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Message: "failed, broken; 46s so far"},
+		paused,
+	}
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
+	for _, want := range []string{"rollback r: revision 2 (a rollback to revision 1)\n", "● breakpoint set on r:web\n", "○ breakpoint disabled on r:web\n",
+		"● breakpoint enabled on r:web\n", "◐ re-checking r:web (1 object)\n", ": broken (failed; 46s so far)\n", "‖ paused by lockstep ctl\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	var s event.State
+	for _, e := range events {
+		s.Apply(e)
+	}
+	if text := NewRunStatus(&s).text(Stream{Style: plain}); !strings.HasPrefix(text, "rollback r paused by lockstep ctl; ") {
+		t.Errorf("the status is %s", text)
+	}
+}
+
 // TestRunStatus expects a paused run to name the group that a step starts next, and, until the first step,
 // where it paused. Groups with the same id can be distinguished.
 func TestRunStatus(t *testing.T) {

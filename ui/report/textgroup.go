@@ -28,7 +28,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 	switch e.Status {
 	case event.Running:
-		t.line(e, e.Status, startLine(g, removing, before))
+		t.line(e, e.Status, startLine(g, removing, before, e.Message))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.endLine(g, before, took))
 		t.objectFailures(e, g)
@@ -49,14 +49,18 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 }
 
-func startLine(g *event.GroupState, removing bool, before event.Status) string {
+func startLine(g *event.GroupState, removing bool, before event.Status, message string) string {
 	line := g.ID
 	if removing {
 		line += " removal"
 	}
-	line += " started"
-	if before.Over() {
-		line += " again"
+	switch {
+	case message == event.Rechecking:
+		line = message + " " + line
+	case before.Over():
+		line += " started again"
+	default:
+		line += " started"
 	}
 	return line + " (" + text.Count(len(g.Objects), "object") + ")"
 }
@@ -191,14 +195,14 @@ func (t *textLog) waitingFor(e event.Event) string {
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
 		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
-		status = strings.Replace(status, o.Message, strings.Join(news, " · "), 1)
+		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
 	return o.Cause + " (" + waitText(e.Object.Kind, status) + ")"
 }
 
 var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
 
-// waitText completes the message of a heartbeat: "0 of 1 replicas available; waiting for 10s".
+// waitText completes the message of a heartbeat: "0 of 1 replicas available; 10s so far".
 func waitText(kind, text string) string {
 	text = strings.TrimPrefix(text, "in-progress, ")
 	switch kind {

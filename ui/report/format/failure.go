@@ -35,6 +35,9 @@ type FixedFailure struct {
 	By     string    `json:"by,omitempty"`
 	Failed time.Time `json:"failed"`
 	Ready  time.Time `json:"ready"`
+
+	// Fix is How as people read it.
+	Fix string `json:"-"`
 }
 
 // Failures returns the root failures, in order. It never returns nil.
@@ -50,7 +53,7 @@ func Failures(s *event.State) []Failure {
 func FixedFailures(s *event.State) []FixedFailure {
 	out := []FixedFailure{}
 	for _, f := range s.Fixed {
-		out = append(out, FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready})
+		out = append(out, FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Fix()})
 	}
 	return out
 }

@@ -53,6 +53,14 @@ func GroupOK(g *event.GroupState) bool {
 	return false
 }
 
+// GroupStatus returns the status to show for a group that has ended: Degraded if it was ready but has not stayed so.
+func GroupStatus(g *event.GroupState) event.Status {
+	if g.Status == event.Ready && !GroupOK(g) {
+		return event.Degraded
+	}
+	return g.Status
+}
+
 // Problem describes on one line why a group is not OK: its objects in trouble, without the causes of a failure. It
 // returns "" if there is nothing to say.
 func Problem(g *event.GroupState) string {
@@ -79,7 +87,8 @@ func Problem(g *event.GroupState) string {
 		return strings.TrimPrefix(g.Message, "not started: ")
 	case event.Applied:
 		if len(objects) == 0 && g.Done < len(g.Objects) {
-			return "not checked, " + Progress(g, false)
+			removing := slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Deleting })
+			return "not checked; " + Progress(g, removing) + " at the end"
 		}
 	case event.Aborted:
 		first = AbortReason(g.Message)

@@ -54,7 +54,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 		fmt.Fprintf(b, "- **%s** (in %s)\n", escapeMarkdown(f.Text), escapeMarkdown(f.Place))
 	}
 	for _, f := range o.Fixed {
-		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, escapeMarkdown(f.Text), escapeMarkdown(f.Place))
+		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.Fix, escapeMarkdown(f.Text), escapeMarkdown(f.Place))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
@@ -90,6 +90,7 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 	ok := 0
 	for _, g := range o.Groups {
 		name, objects, took := g.name, fmt.Sprintf(" %d/%d", g.state.Reached(), len(g.Objects)), " "
+		status := format.GroupStatus(g.state)
 		switch names := skipped[g.Message]; {
 		case len(o.Groups) > maxRows && format.GroupOK(g.state):
 			ok++
@@ -103,7 +104,7 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 			took += format.Seconds(g.Seconds)
 		}
 		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", escapeMarkdown(name),
-			statusSign(g.Status), escapeMarkdown(statusWord(g.Status)), objects, took, escapeMarkdown(o.problem(g)))
+			statusSign(status), escapeMarkdown(statusWord(status)), objects, took, escapeMarkdown(o.problem(g)))
 	}
 	if ok > 0 {
 		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(ok, "group"), statusSign(event.Ready))
