@@ -166,8 +166,9 @@ type Reader struct {
 	read int // number of events of page that were read
 }
 
-// Next returns the events since the last call, at least one. It blocks until there is one,
-// and returns false when the feed is closed or ctx is done. The slice must not be changed.
+// Next returns the events since the last call. It blocks until there is at least one, and returns
+// false when ctx is done, or when the feed is closed and all events were read. The slice must not be
+// changed.
 func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 	for {
 		batch, more := r.poll()

@@ -42,8 +42,8 @@ func (g *GroupState) copy() *GroupState {
 	return &out
 }
 
-// Observe applies an event of a view of the release to a copy made by Snapshot: the current
-// status of its objects, and a new revision.
+// Observe applies an event from a view of the release to a copy made by Snapshot: the current status
+// of an object, or a new revision.
 func (s *State) Observe(e Event) {
 	switch e.Kind {
 	case KindOperation:
