@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// The annotations that declare the order. They belong on objects, except for AnnotationSubchartDependsOn, which
+// The annotations that declare order and readiness. They belong on objects, except for AnnotationSubchartDependsOn, which
 // belongs in Chart.yaml. A list is a JSON array of strings (R1).
 const (
 	AnnotationGroup             = "helm.sh/resource-group"
@@ -80,7 +80,7 @@ func NearestName(name string, known []string) string {
 	return Nearest(name, known, typosIn(len(name)))
 }
 
-// typosIn returns how many characters may be wrong in a misspelt name of a length.
+// typosIn returns how many characters may be wrong in a misspelt name of the given length.
 func typosIn(length int) int { return min(max(length/3, 1), maxTypos) }
 
 // Annotation looks up an annotation in either spelling (R3). The key with two slashes takes precedence.
@@ -121,8 +121,6 @@ func ParseList(value string) ([]string, error) {
 }
 
 // blankList reports whether the value of a list annotation counts as absent.
-//
-// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost silently
 func blankList(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || value == "null"
@@ -143,7 +141,7 @@ const (
 	byGroup method = iota
 	byLayer
 	byWeight
-	methods // their number
+	methods // the number of methods
 )
 
 // ordering is the declared order of one object.
@@ -157,7 +155,7 @@ type ordering struct {
 	// needs are the groups to wait for, charts the subcharts, both with the keys that list them.
 	needs, charts       []string
 	needsKey, chartsKey string
-	// before are the kinds that come after the object in its group (R16).
+	// before is the value of helm.sh/install-before: the kinds that come after the object in its group (R16).
 	before string
 	// faults describe invalid annotations (R2). An object with faults has neither group nor weight.
 	faults []string
@@ -276,7 +274,7 @@ func checkName(name string) error {
 		return errors.New("must not be a reserved name")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return errors.New("must be a name of printable characters")
+		return errors.New("must contain only printable characters")
 	}
 	if strings.HasPrefix(name, "[") {
 		if _, err := ParseList(name); err == nil {

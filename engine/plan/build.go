@@ -47,8 +47,8 @@ func ungrouped(resources []Resource) []*member {
 	return members
 }
 
-// Check reports mistakes that matter even without an order: misspelt keys and invalid readiness
-// annotations (R2, R2b, R24). It is for plans made by Flat.
+// Check reports mistakes that matter even without an order: misspelt keys, invalid readiness annotations
+// (R2, R2b, R24), and the faults of Chart.yaml, such as malformed lists. It is for plans made by Flat.
 func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	p := newPlanner(root, resources)
 	for _, c := range p.sortedCharts() {
@@ -166,7 +166,9 @@ func (p *planner) build() *Plan {
 }
 
 // read checks the annotations of a chart's objects, resolves the subcharts that they name, and turns
-// weights into groups (R2, R18 to R20).
+// weights into groups (R18 to R20).
+//
+// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost silently
 func (p *planner) read(c *chartNode) {
 	var uses [methods]*member
 	weighted := false
@@ -182,8 +184,12 @@ func (p *planner) read(c *chartNode) {
 			p.warn("R2", c.path, &m.Object, "%s: %s, so the object is %s", m.Object, fault, deployedLast)
 		}
 		if len(m.faults) == 0 && m.group == "" && len(m.needs)+len(m.charts) > 0 && m.weight == nil {
-			key := cmp.Or(m.needsKey, m.chartsKey)
-			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group, so the object is %s", m.Object, key, deployedLast)
+			missing := AnnotationGroup
+			if m.uses[byLayer] != "" {
+				missing = AnnotationLayer
+			}
+			p.warn("R10", c.path, &m.Object, "%s has %s but belongs to no group, so the object is %s; add %s",
+				m.Object, cmp.Or(m.needsKey, m.chartsKey), deployedLast, missing)
 		}
 		for _, ref := range m.charts {
 			if e := p.resolve(c, ref, fmt.Sprintf("%s: %s names", m.Object, m.chartsKey), &m.Object); e != nil {
@@ -251,10 +257,10 @@ func (p *planner) resolveDuplicates(charts []*chartNode) {
 			first = m
 		case m.chart == first.chart && m.group == first.group: // planner.group warns about it
 		case first.group == "" && m.group == "":
-			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s; it is applied once, there", m.Object, first.chart.path)
+			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s and is applied only there; remove one of the two", m.Object, first.chart.path)
 			m.duplicate = true
 		default:
-			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
+			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s; keep it in one", describe(m.Object),
 				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
 		}
 	}
@@ -321,18 +327,8 @@ func (p *planner) group(d *draft) *Group {
 	for _, o := range a.duplicates {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; the last one in the manifest is applied; remove the others", describe(o))
 	}
-	for _, o := range a.refused {
-		var others []string
-		for _, other := range a.refused {
-			if other != o {
-				others = append(others, other.String())
-			}
-		}
-		why := "the other objects of the group need the opposite order"
-		if len(others) > 0 {
-			why = "it contradicts that of " + shortList(others)
-		}
-		p.warn("R16", d.chart, &o, "%s: %s is ignored, because %s", o, AnnotationInstallBefore, why)
+	for _, r := range a.refused {
+		p.warn("R16", d.chart, &r.object, "%s: %s is ignored, because %s", r.object, AnnotationInstallBefore, r.why)
 	}
 	return &Group{
 		ID: d.id, Chart: d.chart, Name: d.name,

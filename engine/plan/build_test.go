@@ -163,8 +163,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/e < shop/y:(unsequenced)",
 		},
 		warnings: []string{
-			"R10: shop: ConfigMap/e: has helm.sh/dependson/chart but belongs to no group",
-			"R10: shop/x: ConfigMap/b: has helm.sh/depends-on/resource-groups but belongs to no group",
+			"R10: shop: ConfigMap/e has helm.sh/dependson/chart but belongs to no group, so the object is deployed last, after all other groups of this chart; add helm.sh/layer",
+			"R10: shop/x: ConfigMap/b has helm.sh/depends-on/resource-groups but belongs to no group, so the object is deployed last, after all other groups of this chart; add helm.sh/resource-group",
 		},
 	}, {
 		name: "R11 the subcharts of HIP-0025",

@@ -15,7 +15,7 @@ type chartNode struct {
 	children     []*chartNode
 	dependsOn    []string     // Chart.DependsOn
 	dependsOnKey string       // its annotation, for messages
-	entries      []*entry     // Chart.Subcharts, sorted by name
+	entries      []*entry     // Chart.Subcharts, sorted by ID
 	waits        []*chartNode // siblings that the chart and its subcharts wait for
 	ownWaits     []*chartNode // subcharts that only the chart's own objects wait for
 	members      []*member
@@ -93,7 +93,7 @@ func (p *planner) resolve(c *chartNode, ref, prefix string, object *Object) *ent
 		return e
 	}
 	if object == nil || !e.warned { // warn about the first object only
-		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", prefix, ref)
+		p.warn("R12", c.path, object, "%s %q, which is disabled; the dependency is ignored", prefix, ref)
 	}
 	e.warned = e.warned || object != nil
 	return nil

@@ -49,9 +49,9 @@ func TestPlanErrors(t *testing.T) {
 		{"R13 a chart in itself", waiting("shop", []string{"shop"}, sub(loop)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/b")},
 			"shop: group \"shop:(unsequenced)\" waits for itself; remove that dependency (R13)"},
 		{"R13 an object in two groups", nil, []Resource{res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
-			"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)"},
+			"shop: Job/a (namespace n) is in two groups: shop:a and shop:b; keep it in one (R13)"},
 		{"R13 an object in a group and in none", chart("shop", sub(x)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/a", in, "a")},
-			"shop/x: Job/a is in two groups: shop:(unsequenced) and shop/x:a (R13)"},
+			"shop/x: Job/a is in two groups: shop:(unsequenced) and shop/x:a; keep it in one (R13)"},
 		{"R2 malformed readiness", nil, []Resource{res("shop", "Job/a", AnnotationReadinessSuccess, `{.a} == 1`, AnnotationReadinessFailure, `[]`)},
 			"shop: Job/a: annotation helm.sh/readiness-success must be a list, such as '[\"{.succeeded} >= 1\"]', but is '{.a} == 1' (R2)"},
 		{"R2 the example is a valid expression", nil, []Resource{res("shop", "Job/a", AnnotationReadinessFailure, `{.a} ==`)},
@@ -61,7 +61,7 @@ func TestPlanErrors(t *testing.T) {
 			"shop: depends-on is no list (R2)\nshop: Job/a: no expression (R24)"},
 		{"all at once", waiting("shop", []string{"no"}, sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
 			`shop: helm.sh/depends-on/subcharts names "no", which is not a subchart of this chart; check the spelling, or add "no" to dependencies in Chart.yaml (R12)` + "\n" +
-				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)\n" +
+				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b; keep it in one (R13)\n" +
 				"shop/x: group \"a\" waits for itself; remove that dependency (R13)"},
 		{"R20 three methods", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
 			"shop: the chart mixes methods of ordering objects; use only one: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},

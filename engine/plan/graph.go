@@ -26,7 +26,7 @@ func (p *Plan) Dependencies() map[string]bool {
 
 // Subset returns the graph with only those objects for which keep returns true. It drops
 // groups without objects, but keeps the order through them: groups that waited for a dropped
-// group wait for its dependencies. The result is in plan order and shares nothing with groups.
+// group wait for its dependencies. The result is in plan order and shares only Why with groups.
 func Subset(groups []*Group, keep func(Object) bool) []*Group {
 	dependencies := dependencyIndexes(groups)
 	kept := make([]*Group, len(groups))
@@ -152,7 +152,7 @@ func normalize(groups []*Group) bool {
 }
 
 // Layers returns the layer of each group by id: the length of the longest path to it within
-// these groups. A removal has other layers than the plan.
+// these groups. A removal's layers differ from the plan's.
 func Layers(groups []*Group) map[string]int {
 	layer, _ := layers(groups)
 	byID := make(map[string]int, len(groups))
@@ -302,7 +302,7 @@ func ShortestPath(next [][]int, removed []bool, start, end int) []int {
 // blockSize is the number of groups that a block can hold.
 const blockSize = 512
 
-// block is a set of the numbers below blockSize.
+// block is a set of integers from 0 to blockSize-1.
 type block [blockSize / 64]uint64
 
 func (b *block) add(i int)      { b[i/64] |= 1 << (i % 64) }

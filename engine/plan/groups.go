@@ -216,7 +216,7 @@ func (p *planner) demoteBroken(drafts []*draft) []*draft {
 	return demoted
 }
 
-// warnBroken warns about the missing groups that d needs.
+// warnBroken warns that d is unsequenced, and names the missing or unsequenced groups that it waits for.
 func (p *planner) warnBroken(d *draft) {
 	var missing, moved []need
 	for _, n := range d.needs {
@@ -275,7 +275,7 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s; add it to a dependency list unless its order does not matter", d.name, deployedLast)
+		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s; if its order matters, let it wait for a group, or let a group wait for it", d.name, deployedLast)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}

@@ -97,10 +97,19 @@ func (p *planner) warnReadyEarly(plan *Plan) {
 					"to wait for the address, annotate the Service with both %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			case o.Group == "batch" && o.Kind == "Job" && !g.JobsComplete:
+				layer := AnnotationLayer + " or with "
+				if p.charts[g.Chart].mixesWithLayers() {
+					layer = ""
+				}
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a Job counts as ready once it has started; "+
-					"to wait until it completes, pass --wait-for-jobs, or annotate the Job with %s or with both %s and %s",
-					o, AnnotationLayer, AnnotationReadinessSuccess, AnnotationReadinessFailure)
+					"to wait until it completes, pass --wait-for-jobs, or annotate the Job with %sboth %s and %s",
+					o, layer, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			}
 		}
 	}
+}
+
+// mixesWithLayers reports whether a layer would be a second method of ordering the chart's objects (R20).
+func (c *chartNode) mixesWithLayers() bool {
+	return slices.ContainsFunc(c.members, func(m *member) bool { return m.uses[byGroup] != "" || m.uses[byWeight] != "" })
 }

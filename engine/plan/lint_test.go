@@ -105,14 +105,12 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
 	})
 	t.Run("R22 says what to do", func(t *testing.T) {
-		findings := Lint(nil, job())
-		if len(findings) != 1 {
-			t.Fatal(findings)
-		}
-		for _, way := range []string{"--wait-for-jobs", AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationLayer} {
-			if !strings.Contains(findings[0].Message, way) || *findings[0].Object != object("Job/migrate") {
-				t.Errorf("%s does not name %s", findings[0].Message, way)
-			}
-		}
+		const advice = "to wait until it completes, pass --wait-for-jobs, or annotate the Job with "
+		const own = "both " + AnnotationReadinessSuccess + " and " + AnnotationReadinessFailure
+		sameFindings(t, Lint(nil, job()), "warning R22: "+advice+own) // a layer would be a second method (R20)
+		weights := []Resource{res("shop", "Job/migrate", weight, "1"), res("shop", "ConfigMap/app", weight, "2")}
+		sameFindings(t, Lint(nil, weights), "warning R22: "+advice+own)
+		charts := []Resource{res("shop", "ConfigMap/app"), res("shop/x", "Job/migrate")}
+		sameFindings(t, Lint(waiting("shop", []string{"x"}, sub(x)), charts), "warning R22: "+advice+AnnotationLayer+" or with "+own)
 	})
 }

@@ -27,7 +27,7 @@ var kindOrder = func() map[string]int {
 	return order
 }()
 
-// Rank is the position of a kind in the order of apply.
+// Rank is the position of a kind in apply order.
 type Rank struct {
 	first int // -2 for Namespaces, -1 for CustomResourceDefinitions (R17)
 	known int // the index in installOrder (R15)
@@ -55,8 +55,8 @@ func (r Rank) Compare(s Rank) int {
 }
 
 // Ranks returns the rank of each wave, which orders the waves of groups that start together (R15a): the
-// lowest rank of an object in this wave or a later one, so that ranks never decrease. In a removal, the
-// waves are in reverse: later becomes earlier, and ranks never increase.
+// lowest rank of an object in this wave or a later one, so ranks never decrease. In a removal the waves are
+// reversed: it is the lowest rank in this wave or an earlier one, so ranks never increase.
 func (g *Group) Ranks(removal bool) []Rank {
 	ranks := make([]Rank, len(g.Waves))
 	at := 0
@@ -87,13 +87,18 @@ type arrangement struct {
 	waves   []Wave
 	// duplicates lists objects that the group has more than once.
 	duplicates []Object
-	// refused lists objects whose install-before is ignored, because it contradicts that of other
-	// objects or puts them before their own namespace or CRD (R16, R17).
-	refused []Object
+	// refused lists objects whose install-before is ignored (R16, R17).
+	refused []refusal
 }
 
-// arrange puts the objects of a group into the order of apply (R15 to R17). It sorts members, whose
-// order does not matter.
+// refusal is an object whose install-before is ignored, and the reason for the message.
+type refusal struct {
+	object Object
+	why    string
+}
+
+// arrange puts the objects of a group into apply order (R15 to R17). It sorts members, whose order does not
+// matter.
 //
 // Rule R17: namespaces come first, then CRDs, and custom resources once their CRD is Established
 func arrange(members []*member) arrangement {
@@ -120,7 +125,7 @@ func arrange(members []*member) arrangement {
 			Established: slices.SortedFunc(maps.Keys(established), Object.Compare),
 		})
 	}
-	slices.SortFunc(a.refused, Object.Compare)
+	slices.SortFunc(a.refused, func(a, b refusal) int { return a.object.compare(&b.object) })
 	return a
 }
 
@@ -232,28 +237,51 @@ func (s *sorter) dropContradictions(a *arrangement) bool {
 		}
 		slices.Sort(next[n])
 	}
-	var refused []*item
+	refused := len(a.refused)
 	for _, cycle := range findCycles(next) {
-		for _, n := range cycle {
-			refused = append(refused, s.classes[n].items...)
+		for at, n := range cycle {
+			why := s.contradiction(slices.Concat(cycle[at+1:], cycle[:at]))
+			for _, i := range s.classes[n].items {
+				a.refuse(i, why)
+			}
 		}
 	}
-	if refused == nil {
+	if len(a.refused) == refused {
 		for n := range s.classes {
 			s.place(next, n)
 		}
-		refused = s.tooEarly()
+		s.refuseTooEarly(a)
 	}
-	for _, i := range refused {
-		if i.before != nil {
-			i.before = nil
-			a.refused = append(a.refused, *i.object)
+	if len(a.refused) == refused {
+		return false
+	}
+	s.classify()
+	return true
+}
+
+// refuse clears the install-before of an item, and records why.
+func (a *arrangement) refuse(i *item, why string) {
+	if i.before != nil {
+		i.before = nil
+		a.refused = append(a.refused, refusal{*i.object, why})
+	}
+}
+
+// contradiction says why install-before of a class is ignored: others are the other classes of its cycle.
+func (s *sorter) contradiction(others []int) string {
+	var names []string
+	for _, n := range others {
+		for _, i := range s.classes[n].items {
+			names = append(names, i.object.String())
 		}
 	}
-	if refused != nil {
-		s.classify()
+	switch {
+	case len(others) > 1:
+		return "it forms a cycle with those of " + shortList(names) + "; remove one of these annotations"
+	case len(names) > 1:
+		return shortList(names) + " ask for the opposite order; remove one of the two orders"
 	}
-	return refused != nil
+	return names[0] + " asks for the opposite order; remove one of the two annotations"
 }
 
 // place sets the place of a class, and first those of the classes that must come after it. There
@@ -275,16 +303,15 @@ func (s *sorter) place(next [][]int, n int) {
 	}
 }
 
-// tooEarly returns the items with install-before that do not come after their namespace and the CRD
+// refuseTooEarly refuses install-before of items that would come before their own namespace or the CRD
 // of their kind, if the group has those (R17).
-func (s *sorter) tooEarly() []*item {
+func (s *sorter) refuseTooEarly(a *arrangement) {
 	at := make(map[Object]*class, len(s.items))
 	for _, c := range s.classes {
 		for _, i := range c.items {
 			at[*i.object] = c
 		}
 	}
-	var early []*item
 	for _, c := range s.classes {
 		for _, i := range c.items {
 			needs := s.definers[i.object.GroupKind()]
@@ -292,14 +319,12 @@ func (s *sorter) tooEarly() []*item {
 				needs = append(slices.Clip(needs), Object{Kind: "Namespace", Name: i.object.Namespace})
 			}
 			for _, need := range needs {
-				if n := at[need]; n != nil && i.before != nil && compareClasses(n, c) >= 0 {
-					early = append(early, i)
-					break
+				if n := at[need]; n != nil && compareClasses(n, c) >= 0 {
+					a.refuse(i, "it would put the object before "+need.String()+", which must come first; remove the annotation")
 				}
 			}
 		}
 	}
-	return early
 }
 
 func compareClasses(a, b *class) int {

@@ -120,19 +120,50 @@ func arranged(resources []Resource) (waves, refused string) {
 	_, waves, _ = strings.Cut(line, "= ")
 	var names []string
 	for _, o := range a.refused {
-		names = append(names, o.String())
+		names = append(names, o.object.String())
 	}
 	return waves, strings.Join(names, " ")
 }
 
-func TestIgnoredInstallBeforeIsAWarning(t *testing.T) { // R16
-	plan, err := Build(nil, []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Service"), res("shop", "Pod/p")})
-	if err != nil {
-		t.Fatal(err)
+func TestIgnoredInstallBeforeIsAWarning(t *testing.T) { // R16, R17
+	const ignored = ": helm.sh/install-before is ignored, because "
+	for _, tt := range []struct {
+		name      string
+		resources []Resource
+		want      []string
+	}{
+		{"two objects", []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Service"), res("shop", "Pod/p")}, []string{
+			"R16: shop: Job/j" + ignored + "Service/s asks for the opposite order; remove one of the two annotations",
+			"R16: shop: Service/s" + ignored + "Job/j asks for the opposite order; remove one of the two annotations",
+		}},
+		{"two objects against one", []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/a", before, "Service"), res("shop", "Job/b", before, "Service")}, []string{
+			"R16: shop: Job/a" + ignored + "Service/s asks for the opposite order",
+			"R16: shop: Job/b" + ignored + "Service/s asks for the opposite order",
+			"R16: shop: Service/s" + ignored + "Job/a, Job/b ask for the opposite order; remove one of the two orders",
+		}},
+		{"a cycle of three", []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Pod"), res("shop", "Pod/p", before, "Service")}, []string{
+			"R16: shop: Job/j" + ignored + "it forms a cycle with those of Pod/p, Service/s; remove one of these annotations",
+			"R16: shop: Pod/p" + ignored + "it forms a cycle with those of Service/s, Job/j",
+			"R16: shop: Service/s" + ignored + "it forms a cycle with those of Job/j, Pod/p",
+		}},
+		{"their own namespaces", []Resource{
+			res("shop", "Namespace/m"), res("shop", "Namespace/n"), res("shop", "Secret/m/a", before, "Namespace"), res("shop", "Secret/n/b", before, "Namespace"),
+		}, []string{
+			"R16: shop: Secret/a" + ignored + "it would put the object before Namespace/m, which must come first; remove the annotation",
+			"R16: shop: Secret/b" + ignored + "it would put the object before Namespace/n, which must come first; remove the annotation",
+		}},
+		{"its own CRD", []Resource{crd("shop", "Widget"), res("shop", "Widget/w", before, "CustomResourceDefinition")}, []string{
+			"R16: shop: Widget/w" + ignored + "it would put the object before CustomResourceDefinition/widget, which must come first",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan, err := Build(nil, tt.resources)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameWarnings(t, plan.Warnings, tt.want)
+		})
 	}
-	sameWarnings(t, plan.Warnings, []string{
-		"R16: shop: Job/j: helm.sh/install-before is ignored, because it contradicts that of Service/s", "R16: Service/s",
-	})
 }
 
 func TestArrangeObeysInstallBefore(t *testing.T) { // R16, R17
@@ -150,7 +181,7 @@ func TestArrangeObeysInstallBefore(t *testing.T) { // R16, R17
 			n += w.Count
 		}
 		for _, r := range resources {
-			if slices.Contains(a.refused, r.Object) || slices.Contains(a.duplicates, r.Object) {
+			if slices.ContainsFunc(a.refused, func(o refusal) bool { return o.object == r.Object }) || slices.Contains(a.duplicates, r.Object) {
 				continue
 			}
 			for _, other := range resources {

@@ -59,10 +59,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 
 // noGroupNamed is the error of Pick for a name.
 func noGroupNamed(text string, ids []string) error {
-	switch {
-	case len(ids) == 0:
-		return fmt.Errorf("no group %s; the run has no groups", text)
-	case text == "":
+	if text == "" {
 		return listError("the name of the group is empty", ids)
 	}
 	if near := closest(text, ids); near != "" {
@@ -170,8 +167,11 @@ func WithCommand(err error, command string) error {
 	return fmt.Errorf("%w; list all with: %s", err, command)
 }
 
-// listError adds the names of the groups to an error.
+// listError is an error that lists the groups.
 func listError(problem string, ids []string) error {
+	if len(ids) == 0 {
+		return errors.New(problem + "; the run has no groups")
+	}
 	text := problem + "; the groups are " + shortList(ids)
 	if len(ids) > maxListed {
 		return &ShortListError{text}

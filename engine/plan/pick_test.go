@@ -87,6 +87,8 @@ func TestPickOrder(t *testing.T) { // R42
 		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
 		{"no objects", "kind=Job", several + "no group has an object of kind Job; the run has no objects", []string{"a:web"}},
 		{"no groups", "web", several + "no group web; the run has no groups", nil},
+		{"no groups, a pattern", "*:x", several + "no group matches *:x; the run has no groups", nil},
+		{"no groups, empty", "", several + "the name of the group is empty; the run has no groups", nil},
 		{"eight", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web or 8:web", numbered(8)},
 		{"nine", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},
 		{"a typo", "db:shema", several + "no group db:shema; did you mean shop/db:schema?", []string{"shop/db:schema", "shop/api:web"}},

@@ -67,8 +67,9 @@ type Plan struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// Group is a node of the DAG: the objects of one chart with the same group name, or the chart's
-// unsequenced group. Hooks and the content of crds/ are groups in other phases (see event.Phase).
+// Group is a node of the DAG: the objects of one chart with the same group name, the chart's unsequenced
+// group, or a hook that AroundSubcharts added. Other hooks and the content of crds/ are groups in other
+// phases (see event.Phase).
 type Group struct {
 	// ID is "<chart path>:<name>".
 	ID    string `json:"id"`

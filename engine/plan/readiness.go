@@ -12,7 +12,7 @@ func (m *member) hasCustomReadiness() bool {
 
 func (m *member) readinessList(key string) ([]string, error) {
 	value := m.Annotations[key]
-	if blankList(value) { // the fast path: most objects have none
+	if blankList(value) { // counts as absent (R2)
 		return nil, nil
 	}
 	list, err := ParseList(value)

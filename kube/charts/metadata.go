@@ -237,7 +237,7 @@ func (c *annotationChecker) checkAnnotation(where, key string, value *kyaml.Node
 	if strings.TrimSpace(converted) == "" || !changed && !twoSlashes || plan.CheckAnnotation(key, converted) != nil {
 		return
 	}
-	if _, _, err := status.ParseRule(map[string]string{key: converted}); err != nil {
+	if _, err := status.ParseRule(map[string]string{key: converted}); err != nil {
 		return // R24 refuses it in any format
 	}
 	for i := range c.found {

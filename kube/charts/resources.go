@@ -23,7 +23,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 			Object: d.identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 		}
-		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
+		if _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"lockstep/engine/event"
-	"lockstep/kube/status"
+	"lockstep/engine/plan"
 )
 
 // finding is a cause that the status of the pods does not show: it is in the object's own spec or conditions, or in a
@@ -142,7 +142,7 @@ func (b *reportBuilder) conditionCause() finding {
 		return finding{}
 	}
 	f := finding{cause: v.Message}
-	if c := worstCondition(b.live, annotations[status.SuccessAnnotation]+annotations[status.FailureAnnotation]); c != nil {
+	if c := worstCondition(b.live, annotations[plan.AnnotationReadinessSuccess]+annotations[plan.AnnotationReadinessFailure]); c != nil {
 		if !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)) {
 			f.cause += "; " + c.String()
 		}

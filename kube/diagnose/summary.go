@@ -146,7 +146,7 @@ func (b *reportBuilder) rule() status.Rule {
 	if b.live.GetAnnotations()[rel1.HookAnnotation] != "" {
 		return status.Rule{Hook: true}
 	}
-	rule, _, _ := status.ParseRule(b.live.GetAnnotations()) // an invalid one counts as none
+	rule, _ := status.ParseRule(b.live.GetAnnotations()) // an invalid one counts as none
 	rule.JobsComplete = true
 	return rule
 }

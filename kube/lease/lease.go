@@ -51,12 +51,14 @@ func (o Options) duration() time.Duration {
 // Name returns the name of a release's Lease. Release names have at most 53 characters, Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
-// Holder describes the run that holds a Lease. Host and RunID lead to its lock file.
+// Holder describes the run that holds a Lease. Host and RunID identify its lock file.
 type Holder struct {
 	User    string `json:"user,omitempty"`
 	Host    string `json:"host,omitempty"`
 	Process int    `json:"process,omitempty"`
 	RunID   string `json:"run,omitempty"`
+	// Job is the Job in whose pod the run works, as namespace/name, or "".
+	Job string `json:"job,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
 	// Since is when the run took the lock, by its own clock (AcquireTime if another program holds the Lease).
@@ -64,9 +66,9 @@ type Holder struct {
 }
 
 // newHolder returns the Holder for a new run in this process.
-func newHolder(operation string) Holder {
+func newHolder(operation, job string) Holder {
 	h := Holder{
-		User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]),
+		User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Job: job,
 		Operation: operation, Since: time.Now().UTC().Truncate(time.Second),
 	}
 	if u, err := user.Current(); err == nil {
@@ -126,9 +128,20 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; "+
-		"try again when it has finished, or follow it with: lockstep attach %[1]s -n %[2]s",
-		e.Release, e.Namespace, e.Holder)
+	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished%s",
+		e.Release, e.Namespace, e.Holder, e.howToFollow())
+}
+
+// howToFollow says where and how to attach to the holder. Attach finds the runs of this machine, and Jobs in the cluster.
+func (e *LockedError) howToFollow() string {
+	where := ""
+	switch host, _ := os.Hostname(); {
+	case e.Holder.Host == "": // another program, or an unknown machine
+		return ""
+	case e.Holder.Job == "" && e.Holder.Host != host:
+		where = " on " + e.Holder.Host
+	}
+	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, e.Release, e.Namespace)
 }
 
 // LostError reports that this run lost its lock and must not write any more (R51a).

@@ -34,7 +34,11 @@ type State struct {
 
 // Warning returns the warning to print if Leases are Unavailable.
 func (s State) Warning() plan.Warning {
-	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("release is not locked (%v); only Helm's pending status prevents concurrent runs", s.Err)}
+	fix := ""
+	if apierrors.IsForbidden(s.Err) {
+		fix = "; to lock it, grant the permission for Leases that lockstep rbac prints"
+	}
+	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("the release is not locked (%v); only Helm's pending status prevents concurrent runs%s", s.Err, fix)}
 }
 
 // DeleteStale deletes the Lease of a dead run.

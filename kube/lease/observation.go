@@ -58,7 +58,7 @@ func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }
 
-// latestObservation is the latest observation. Acquire, renewals and Release set it; Guard waits for it to change.
+// latestObservation holds the latest observation. Acquire, renewals and Release set it; Guard waits for it to change.
 type latestObservation struct {
 	mu      sync.Mutex
 	value   observation

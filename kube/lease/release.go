@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Release stops the renewals and deletes the Lease, unless it is another run's. Guard fails as soon as
-// Release is called. If the Lease cannot be deleted before ctx ends, it expires.
+// Release stops the renewals and deletes the Lease, unless it is another run's. Guard fails once the
+// renewals have stopped. If the Lease cannot be deleted before ctx ends, it expires.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.stopped

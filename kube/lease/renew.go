@@ -135,8 +135,8 @@ func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error 
 
 // recreate creates the Lease again after somebody deleted it or its namespace. If only the Lease was deleted, writes
 // wait until it exists again and the release records are checked. While there is no namespace, they do not wait, because
-// no other run can hold a Lease in it. If the last renewal was too long ago, another run may have had the Lease, so it
-// is lost.
+// no other run can hold a Lease in it. If the last renewal was too long ago, another run may have had the Lease, so the
+// lock is lost.
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store keeps Leases in memory, for use with synctest. The packages that use leases test a
-// real API server.
+// store keeps Leases in memory, for use with synctest. The packages that use leases
+// have the tests on a real API server.
 type store struct {
 	Client // for the methods that tests do not call
 

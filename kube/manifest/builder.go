@@ -163,7 +163,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.scope.Namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
-	rule, _, _ := status.ParseRule(res.Annotations) // plan.Build reports warnings and errors
+	rule, _ := status.ParseRule(res.Annotations) // plan.Build reports the error
 	strip(u)
 	generated := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}

@@ -138,7 +138,7 @@ func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
 	}
 	known := b.facts(list)
 	for n, r := range tree.Annotate(b.Resources(list)) {
-		rule, _, err := status.ParseRule(r.Annotations)
+		rule, err := status.ParseRule(r.Annotations)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Object, err)
 		}

@@ -75,7 +75,7 @@ func (c Change) Masked(hide func(string) string) Change {
 }
 
 // Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
-// the order of apply. It writes nothing: it sends server-side applies as dry runs, with Helm's field
+// apply order. It writes nothing: it sends server-side applies as dry runs, with Helm's field
 // manager. It also does so for client-side releases, whose diffs may therefore lack fields that the chart
 // dropped.
 //

@@ -97,7 +97,7 @@ func apiServiceStatus(u *unstructured.Unstructured) Result {
 	c, ok := findCondition(u, "Available")
 	switch {
 	case !ok:
-		return result(event.InProgress, "not checked yet")
+		return result(event.InProgress, "availability not known yet")
 	case c.status == "True":
 		return result(event.Ready, "available")
 	}

@@ -198,7 +198,7 @@ func TestComputeOthers(t *testing.T) {
 		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: event.InProgress, message: "no address yet"},
 		{name: "load balancer without an address", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}}`,
 			status: event.Ready, message: "no address yet, not checked"}, // R22
-		{name: "API not checked", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "not checked yet"},
+		{name: "API not checked", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "availability not known yet"},
 		{name: "API that is down", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [
 			{type: Available, status: "False", reason: MissingEndpoints, message: no addresses}]}}`, status: event.InProgress, message: "not available: MissingEndpoints: no addresses"}, // R22
 		{name: "API", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [{type: Available, status: "True"}]}}`,

@@ -76,7 +76,7 @@ func creationFailure(u *unstructured.Unstructured) string {
 
 func describeStatefulSet(u *unstructured.Unstructured) string {
 	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
-		return "updated on delete, not checked"
+		return "update strategy OnDelete, not checked"
 	}
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	text := replicas(u, "readyReplicas", "ready")

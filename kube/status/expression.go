@@ -77,7 +77,7 @@ var (
 var mistakenOperators = map[string]string{
 	"=": "==", "===": "==", "is": "==", "eq": "==", "!": "!=", "!==": "!=", "<>": "!=", "ne": "!=",
 	"lt": "<", "le": "<=", "=<": "<=", "gt": ">", "ge": ">=", "=>": ">=",
-	"~": "== or !=; there are no patterns", "=~": "== or !=; there are no patterns", "!~": "== or !=; there are no patterns",
+	"~": "== or !=; patterns are not supported", "=~": "== or !=; patterns are not supported", "!~": "== or !=; patterns are not supported",
 }
 
 // String returns the expression as it was written.

@@ -100,7 +100,7 @@ func TestExpressionHolds(t *testing.T) {
 		{`{.phase} == ""`, false},
 		{`{.phase} != ""`, true},
 
-		// What is not there does not hold, whatever the operator.
+		// A missing value makes every comparison false.
 		{`{.missing} == 1`, false},
 		{`{.missing} != 1`, false},
 		{`{.missing.deeper} != x`, false},
@@ -216,7 +216,7 @@ func TestParseExpressionErrors(t *testing.T) {
 		`{.a} ne 1`:                      `unknown operator "ne"; use !=`,
 		`{.a} <> 1`:                      `unknown operator "<>"; use !=`,
 		`{.a} => 1`:                      `unknown operator "=>"; use >=`,
-		`{.a} =~ x`:                      `unknown operator "=~"; use == or !=; there are no patterns`,
+		`{.a} =~ x`:                      `unknown operator "=~"; use == or !=; patterns are not supported`,
 		`{.a} ==`:                        "no value after ==; add one, for example {.a} == 1",
 		`{.a} === 1`:                     `unknown operator "==="; use ==`,
 		`{.a} == {"b":1}`:                "write a string, a number, true or false",

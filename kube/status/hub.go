@@ -24,7 +24,7 @@ import (
 
 // Options of a Hub. The zero value is usable.
 type Options struct {
-	// Metadata reads objects of the kinds of which only metadata is needed; nil to read whole objects.
+	// Metadata reads the kinds of which Compute needs only metadata. If it is nil, whole objects are read.
 	Metadata metadata.Interface
 	// Poll is the polling interval for objects that may not be watched; 2 s if 0.
 	Poll time.Duration
@@ -113,15 +113,15 @@ func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
 }
 
-// watch subscribes a Watcher to the streams of its targets, and reports the limits on watching them.
+// watch subscribes a Watcher to the streams of its targets, and reports the problems that limit watching them.
 func (h *Hub) watch(ctx context.Context, w *Watcher, targets []Target, report reporter) {
 	for _, text := range h.subscribe(ctx, w, targets, report) {
 		w.notice(text)
 	}
 }
 
-// subscribe subscribes a Watcher to the streams of its targets, and returns the limits on watching them.
-func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, report reporter) (limits []string) {
+// subscribe subscribes a Watcher to the streams of its targets, and returns the problems that limit watching them.
+func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, report reporter) (problems []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil || ctx.Err() != nil || w.ctx.Err() != nil { // ctx ends a moment after w.ctx
@@ -141,11 +141,11 @@ func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, repor
 		if s == nil {
 			s, sub.first = h.start(key), true
 		}
-		limits = append(limits, s.addUser(w)...)
+		problems = append(problems, s.addUser(w)...)
 		s.join(sub)
 		context.AfterFunc(ctx, func() { h.leave(s, sub) })
 	}
-	return limits
+	return problems
 }
 
 // keys returns the key of the stream for each target. The caller holds the lock.

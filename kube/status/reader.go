@@ -40,7 +40,7 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// metadataKinds are the kinds of which Compute needs only metadata. Most objects of a chart are of these kinds, and their
+// metadataKinds are the kinds of which Compute needs only metadata. Many objects of a chart are of these kinds, and their
 // content may be large or secret.
 var metadataKinds = map[schema.GroupResource]string{
 	{Resource: "configmaps"}:                                              "ConfigMap",
@@ -92,7 +92,8 @@ func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOpt
 	return toUnstructured(found, r.gvk), nil
 }
 
-// toUnstructured converts an object of a watch. If it is only metadata, gvk is its kind. It returns nil for other types.
+// toUnstructured converts an object that the API server sent. If it is only metadata, gvk is its kind. It returns nil for
+// other types.
 func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:

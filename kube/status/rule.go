@@ -8,12 +8,6 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The annotations of R23. Their values are JSON arrays: the chart loader converts YAML lists (R1).
-const (
-	SuccessAnnotation = "helm.sh/readiness-success"
-	FailureAnnotation = "helm.sh/readiness-failure"
-)
-
 // Rule says when an object is ready. With the zero value kstatus decides (R22).
 type Rule struct {
 	// Success and Failure replace kstatus if both are given (R23).
@@ -28,35 +22,24 @@ type Rule struct {
 // Custom reports whether expressions replace kstatus.
 func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 
-// ParseRule parses the readiness annotations of an object. The caller sets JobsComplete and Hook.
+// ParseRule parses the readiness annotations of an object: JSON arrays, because the chart loader has converted YAML
+// lists (R1). The caller sets JobsComplete and Hook.
 //
 // If a value is not a list of strings, or an expression is invalid, the error names the annotation (R2, R24). If only
-// one of the two annotations is set, kstatus decides, and ParseRule returns a warning that names neither chart nor object
-// (R24). An empty list or value counts as not set.
-func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
-	success, err := parseList(annotations, SuccessAnnotation)
+// one of the two annotations is set, kstatus decides (R24). An empty list or value counts as not set.
+func ParseRule(annotations map[string]string) (Rule, error) {
+	success, err := parseList(annotations, plan.AnnotationReadinessSuccess)
 	if err != nil {
-		return Rule{}, nil, err
+		return Rule{}, err
 	}
-	failure, err := parseList(annotations, FailureAnnotation)
+	failure, err := parseList(annotations, plan.AnnotationReadinessFailure)
 	if err != nil {
-		return Rule{}, nil, err
+		return Rule{}, err
 	}
-	switch rule := (Rule{Success: success, Failure: failure}); {
-	case rule.Custom():
-		return rule, nil, nil
-	case len(success) > 0:
-		return Rule{}, unpaired(SuccessAnnotation, FailureAnnotation), nil
-	case len(failure) > 0:
-		return Rule{}, unpaired(FailureAnnotation, SuccessAnnotation), nil
+	if rule := (Rule{Success: success, Failure: failure}); rule.Custom() {
+		return rule, nil
 	}
-	return Rule{}, nil, nil
-}
-
-// unpaired warns about one annotation without the other.
-func unpaired(given, missing string) []plan.Warning {
-	return []plan.Warning{{Rule: "R24", Message: fmt.Sprintf(
-		"%s without %s: both are needed, so both are ignored and kstatus decides", given, missing)}}
+	return Rule{}, nil
 }
 
 // parseList parses the expressions of an annotation, which may be blank.

@@ -216,7 +216,7 @@ func (s *source) adaptSpan(first time.Time) {
 	default:
 		s.span = delayedSpan
 		if h := s.stream.hub; !h.delayed.Swap(true) {
-			h.options.Log.Debug("a proxy delays watch events; using short watches", "duration", delayedSpan, "first", s.stream.key)
+			h.options.Log.Debug("a proxy delays watch events; using short watches", "duration", delayedSpan, "stream", s.stream.key)
 		}
 	}
 }

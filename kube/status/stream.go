@@ -31,10 +31,10 @@ type stream struct {
 
 // streamUse is guarded by the Hub's lock.
 type streamUse struct {
-	users   map[*Watcher]bool // open Watchers that have used it
-	idle    *time.Timer       // ends the stream once it has no users
-	limit   string            // permanent limit on watching, or ""
-	trouble string            // temporary limit, or ""
+	users map[*Watcher]bool // open Watchers that have used it
+	idle  *time.Timer       // ends the stream once it has no users
+	// The problems that limit watching, or "".
+	permanentProblem, temporaryProblem string
 }
 
 // subscribers holds the subscriptions, guarded by its mutex.
@@ -117,25 +117,25 @@ func (s *stream) targetID(o *watched) types.NamespacedName {
 	return s.id(o.target.Object.Namespace, o.target.Object.Name)
 }
 
-// addUser adds a Watcher to the users of the stream. It returns the limits on watching, unless the Watcher already knows
-// them. The caller holds the Hub's lock.
-func (s *stream) addUser(w *Watcher) (limits []string) {
+// addUser adds a Watcher to the users of the stream. It returns the problems that limit watching, unless the Watcher
+// already knows them. The caller holds the Hub's lock.
+func (s *stream) addUser(w *Watcher) (problems []string) {
 	if s.users[w] {
 		return nil
 	}
 	if s.users[w] = true; s.idle != nil {
 		s.idle.Stop()
 	}
-	return slices.DeleteFunc([]string{s.limit, s.trouble}, func(text string) bool { return text == "" })
+	return slices.DeleteFunc([]string{s.permanentProblem, s.temporaryProblem}, func(text string) bool { return text == "" })
 }
 
-// notice tells all users about a permanent or temporary limit on watching.
+// notice tells all users about a permanent or temporary problem that limits watching.
 func (s *stream) notice(text string, permanent bool) {
 	s.hub.mu.Lock()
 	if permanent {
-		s.limit = text
+		s.permanentProblem = text
 	} else {
-		s.trouble = text
+		s.temporaryProblem = text
 	}
 	users := slices.Collect(maps.Keys(s.users))
 	s.hub.mu.Unlock()
@@ -144,11 +144,11 @@ func (s *stream) notice(text string, permanent bool) {
 	}
 }
 
-// recovered removes the temporary limit.
+// recovered removes the temporary problem.
 func (s *stream) recovered() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	s.trouble = ""
+	s.temporaryProblem = ""
 }
 
 // join adds a subscription; run reports the current state to it.

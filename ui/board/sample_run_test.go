@@ -29,7 +29,7 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 	e.Announce(all...)
 	object := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "shop-cache"}
 	e.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Object: &object,
-		Message: "shop/cache: group \"store\" waits for no group, and none waits for it, so it is deployed last, after all other groups of this chart; add it to a dependency list unless its order does not matter"})
+		Message: "shop/cache: group \"store\" waits for no group, and none waits for it, so it is deployed last, after all other groups of this chart; if its order matters, let it wait for a group, or let a group wait for it"})
 	for _, p := range all {
 		stage := run.Stage{Phase: p, Cluster: cluster, ObjectTimeout: time.Minute, Await: func(g *plan.Group) bool {
 			return g.ID != "shop:ingress"

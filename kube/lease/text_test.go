@@ -1,0 +1,52 @@
+package lease
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestLockedErrorSaysHowToFollow: attach finds only runs on the same machine and Jobs in the cluster (R51).
+func TestLockedErrorSaysHowToFollow(t *testing.T) {
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const attach = "lockstep attach r -n ns"
+	for name, tt := range map[string]struct {
+		holder Holder
+		want   string // the end
+	}{
+		"this machine":    {Holder{User: "ann", Host: here}, "try again when it has finished, or follow it with: " + attach},
+		"another machine": {Holder{User: "ann", Host: "elsewhere"}, "try again when it has finished, or follow it on elsewhere with: " + attach},
+		"a Job":           {Holder{User: "ann", Host: "pod", Job: "ns/r-1"}, "try again when it has finished, or follow it with: " + attach},
+		"another program": {Holder{User: "controller"}, "try again when it has finished"},
+	} {
+		got := (&LockedError{"r", "ns", tt.holder}).Error()
+		if !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func TestHolderNamesTheJob(t *testing.T) { // R51
+	s := newStore()
+	params := upgrade
+	params.Job = "ns/r-1"
+	l := acquire(t, s, params, Options{})
+	defer release(t, l)
+	if h := holderOf(s.lease("r")); h != l.self || h.Job != params.Job {
+		t.Errorf("holder %#v", h)
+	}
+}
+
+// TestWarningSaysHowToLock: a missing permission can be granted; a cluster that serves no Leases cannot be fixed (R51).
+func TestWarningSaysHowToLock(t *testing.T) {
+	for err, want := range map[error]bool{errDenied: true, errors.New("no such resource"): false} {
+		w := State{Status: Unavailable, Err: err}.Warning()
+		if strings.Contains(w.Message, "lockstep rbac") != want {
+			t.Errorf("%v: %s", err, w)
+		}
+	}
+}
