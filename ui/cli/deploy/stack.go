@@ -158,7 +158,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 			return c, err
 		}
 		steps := &progress{notices: a.Display(cmd).Notices}
-		steps.start("planning "+text.Count(len(file.Releases), "release"))
+		steps.start("planning " + text.Count(len(file.Releases), "release"))
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
