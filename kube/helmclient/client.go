@@ -72,7 +72,7 @@ type Options struct {
 	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
 	Prefix string
 	Wait   helmkube.WaitStrategy
-	// SkipLeaves does not check the readiness of groups that nothing waits for (R21).
+	// SkipLeaves skips the readiness check of groups that nothing waits for (R21).
 	SkipLeaves bool
 	// Readiness and Removal limit the time for an object to become ready and to be gone.
 	// If they are 0, only the operation's timeout applies.

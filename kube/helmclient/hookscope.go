@@ -38,8 +38,8 @@ type scopedHook struct {
 
 var _ cluster.Hook = (*scopedHook)(nil)
 
-// ScopedHooks returns the hooks that run around their subchart, and the objects of each. It returns
-// none if tree is nil. list has the objects of the release.
+// ScopedHooks returns the hooks that run around the groups of their subcharts. built[n] has the objects of
+// hooks[n]. If tree is nil, there are none. list has the objects of the release.
 func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, list helmkube.ResourceList, events HookEvents) (
 	hooks []charts.ScopedHook, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
 	if tree == nil || events.Before == "" {

@@ -96,7 +96,7 @@ func (s *simulation) deploy(target string, helm, rollback, interrupted bool) {
 func TestNoOrphans(t *testing.T) {
 	for seed := range uint64(2000) {
 		s := &simulation{r: rand.New(rand.NewPCG(seed, 20)), cluster: map[string]bool{}}
-		var known []string
+		var steps []string
 		for range 3 + s.r.IntN(8) {
 			var objects []string
 			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -110,9 +110,9 @@ func TestNoOrphans(t *testing.T) {
 				target = s.history[s.r.IntN(len(s.history))].Manifest
 			}
 			s.deploy(target, helm, rollback, interrupted)
-			known = append(known, fmt.Sprintf("%q helm %t rollback %t interrupted %t", target, helm, rollback, interrupted))
+			steps = append(steps, fmt.Sprintf("%q helm %t rollback %t interrupted %t", target, helm, rollback, interrupted))
 			if got := slices.Sorted(maps.Keys(s.cluster)); !helm && !interrupted && !slices.Equal(got, strings.Fields(target)) {
-				t.Fatalf("seed %d: after\n%s\nthe cluster has %v", seed, strings.Join(known, "\n"), got)
+				t.Fatalf("seed %d: after\n%s\nthe cluster has %v", seed, strings.Join(steps, "\n"), got)
 			}
 		}
 	}
