@@ -166,7 +166,7 @@ func TestLongOutage(t *testing.T) {
 			if out.State.Exit != 1 || r.Status() != tt.status {
 				t.Errorf("exit %d, the release is %q", out.State.Exit, r.Status())
 			}
-			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "run the same command again once"} {
+			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "fix the cause and run the same command again"} {
 				if !strings.Contains(out.State.Message, part) {
 					t.Errorf("the message lacks %q: %.300s … %.300s", part, out.State.Message, out.State.Message[max(0, len(out.State.Message)-300):])
 				}
