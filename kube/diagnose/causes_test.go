@@ -115,20 +115,20 @@ func TestRefusals(t *testing.T) {
 		{"a webhook refuses without a reason", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
 			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: no reason given"},
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not respond: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy failed: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not respond: service "none" not found; Service ns/none: not in the cluster, and ` + deleting},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy failed: service "none" not found; Service ns/none: not in the cluster, and ` + deleting},
 		{"a webhook has no Service, in a namespace that exists", failing("check.example.com", "https://none.live.svc:443/", `service "none" not found`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not respond: service "none" not found; create the Service, or delete the webhook`},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy failed: service "none" not found; create the Service, or delete the webhook`},
 		{"a webhook outside the cluster", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
-			"webhook check.example.com of ValidatingWebhookConfiguration policy does not respond: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
+			"webhook check.example.com of ValidatingWebhookConfiguration policy failed: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
 		{"a webhook's certificate is not trusted", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
-			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not respond: tls: failed to verify certificate: x509: certificate signed by unknown authority; its caBundle does not match its certificate (https://127.0.0.1:1/)"},
-		{"a conversion webhook does not respond", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
-			`the webhook that converts Db to conv.example.com/v2 does not respond: service "conv" not found; Service ns/conv: not in the cluster, and ` + deleting},
+			"webhook inject.example.com of MutatingWebhookConfiguration sidecars failed: tls: failed to verify certificate: x509: certificate signed by unknown authority; its caBundle does not match its certificate (https://127.0.0.1:1/)"},
+		{"a conversion webhook has no Service", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
+			`the conversion webhook for conv.example.com/v2 Db failed: service "conv" not found; Service ns/conv: not in the cluster, and ` + deleting},
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
 		{"a namespace is being deleted", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
-			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
+			"namespace ns is being deleted and accepts no new objects: waiting for finalizers x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused by the API server: other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,9 +229,9 @@ func TestIngressesAndServices(t *testing.T) {
 		{"a load balancer that fails", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") +
 			incident("e", "s", "Service", "SyncLoadBalancerFailed", "no subnet"), "no address: SyncLoadBalancerFailed: no subnet", ""},
 		{"suspended", named("batch", "Job", "j"), `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {suspend: true, template: {}}}`, "suspended (spec.suspend: true)", ""},
-		{"claim in use", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Bound}}` +
-			"\n---\n" + strings.Replace(pod("p", "x", readyPod), "spec: {", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1),
+		{"claim in use", named("", "PersistentVolumeClaim", "c"), unusedClaim + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "spec: {", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1),
 			"being deleted: waiting for finalizers kubernetes.io/pvc-protection: in use by pod p", "finalizer kubernetes.io/pvc-protection: in use by pod p"},
+		{"claim that no pod uses", named("", "PersistentVolumeClaim", "c"), unusedClaim, "being deleted: waiting for finalizers kubernetes.io/pvc-protection: its controller has not removed it", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
@@ -270,7 +270,7 @@ func TestWorstCondition(t *testing.T) {
 	}
 }
 
-// TestHealthyConditionsAreNoEvidence expects that a condition is no evidence if a healthy object has the same.
+// TestHealthyConditionsAreNoEvidence expects that a condition is not evidence if a healthy object has the same.
 func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 	pairs := func(healthy string, kinds ...string) (all []string) {
 		other := map[string]string{"True": "False", "False": "True"}[healthy]
@@ -385,8 +385,8 @@ func TestExplainTypes(t *testing.T) {
 
 func TestRetryReason(t *testing.T) {
 	for text, want := range map[string]string{
-		`500 Internal Server Error: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://none.ns.svc:443/": service "none" not found`: `webhook w.example.com does not respond: service "none" not found`,
-		`500 Internal Server Error: conversion webhook for a.b/v2, Kind=Db failed: Post "https://none.ns.svc:443/": service "none" not found`:                                           `the webhook that converts Db to a.b/v2 does not respond: service "none" not found`,
+		`500 Internal Server Error: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://none.ns.svc:443/": service "none" not found`: `webhook w.example.com failed: service "none" not found`,
+		`500 Internal Server Error: conversion webhook for a.b/v2, Kind=Db failed: Post "https://none.ns.svc:443/": service "none" not found`:                                           `the conversion webhook for a.b/v2 Db failed: service "none" not found`,
 		"503 Service Unavailable": "503 Service Unavailable",
 	} {
 		if got := RetryReason(text); got != want {

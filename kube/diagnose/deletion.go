@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -39,7 +40,7 @@ func (b *reportBuilder) ignoreRecentDeletion() {
 func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructured) finding {
 	f := finding{cause: beingDeleted + ": " + status.Compute(u, status.Rule{}, time.Now()).Message}
 	if slices.Contains(u.GetFinalizers(), claimProtection) {
-		_, f.fails = d.podsUsing(ctx, u.GetNamespace(), u.GetName())
+		_, f.fails, _ = d.podsUsing(ctx, u.GetNamespace(), u.GetName()) // finalizerReason reports the error
 	}
 	f.evidence = d.finalizerLines(ctx, u)
 	switch u.GroupVersionKind().GroupKind().String() {
@@ -111,10 +112,12 @@ func (d *Diagnoser) finalizerLines(ctx context.Context, u *unstructured.Unstruct
 func (d *Diagnoser) finalizerReason(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case claimProtection:
-		if users, _ := d.podsUsing(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
+		switch users, _, err := d.podsUsing(ctx, u.GetNamespace(), u.GetName()); {
+		case len(users) > 0:
 			return "in use by " + plural(fmt.Sprint(len(users)), "pod ", "pods ") + strings.Join(users, ", ")
+		case err != nil:
+			return "probably in use by a pod (" + err.Error() + ")"
 		}
-		return "in use by a pod"
 	case "kubernetes.io/pv-protection":
 		if claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name"); claim != "" {
 			return "bound to claim " + claim
@@ -130,14 +133,17 @@ func (d *Diagnoser) finalizerReason(ctx context.Context, u *unstructured.Unstruc
 	return "its controller has not removed it"
 }
 
-// maxListed limits how many objects are named.
-const maxListed = 3
+const (
+	maxListed   = 3   // the objects that a cause names
+	maxPodsRead = 500 // the pods that are searched for users of a claim
+)
 
 // podsUsing returns up to maxListed pods that use a claim. inUse reports whether a pod that is not being deleted uses it.
-func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool) {
-	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
+// The error says why there may be others.
+func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool, err error) {
+	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: maxPodsRead})
 	if err != nil {
-		return nil, false
+		return nil, false, errors.New(Unreadable("pods", err))
 	}
 	for i := range list.Items {
 		for _, c := range claimNames(&list.Items[i]) {
@@ -150,7 +156,10 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 			}
 		}
 	}
-	return names, inUse
+	if len(names) == 0 && list.Continue != "" {
+		err = fmt.Errorf("only the first %d pods were checked", maxPodsRead)
+	}
+	return names, inUse, err
 }
 
 // claimNames returns the names of a pod's claims. A generic ephemeral volume has a claim named after pod and volume.

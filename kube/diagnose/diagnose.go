@@ -2,7 +2,7 @@
 // last lines of their logs. It also reads the data of the screen's inspector. Its central types are Diagnoser, Report
 // and Pod; package kube and the packages below it may import it.
 //
-// It never changes the cluster. A failed read, for example because of a missing permission, becomes a line of the report
+// It never changes the cluster. In a Report, a failed read, for example because of a missing permission, becomes a line
 // instead of an error. Text from the cluster is cleaned (status.CleanText), except for the logs that the inspector
 // follows. Values of Secrets are never shown.
 package diagnose
@@ -69,7 +69,8 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Dia
 type Report struct {
 	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed reads.
 	run.Finding
-	// Pods are the object's pods, the one with the worst problem first.
+	// Pods are the object's pods, the one with the worst problem first. For a Deployment, those of the newest ReplicaSet
+	// come first.
 	Pods []Pod
 	// Events are the events of the object and its pods, the newest last.
 	Events []Event

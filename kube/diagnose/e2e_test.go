@@ -156,7 +156,7 @@ func TestClusterCrashLoop(t *testing.T) {
 		if l.Text == "FATAL: cannot bind" && !l.Time.IsZero() {
 			mu.Lock()
 			defer mu.Unlock()
-			if tries[l.Try] = true; len(tries) == 3 {
+			if tries[l.Instance] = true; len(tries) == 3 {
 				cancel()
 			}
 		}

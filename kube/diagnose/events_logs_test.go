@@ -68,7 +68,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	}()
 	for range want {
 		l := <-lines
-		text := fmt.Sprintf("%s %s %d", l.Pod, l.Container, l.Try)
+		text := fmt.Sprintf("%s %s %d", l.Pod, l.Container, l.Instance)
 		if l.Text != "" {
 			text += ": " + l.Text
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"lockstep/engine/run"
 )
@@ -61,5 +63,20 @@ func TestEvidenceDoesNotRepeat(t *testing.T) {
 				t.Errorf("%q\nwant %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// unusedClaim is a claim that is being deleted and that no pod uses.
+const unusedClaim = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Bound}}`
+
+// TestClaimWhoseUsersAreUnknown expects that a claim that is being deleted is only probably in use if its pods cannot be read.
+func TestClaimWhoseUsersAreUnknown(t *testing.T) {
+	d, kube := cluster(t, unusedClaim)
+	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, forbidden("pods", "", `User "bob" cannot list resource "pods" in API group "" in the namespace "ns"`)
+	})
+	r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c"))
+	if want := "being deleted: waiting for finalizers kubernetes.io/pvc-protection: probably in use by a pod (pods cannot be read: user bob may not list pods)"; r.Cause != want {
+		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 }

@@ -22,8 +22,8 @@ import (
 // LogLine is a line of a container's log, or a note about the log.
 type LogLine struct {
 	Pod, Container string
-	// Try is the number of the container's instance, from 1: its restarts plus 1.
-	Try int
+	// Instance is the number of the container's instance, from 1: its restarts plus 1.
+	Instance int
 	// Time is when the line was written; for a note, its place in the log.
 	Time time.Time
 	// Text is not cleaned: it may contain control sequences.
@@ -45,8 +45,8 @@ const (
 var ErrNoPods = errors.New("no pods")
 
 // FollowLogs calls emit with the log lines of all containers of an object's pods until ctx is done: the last 500 lines
-// of each container and of its previous instance, then new lines, also from new pods and restarted containers. It waits
-// for an object that does not exist yet. emit is called from several goroutines at once.
+// of each container and of its previous instance, then new lines, including those of new pods and restarted containers.
+// It waits for an object that does not exist yet. emit is called from several goroutines at once.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
 	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
@@ -98,13 +98,13 @@ type containerKey struct {
 
 // logState is the progress of reading a container's log.
 type logState struct {
-	mu     sync.Mutex
-	try    int // the last instance whose log was read, 0 for none
-	open   bool
-	opened time.Time
-	last   time.Time // of the last line
-	ended  int       // the last instance whose end was reported
-	why    string    // the last reported reason why there is no log yet
+	mu       sync.Mutex
+	instance int // the last instance whose log was read, 0 for none
+	open     bool
+	opened   time.Time
+	last     time.Time // of the last line
+	ended    int       // the last instance whose end was reported
+	why      string    // the last reported reason why there is no log yet
 }
 
 // noteOnce emits a note about the object as a whole, unless it repeats the previous one.
@@ -127,7 +127,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 			key := containerKey{p.uid, c.Name}
 			if f.logs[key] == nil {
 				f.logs[key] = &logState{}
-				f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: 1 + c.Restarts, Note: true})
+				f.emit(LogLine{Pod: p.Name, Container: c.Name, Instance: 1 + c.Restarts, Note: true})
 				f.readPrevious(ctx, p, c)
 			}
 			f.followContainer(ctx, f.logs[key], p, c)
@@ -140,19 +140,19 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	if c.Restarts == 0 {
 		return
 	}
-	previous := &logState{try: c.Restarts}
+	previous := &logState{instance: c.Restarts}
 	f.streams.Go(func() {
 		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(maxPastLines))}
-		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // the log may be gone
-		if c.State == "running" {                                // otherwise c describes the end of the current instance
-			previous.reportEnd(previous.try, c, f.noteFunc(p, c))
+		_ = f.read(ctx, p, c.Name, previous.instance, previous, opts) // the log may be gone
+		if c.State == "running" {                                     // otherwise c describes the end of the current instance
+			previous.reportEnd(previous.instance, c, f.noteFunc(p, c))
 		}
 	})
 }
 
-func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text string) {
-	return func(try int, at time.Time, text string) {
-		f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
+func (f *follower) noteFunc(p Pod, c Container) func(instance int, at time.Time, text string) {
+	return func(instance int, at time.Time, text string) {
+		f.emit(LogLine{Pod: p.Name, Container: c.Name, Instance: instance, Time: at, Text: text, Note: true})
 	}
 }
 
@@ -178,16 +178,16 @@ func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Co
 		ended--
 	}
 	s.reportEnd(ended, c, note)
-	if s.try == instance && (c.State != "running" || time.Since(s.opened) < pollInterval) {
+	if s.instance == instance && (c.State != "running" || time.Since(s.opened) < pollInterval) {
 		return // the whole log has been read
 	}
 	opts := &corev1.PodLogOptions{Follow: true}
-	if s.try == instance && !s.last.IsZero() {
+	if s.instance == instance && !s.last.IsZero() {
 		opts.SinceTime = new(metav1.NewTime(s.last))
 	} else {
 		opts.TailLines = new(int64(maxPastLines))
 	}
-	s.try, s.open, s.opened = instance, true, time.Now()
+	s.instance, s.open, s.opened = instance, true, time.Now()
 	f.streams.Go(func() {
 		err := f.read(ctx, p, c.Name, instance, s, opts)
 		s.mu.Lock()
@@ -204,20 +204,20 @@ func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Co
 }
 
 // reportEnd reports, at most once, how the instance whose log was read has exited.
-func (s *logState) reportEnd(try int, c Container, note func(int, time.Time, string)) {
-	if s.try != try || s.ended >= try || !c.Ended {
+func (s *logState) reportEnd(instance int, c Container, note func(int, time.Time, string)) {
+	if s.instance != instance || s.ended >= instance || !c.Ended {
 		return
 	}
-	s.ended = try
+	s.ended = instance
 	text := fmt.Sprintf("exited with code %d", c.Exit)
 	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
 		text += " (" + c.EndReason + ")"
 	}
-	note(try, s.last, text)
+	note(instance, s.last, text)
 }
 
 // read emits the lines of a log that are newer than those emitted before.
-func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *logState, opts *corev1.PodLogOptions) error {
+func (f *follower) read(ctx context.Context, p Pod, name string, instance int, s *logState, opts *corev1.PodLogOptions) error {
 	opts.Container, opts.Timestamps = name, true
 	r, err := f.d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, opts).Stream(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *log
 			continue
 		}
 		s.advance(at)
-		f.emit(LogLine{Pod: p.Name, Container: name, Try: try, Time: at, Text: text})
+		f.emit(LogLine{Pod: p.Name, Container: name, Instance: instance, Time: at, Text: text})
 	}
 	return scan.Err()
 }

@@ -62,7 +62,7 @@ const (
 	unready                  // running, but not ready
 	unschedulable
 	cannotStart
-	crashed // failed, evicted, or terminated from outside
+	crashed // failed, evicted, or terminated externally
 )
 
 // String describes the pod in one line.
@@ -218,7 +218,7 @@ func failedBeforeDeletion(pod *corev1.Pod, c Container) bool {
 	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
 
-// terminationCause returns why a pod was evicted or terminated from outside, or "".
+// terminationCause returns why a pod was evicted or terminated externally, or "".
 func terminationCause(pod *corev1.Pod) string {
 	if pod.Status.Phase != corev1.PodFailed {
 		return ""

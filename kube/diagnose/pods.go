@@ -18,8 +18,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Pods lists the pods of a workload or behind a Service, or a Pod itself, the one with the
-// worst problem first. For other kinds it returns ErrNoPods.
+// Pods lists the pods of a workload or behind a Service, or a Pod itself, the one with the worst problem first. For a
+// Deployment, those of the newest ReplicaSet come first. For other kinds it returns ErrNoPods.
 func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

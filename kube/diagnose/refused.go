@@ -27,8 +27,8 @@ var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([
 // refusedByServer starts the cause of a refusal.
 const refusedByServer = "refused by the API server: "
 
-// usedRegexp matches the part of a message about an invalid name that repeats the message as a regular expression.
-var usedRegexp = regexp.MustCompile(`, regex used for validation is '.*?'(\)|$)`)
+// validationRegexp matches the part of a message about an invalid name that quotes the validation regexp.
+var validationRegexp = regexp.MustCompile(`, regex used for validation is '.*?'(\)|$)`)
 
 // LacksPermission reports whether a request was refused because the user lacks a permission.
 func LacksPermission(err error) bool {
@@ -63,9 +63,9 @@ func Explain(err error) error {
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
 }
 
-// plainMessage returns a message of the API server without a full stop and regular expressions.
+// plainMessage returns a message of the API server without the full stop and the validation regexp.
 func plainMessage(message string) string {
-	return text.TrimFullStop(usedRegexp.ReplaceAllString(message, "$1"))
+	return text.TrimFullStop(validationRegexp.ReplaceAllString(message, "$1"))
 }
 
 // refusal is an error of the API server with advice and a Finding.
@@ -149,7 +149,8 @@ func (d *Diagnoser) admissionCause(ctx context.Context, namespace, message strin
 		return d.webhookCause(ctx, message)
 	case strings.Contains(message, namespaceTerminating):
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
-		return finding{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
+		why := strings.TrimPrefix(r.Cause, beingDeleted+": ")
+		return finding{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, why), evidence: r.Evidence}
 	case limitRangeError.MatchString(message):
 		return d.limitRangeCause(ctx, namespace, message)
 	}
@@ -214,7 +215,7 @@ func typeMismatch(want, got string) string {
 // rawValue matches a value that a message about its type quotes.
 var rawValue = regexp.MustCompile(`^&value\.valueUnstructured\{Value:(.*)\}$`)
 
-// typeOf returns the type of the value that a message about its type quotes: the value itself or only its Go type.
+// typeOf returns the YAML type of a quoted value. Some messages quote the value, others only its Go type.
 func typeOf(got string) string {
 	m := rawValue.FindStringSubmatch(got)
 	if m == nil {
@@ -231,7 +232,7 @@ func typeOf(got string) string {
 	return "number"
 }
 
-// typeOfGo returns the type in YAML of a Go type, or of a type as encoding/json names it; "" for other text.
+// typeOfGo returns the YAML type for the name of a type in Go or in encoding/json, "" for other text.
 func typeOfGo(name string) string {
 	switch {
 	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"), strings.HasPrefix(name, "float"), name == "number":

@@ -15,7 +15,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Messages of the API server about webhooks that refuse an object, do not respond, or cannot convert between versions.
+// Messages of the API server: a webhook refused an object, a call to a webhook failed, or a conversion webhook failed.
 var (
 	webhookDenied    = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
 	webhookFailed    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
@@ -23,7 +23,7 @@ var (
 	serviceURL       = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)
 )
 
-// webhookCause names the configuration of the webhook in a message. If the webhook does not respond, it also checks the
+// webhookCause names the configuration of the webhook in a message. If the call to the webhook failed, it also checks the
 // webhook's Service.
 func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	if m := webhookDenied.FindStringSubmatch(message); m != nil {
@@ -33,12 +33,12 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	}
 	if m := webhookFailed.FindStringSubmatch(message); m != nil {
 		config, gap := d.webhookConfig(ctx, m[1])
-		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not respond: %s", webhookName(m[1], config), withCertificateHint(m[3])))
+		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s failed: %s", webhookName(m[1], config), withCertificateHint(m[3])))
 		f.evidence = append(f.evidence, gap...)
 		return f
 	}
 	if m := conversionFailed.FindStringSubmatch(message); m != nil {
-		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not respond: %s", m[2], m[1], withCertificateHint(m[4])))
+		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], withCertificateHint(m[4])))
 	}
 	return finding{}
 }
@@ -46,10 +46,10 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 // RetryReason shortens the reason of a retry (connect.Listener) if a webhook failed.
 func RetryReason(reason string) string {
 	if m := webhookFailed.FindStringSubmatch(reason); m != nil {
-		return fmt.Sprintf("webhook %s does not respond: %s", m[1], m[3])
+		return fmt.Sprintf("webhook %s failed: %s", m[1], m[3])
 	}
 	if m := conversionFailed.FindStringSubmatch(reason); m != nil {
-		return fmt.Sprintf("the webhook that converts %s to %s does not respond: %s", m[2], m[1], m[4])
+		return fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], m[4])
 	}
 	return reason
 }
@@ -157,7 +157,11 @@ func (d *Diagnoser) autoscalerCause(ctx context.Context, b *reportBuilder) findi
 		return f
 	}
 	if served := d.addAPIServiceCauses(ctx, group, &f); !served {
-		f.cause += fmt.Sprintf("; no metrics server is installed: nothing serves %s", group)
+		install := "a metrics adapter"
+		if group == "metrics.k8s.io" {
+			install = "Metrics Server"
+		}
+		f.cause += fmt.Sprintf("; nothing serves %s; install %s", group, install)
 	}
 	return f
 }

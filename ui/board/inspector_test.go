@@ -68,7 +68,7 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspecto
 // logLines are lines of the log of one container.
 func logLines(text ...string) (lines []inspector.LogLine) {
 	for _, l := range text {
-		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Try: 1}, Text: l})
+		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: l})
 	}
 	return lines
 }

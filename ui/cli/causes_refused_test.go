@@ -47,7 +47,7 @@ var refusals = []cause{
 		`refused by the API server: spec.template.spec.tolerations\[0\].operator: Invalid value: .*`, `tolerations`},
 	{"type", `{apiVersion: v1, kind: Service, metadata: {name: typed}, spec: {ports: [{port: eighty}]}}`, "Service/typed", `refused by the API server: .*spec.ports\[0\].port.*|refused by the API server: .*port.*`, `port`},
 	{"silent-hook", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: checked}, spec: {minAvailable: 1, selector: {matchLabels: {app: x}}}}`, "PodDisruptionBudget/checked",
-		`webhook check.example.com of ValidatingWebhookConfiguration \$NS does not respond: .*; Service \$NS/hook: selector app=hook matches no pods`, `failed calling webhook`},
+		`webhook check.example.com of ValidatingWebhookConfiguration \$NS failed: .*; Service \$NS/hook: selector app=hook matches no pods`, `failed calling webhook`},
 	{"strict-hook", `{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, labels: {ask: me}}}`, "ConfigMap/refused",
 		`refused by webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict: only on weekdays`, `only on weekdays`},
 	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",

@@ -95,7 +95,7 @@ var waits = []cause{
 		`.*\(status is False\); AbleToScale is False: FailedGetScale: .*"nowhere" not found.*`, `"nowhere" not found`},
 	{"metrics", deployment("fine", "", oneContainer) + "\n---\n" + `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: blind, annotations: ` + readiness(`{.conditions[?(@.type=="ScalingActive")].status} == True`, never) + `},
 		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: fine}}}`, "HorizontalPodAutoscaler/blind",
-		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; no metrics server is installed: nothing serves metrics.k8s.io`, `FailedGetResourceMetric`},
+		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; nothing serves metrics.k8s.io; install Metrics Server`, `FailedGetResourceMetric`},
 	{"budget", budget("budget", "minAvailable: 1, selector: {matchLabels: {app: nothing}}"), "PodDisruptionBudget/budget",
 		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 is not met \(.disruptionsAllowed is 0\)`},
 	{"budget-all", budget("all", "minAvailable: 2, selector: {matchLabels: {app: few}}") + "\n---\n" + deployment("few", "", oneContainer), "PodDisruptionBudget/all",

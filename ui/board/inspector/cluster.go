@@ -78,10 +78,10 @@ type LogLine struct {
 	Note bool
 }
 
-// Source is a container of a pod. Try counts its starts from 1; zero is unknown.
+// Source is a container of a pod. Instance counts its starts from 1; zero is unknown.
 type Source struct {
 	Pod, Container string
-	Try            int
+	Instance       int
 }
 
 // Action is the kind of a change.

@@ -110,8 +110,8 @@ func (b *logBook) heading(s Source, dot string) string {
 	if s.Container != "" {
 		parts = append(parts, s.Container)
 	}
-	if s.Try > 1 {
-		parts = append(parts, fmt.Sprintf("restart %d", s.Try-1))
+	if s.Instance > 1 {
+		parts = append(parts, fmt.Sprintf("restart %d", s.Instance-1))
 	}
 	if s.Pod != "" {
 		parts = append(parts, s.Pod)
@@ -144,7 +144,7 @@ func (b *logBook) head(dot string) string {
 	case only.Container == "" && len(containers) == 1:
 		only.Container = containers[0]
 	}
-	only.Try = last.Try
+	only.Instance = last.Instance
 	return b.heading(only, dot)
 }
 
