@@ -86,9 +86,9 @@ var (
 	YAML = charts.YAML
 
 	// RenderChart renders a chart without a cluster and reads the order that it declares.
-	// RenderedRelease parses a release that Helm has rendered for an install or an upgrade.
-	RenderChart     = charts.Render
-	RenderedRelease = charts.FromRelease
+	// ParseRenderedRelease parses a release that Helm has rendered for an install or an upgrade.
+	RenderChart          = charts.Render
+	ParseRenderedRelease = charts.FromRelease
 	// IsRenderLimit reports whether an error is about exceeded RenderLimits.
 	IsRenderLimit = charts.IsLimit
 	// PrepareAnnotations finds the lines to insert into the files of a chart to declare an

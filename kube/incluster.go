@@ -31,8 +31,8 @@ type (
 const RunPacked = incluster.CommandName
 
 var (
-	// Job returns the Job in whose pod this process runs, as namespace/name; "" if there is none.
-	Job = incluster.Job
+	// JobName returns the Job in whose pod this process runs, as namespace/name; "" if there is none.
+	JobName = incluster.JobName
 	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 	ErrCompleted = operation.ErrCompleted
 	// ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.

@@ -139,8 +139,8 @@ func (c *Client) Impersonates() bool {
 	return err == nil && config.Impersonate.UserName != ""
 }
 
-// Reachable asks the API server for its version. The error says what to check.
-func (c *Client) Reachable(ctx context.Context) error {
+// CheckReachable asks the API server for its version. The error says what to check.
+func (c *Client) CheckReachable(ctx context.Context) error {
 	err := c.Clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 	switch {
 	case err == nil:

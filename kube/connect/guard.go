@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Guard sets a function that each write calls first. The function waits until the write may be sent; if its context has
+// SetGuard sets a function that each write calls first. The function waits until the write may be sent; if its context has
 // ended, it decides at once. If it returns an error, the write is not sent.
-func (w *Writes) Guard(wait func(context.Context) error) { w.guard.Store(&wait) }
+func (w *Writes) SetGuard(wait func(context.Context) error) { w.guard.Store(&wait) }
 
 // admit waits until a write may be sent.
 func (w *Writes) admit(ctx context.Context) error {

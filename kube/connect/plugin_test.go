@@ -78,7 +78,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := bound.Reachable(t.Context()); err != nil {
+		if err := bound.CheckReachable(t.Context()); err != nil {
 			t.Error(err)
 		}
 		helm, err := bound.Helm("default")

@@ -71,14 +71,14 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 	return nil
 }
 
-// Job returns the Job of the pod in which this process runs, as namespace/name, or "" outside of such a pod. The Job's
+// JobName returns the Job in whose pod this process runs, as namespace/name, or "" outside of such a pod. The Job's
 // Lease has the same name.
-func Job() string { return os.Getenv(leaseVar) }
+func JobName() string { return os.Getenv(leaseVar) }
 
 // Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It returns nil
 // outside of such a pod. Each request is removed from the Lease before it is returned, so it is returned only once.
 func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
-	namespace, name, ok := strings.Cut(Job(), "/")
+	namespace, name, ok := strings.Cut(JobName(), "/")
 	if !ok {
 		return nil
 	}

@@ -81,7 +81,7 @@ func newOperation(c *connect.Client, main task) *Operation {
 	op.revisions = []*Operation{op}
 	op.ledger = release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release, op.loseLock)
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
-	op.writes.Guard(op.guard)
+	op.writes.SetGuard(op.guard)
 	return op
 }
 

@@ -279,7 +279,7 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Client.Reachable(ctx); err != nil {
+	if err := s.Client.CheckReachable(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -99,7 +99,7 @@ func renderPreview(op *kube.Operation, chart *kube.Chart) (*command.Rendered, er
 	if err != nil {
 		return nil, err
 	}
-	r, err := kube.RenderedRelease(rel, tree, op.Info().Name == "upgrade")
+	r, err := kube.ParseRenderedRelease(rel, tree, op.Info().Name == "upgrade")
 	if err != nil {
 		return nil, err
 	}

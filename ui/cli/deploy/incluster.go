@@ -105,7 +105,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		if err != nil {
 			return err
 		}
-		if err := client.Reachable(cmd.Context()); err != nil {
+		if err := client.CheckReachable(cmd.Context()); err != nil {
 			return err
 		}
 		if p.createNamespace || r.sandbox {

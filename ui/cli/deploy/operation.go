@@ -108,7 +108,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	steps := &progress{notices: d.Notices}
 	defer steps.end()
 	common := spec.common
-	common.OnStep, common.Job = steps.start, kube.Job()
+	common.OnStep, common.Job = steps.start, kube.JobName()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) {
 		return spec.prepare(ctx, client, common)

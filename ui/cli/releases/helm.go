@@ -58,7 +58,7 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 	case connectErr != nil:
 		return connectErr
 	case strings.Contains(err.Error(), "cluster unreachable"):
-		if why := client.Reachable(cmd.Context()); why != nil {
+		if why := client.CheckReachable(cmd.Context()); why != nil {
 			return why
 		}
 	}

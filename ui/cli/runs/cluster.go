@@ -47,7 +47,7 @@ func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, 
 	}
 	found, err := client.ClusterRuns(ctx, namespace)
 	if err != nil {
-		if why := client.Reachable(ctx); why != nil {
+		if why := client.CheckReachable(ctx); why != nil {
 			err = why
 		}
 	}
