@@ -54,8 +54,8 @@ var (
 	// or an archive.
 	LoadChart     = charts.Load
 	LoadChartPath = charts.LoadPath
-	// WrapTemplates allows YAML lists in the annotations of a chart that Chart.Helm returned for
-	// one of the actions of NewOrdered.
+	// WrapTemplates makes a chart that Chart.Helm returned accept YAML lists in annotations. Call
+	// it before an action of NewOrdered renders the chart.
 	WrapTemplates = charts.WrapTemplates
 	// PinChart resolves the version in an oci:// reference to a digest, and returns that reference.
 	PinChart = charts.Pin
@@ -64,8 +64,8 @@ var (
 	// file with the credentials of charts.
 	FindRegistryCredential = charts.FindRegistryCredential
 	RegistryConfig         = charts.RegistryConfig
-	// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
-	// below another one, in a form that Helm's linter can read, and returns its path.
+	// CopyBrokenChart copies the directory of a chart that cannot be loaded into another directory,
+	// in a form that Helm's linter can read, and returns the path of the copy.
 	CopyBrokenChart = charts.CopyBroken
 	// FetchDependencies downloads the dependencies of the chart in a directory, as Chart.yaml
 	// lists them. The options say how to verify signatures.

@@ -20,5 +20,4 @@
 //	preview     the changes that an operation would make
 //	view        the live status of a release
 //	status      decides whether an object is ready; diagnose finds out why not
-//	throwaway   starts and stops a throwaway cluster
 package kube

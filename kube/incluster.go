@@ -125,7 +125,7 @@ func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
 	return found.Cause
 }
 
-// EnsureNamespace creates a namespace that does not exist.
+// EnsureNamespace creates a namespace unless it exists.
 func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	_, err := c.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

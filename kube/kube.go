@@ -120,8 +120,8 @@ func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, er
 	return operation.PrepareTest(ctx, c.Client, t)
 }
 
-// Recover writes a final status for the revisions that a killed run left pending, and compares the
-// objects in the cluster with the release. It fails if a run holds the lock.
+// Recover marks revisions that a killed run or Helm left unfinished as failed. If the last operation did
+// not succeed, it also compares the release with the cluster. It fails if a run holds the lock.
 func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) {
 	return operation.Recover(ctx, c.Client, common)
 }

@@ -21,7 +21,7 @@ type Signs struct {
 	watches *podWatches
 
 	mu         sync.Mutex
-	started    time.Time // earlier warnings are no signs
+	started    time.Time // earlier warnings do not count
 	namespaces map[string]bool
 	objects    map[owner]bool
 	closed     bool
@@ -30,17 +30,17 @@ type Signs struct {
 // owner identifies an object as pods and events refer to it.
 type owner struct{ namespace, kind, name string }
 
-// podOwners are the kinds whose trouble first shows in pods and warnings.
-var podOwners = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
+// troubleKinds are the kinds whose trouble first shows in pods and warnings.
+var troubleKinds = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
 	"Pod": true, "PersistentVolumeClaim": true}
 
-// withStatusSigns adds signs to the observations of kinds that are not in podOwners: a sign is a changed message of an object
+// withStatusSigns adds signs to the observations of kinds that are not in troubleKinds: a sign is a changed message of an object
 // that is not ready.
 func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	var mu sync.Mutex
 	last := map[plan.Object]string{}
 	return func(o run.Observation) {
-		if o.Status == event.InProgress && !podOwners[o.Object.Kind] {
+		if o.Status == event.InProgress && !troubleKinds[o.Object.Kind] {
 			mu.Lock()
 			was, known := last[o.Object]
 			last[o.Object] = o.Message
@@ -86,7 +86,7 @@ func (s *Signs) close() {
 	clear(s.namespaces)
 }
 
-// troubleOf summarizes the problems of a pod, so that changes can be detected; "" if there are none.
+// troubleOf summarises the problems of a pod, so that changes can be detected; "" if there are none.
 func troubleOf(p *corev1.Pod) string {
 	var out strings.Builder
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {

@@ -114,7 +114,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		if i == nil {
 			continue
 		}
-		if t.send != nil && podOwners[obj.Kind] && obj.Namespace != "" {
+		if t.send != nil && troubleKinds[obj.Kind] && obj.Namespace != "" {
 			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Trouble: true}) })
 		}
 		t.mu.Lock()
@@ -225,7 +225,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 	return nil
 }
 
-// Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod at a retry, and one that failed in
+// Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod on a retry, and one that failed in
 // the run that this run resumes, because applying it again would not restart it (R44, R50).
 func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Response, error) {
 	i := t.infos[obj]
@@ -274,7 +274,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 }
 
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
-// of a hook and, at a retry, a Job or Pod.
+// of a hook and, on a retry, a Job or Pod.
 func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, obj plan.Object) (retry bool, err error) {
 	t.mu.Lock()
 	t.attempts[obj]++

@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// terminating reports whether the object of an apply, whose error was err, is being deleted. The API server accepts changes to
-// such an object, but they are lost. The outcome says how to wait until the object is gone, before the next apply.
+// terminating reports whether an object is being deleted, given the error of its apply. The API server accepts changes to
+// such an object, but they are lost. The response's WaitGone waits until the object is gone.
 func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Response, terminating bool) {
 	if i.Mapping == nil || i.Name == "" {
 		return run.Response{}, false

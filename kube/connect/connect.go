@@ -67,18 +67,18 @@ func NewFromGetter(flags genericclioptions.RESTClientGetter, settings *cli.EnvSe
 	}
 	link := newLink()
 	c := &Client{Getter: newGetter(context.Background(), flags, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
-	return c, c.dial()
+	return c, c.makeClients()
 }
 
 // Bind returns the same connection with new clients, whose requests end with ctx. It exists because Helm's client takes no
 // context. The clients have their own discovery cache, and record in writes whether they wrote anything.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
-	return bound, bound.dial()
+	return bound, bound.makeClients()
 }
 
-// dial makes the clients. It sends no request.
-func (c *Client) dial() error {
+// makeClients makes the clients. It sends no request.
+func (c *Client) makeClients() error {
 	config, err := c.Getter.ToRESTConfig()
 	if err != nil {
 		return c.kubeconfigError(err)
@@ -133,7 +133,7 @@ func (c *Client) ContextName() string {
 	return config.Host
 }
 
-// Impersonates reports whether requests are sent in the name of another user (--kube-as-user).
+// Impersonates reports whether requests impersonate another user (--kube-as-user).
 func (c *Client) Impersonates() bool {
 	config, err := c.Getter.flags.ToRESTConfig()
 	return err == nil && config.Impersonate.UserName != ""

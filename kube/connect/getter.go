@@ -94,7 +94,7 @@ func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	out := rest.AnonymousClientConfig(config)
 	out.Host, out.TLSClientConfig, out.Transport = server.String(), rest.TLSClientConfig{}, t
 	out.Dial, out.Proxy, out.Timeout = nil, nil, 0
-	out.ContentType = "application/json" // so that the transport can read what is sent; typed clients prefer protobuf
+	out.ContentType = "application/json" // so that the transport can read request bodies; typed clients prefer protobuf
 	out.QPS, out.Burst = -1, 0
 	out.WarningHandler = rest.NoWarnings{}
 	return out, nil

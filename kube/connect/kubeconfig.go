@@ -44,7 +44,9 @@ func (c *Client) noClusterError() error {
 		return errors.Is(err, fs.ErrNotExist)
 	})
 	all := strings.Join(files, ", ")
-	switch {
+	switch name := c.settings.KubeContext; {
+	case len(existing) > 0 && name != "":
+		return noCluster("kubeconfig %s has no contexts, so --kube-context %s cannot select one; choose another file with KUBECONFIG or --kubeconfig", strings.Join(existing, ", "), name)
 	case len(existing) > 0:
 		return noCluster("the kubeconfig selects no cluster (%s has no current-context); set KUBECONFIG, --kubeconfig or --kube-context", strings.Join(existing, ", "))
 	case explicit != "" || os.Getenv("KUBECONFIG") == "":
@@ -76,10 +78,13 @@ func (c *Client) kubeconfigError(err error) error {
 	if broken := parseError.FindStringSubmatch(err.Error()); broken != nil {
 		return noCluster("cannot read kubeconfig %s: %s; fix the file, or choose another with --kubeconfig", broken[1], broken[2])
 	}
-	if rawErr != nil || name == "" || raw.Contexts[name] != nil {
+	current := raw.CurrentContext
+	switch {
+	case rawErr == nil && name == "" && current != "" && raw.Contexts[current] == nil:
+		return noCluster("the kubeconfig's current-context %q does not exist; pass --kube-context, or run: kubectl config use-context NAME", current)
+	case rawErr != nil || name == "" || raw.Contexts[name] != nil:
 		return noCluster("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig", err)
-	}
-	if len(raw.Contexts) == 0 {
+	case len(raw.Contexts) == 0:
 		return c.noClusterError()
 	}
 	return fmt.Errorf("kubeconfig has no context %q; list contexts with: kubectl config get-contexts", name)

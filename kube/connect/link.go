@@ -27,8 +27,8 @@ type Link struct {
 	nextID    int
 }
 
-// Listener receives what happens to the requests of a Link. Its functions may be nil. They must neither block nor call
-// the Link.
+// Listener is notified of outages, retries and warnings on a Link. Its functions may be nil. They must neither block nor
+// call the Link.
 type Listener struct {
 	// Unreachable is called when the API server stops responding, Reachable when it responds again.
 	Unreachable func(since time.Time, reason string)
@@ -53,7 +53,7 @@ const (
 	// maxProbeBackoff limits the time between two probes.
 	maxProbeBackoff = 2 * time.Second
 
-	// releaseStep is the time for the release of each waiting request, maxReleaseTime the limit for all of them.
+	// Waiting requests are released at random within releaseStep per request, at most maxReleaseTime.
 	releaseStep    = 10 * time.Millisecond
 	maxReleaseTime = 2 * time.Second
 )

@@ -109,8 +109,9 @@ func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func
 // clockSlack is the tolerance for times in responses, which are truncated to seconds.
 const clockSlack = 2 * time.Second
 
-// created reports whether an earlier try created an object: the object is no older than the first try and has the sent
-// data, type, labels and annotations. It compares no other fields, because the API server may rewrite them.
+// created reports whether an earlier try created an object: the object is not being deleted, is no older than the first
+// try, and has the data, type, immutable flag, labels and annotations that were sent. It compares no other fields,
+// because the API server may rewrite them.
 func (c *call) created(live *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
 	sent := object(c.body)
 	for _, path := range [][]string{{"data"}, {"type"}, {"immutable"}, {"metadata", "labels"}, {"metadata", "annotations"}} {

@@ -169,8 +169,8 @@ func (c *call) canceledError(err, last, cause error) error {
 	return err
 }
 
-// recordFailure records whether a try that failed may have arrived or succeeded nevertheless, and since when the server
-// responds with errors.
+// recordFailure records whether a try that failed may have arrived or succeeded nevertheless, and when the server started
+// to respond with errors.
 func (c *call) recordFailure(v verdict, resp *http.Response, err error) {
 	switch {
 	case !v.serverError, v.aggregated && c.t.link.state().unreachable: // an outage has another limit
@@ -213,7 +213,7 @@ func (c *call) limitReached(v verdict) bool {
 		!c.errorsSince.IsZero() && over(c.errorsSince, limit) || c.target.isAggregatedDiscovery() && c.tries+1 >= maxDiscoveryTries
 }
 
-// giveUp ends the call with the result of the last try. ended is the error of the context that ended the wait, or nil.
+// giveUp ends the call with the result of the last try. ended is why the call stopped waiting, or nil.
 func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, error) {
 	switch {
 	case resp != nil && err == nil:
@@ -244,7 +244,7 @@ type verdict struct {
 	serverError bool          // an internal error, an overload, or an aggregated API that is down
 	overloaded  bool          // an overload
 	aggregated  bool          // the error is that of an aggregated API
-	retryAfter  time.Duration // what the server asks for
+	retryAfter  time.Duration // the delay that the server asks for
 	reason      string
 }
 

@@ -58,7 +58,7 @@ const maxDiscoveryTries = 3
 // isAggregatedDiscovery reports whether the request is discovery of a group that may be an aggregated API.
 func (t Target) isAggregatedDiscovery() bool { return t.Resource == "" && Aggregated(t.Group) }
 
-// Aggregated reports whether an API group may be an aggregated API: one that another server than the API server serves.
+// Aggregated reports whether an API group may be an aggregated API: one served by a server other than the API server.
 func Aggregated(group string) bool {
 	return strings.Contains(group, ".") && (!strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, "metrics.k8s.io"))
 }

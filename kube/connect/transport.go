@@ -44,7 +44,7 @@ type transport struct {
 	renew func() (http.RoundTripper, error)
 }
 
-// errNotSent means that a request was not sent because its context had ended.
+// errNotSent means that a request was not sent: its context had ended, or the guard refused the write.
 var errNotSent = errors.New("not sent")
 
 // arrivedError is the error of a write that may have reached an API server, although there was no response.

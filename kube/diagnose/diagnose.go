@@ -111,7 +111,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	d.readLogs(ctx, b)
 	b.found = d.findCause(ctx, b)
 	b.gaps = append(b.gaps, b.found.gaps...)
-	cause := b.summarize()
+	cause := b.summarise()
 	if strings.Contains(cause, namespaceTerminating) {
 		f := d.admissionCause(ctx, live.GetNamespace(), cause)
 		cause, b.found.evidence = cmp.Or(f.cause, cause), append(f.evidence, b.found.evidence...)

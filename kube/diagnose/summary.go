@@ -15,9 +15,9 @@ import (
 	"lockstep/kube/status"
 )
 
-// summarize returns the most useful cause: the result of findCause, or else of a pod, a failure to create pods, the
+// summarise returns the most useful cause: the result of findCause, or else of a pod, a failure to create pods, the
 // newest warning, or the object's status. It also sets Degraded and Symptom.
-func (b *reportBuilder) summarize() string {
+func (b *reportBuilder) summarise() string {
 	b.Degraded = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
 	if b.found.cause != "" {
 		b.Symptom = b.found.symptom

@@ -134,7 +134,7 @@ func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 }
 
 // take removes the requests from a version of the Lease and returns them in order. If the removal fails, a later call
-// returns them: it removes those that its version still has, and the others are known to be gone.
+// returns them: requests that are still there are removed then; the others were removed by the failed attempt.
 func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (requests []string, err error) {
 	found := map[string]string{}
 	for key, request := range lease.Annotations {

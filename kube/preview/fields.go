@@ -14,7 +14,8 @@ import (
 
 // Field is a field that differs between two states of an object.
 type Field struct {
-	// In is the path of its parent: spec.template.spec.containers[web].
+	// In is the path of the parent, spec.template.spec.containers[web], or, if the field is compared
+	// line by line, of the field itself.
 	In string
 	// Lines are YAML, each line after a sign: - old, + new, blank for context, @ for the line
 	// number in a long text.

@@ -190,7 +190,7 @@ func (s *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info
 	case err == nil:
 		return s.compare(c, i, live, next)
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
-		return s.compareManifests(c, i, noDryRuns)
+		return s.compareManifests(c, i, noPatches)
 	case isNoDryRun(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, webhookNoDryRun)
 	case isNoDryRun(err):
@@ -209,13 +209,13 @@ func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.
 	case s.prepared.Resumes && cluster.HasFailed(live, s.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, "failed; will be replaced"
 	case !s.prepared.Target.ClientSide && !isSameState(live, next):
-		c.Action, c.Message = ActionChange, "only metadata of the API server changes: field ownership and generation"
+		c.Action, c.Message = ActionChange, "only server-managed metadata changes: field ownership and generation"
 	}
 	return nil
 }
 
-// isSameState compares two states of an object as the API server does: it writes nothing if only
-// the times of field managers differ.
+// isSameState reports whether two states of an object differ at most in the times of their field
+// managers. In that case the API server writes nothing.
 func isSameState(live, next *unstructured.Unstructured) bool {
 	timeless := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
@@ -246,8 +246,9 @@ func (c *Change) Compare(live, next *unstructured.Unstructured) (err error) {
 
 // Why a preview does not compare the live object with a dry run.
 const (
-	noReads         = "this user is not allowed to read it"
-	noDryRuns       = "this user is not allowed to do dry runs"
+	noReads         = "this user may not read it"
+	noPatches       = "this user may not patch it, which a dry run requires"
+	noCreations     = "this user may not both create and patch it, which a dry run requires"
 	webhookNoDryRun = "its webhook does not support dry runs"
 )
 
@@ -281,7 +282,7 @@ func (s *session) previewCreation(ctx context.Context, c *Change, i *resource.In
 }
 
 // isMalformed reports whether an object was refused because it is invalid itself. Some errors about
-// a field can only be recognized by their text.
+// a field can only be recognised by their text.
 func isMalformed(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
 }

@@ -106,7 +106,7 @@ func (s *session) previewCreationNow(ctx context.Context, c *Change, i *resource
 	case !errors.As(err, &answer):
 		return err
 	case diagnose.LacksPermission(err):
-		c.Message = noDryRuns
+		c.Message = noCreations
 	case isNoDryRun(err):
 		c.Message = webhookNoDryRun
 	case apierrors.IsNotFound(err):

@@ -28,8 +28,8 @@ import (
 )
 
 // View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
-// nothing. A group is ready if all its objects are, failed if one is, waiting if the operation that deploys the release
-// has not reached it, otherwise running.
+// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. An
+// object is waiting if the operation that deploys the release has not reached it.
 type View struct {
 	client          *connect.Client
 	name, namespace string
@@ -55,7 +55,7 @@ type revision struct {
 	warnings []plan.Warning
 }
 
-// pollInterval is how often the release record is read, and a missing kind is looked up.
+// pollInterval is the time between reads of the release record, and between lookups of missing kinds.
 const pollInterval = 2 * time.Second
 
 // Prepare reads a revision of a release (0 for the latest) and puts its objects into the groups in which they were
@@ -189,7 +189,7 @@ func (v *View) Run(ctx context.Context) error {
 	}
 }
 
-// publishRemoved publishes as gone the objects that the current revision no longer has, if it still has their group.
+// publishRemoved publishes that objects of the previous revision are gone, if the current one still has their group.
 func (v *View) publishRemoved(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -233,7 +233,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	var background sync.WaitGroup
 	background.Go(func() { v.explainer.run(ctx, v.client.Diagnose, v.explain) })
 	if len(late) > 0 {
-		background.Go(func() { placeLate(ctx, target) })
+		background.Go(func() { resolveLate(ctx, target) })
 	}
 	defer func() { cancel(); background.Wait() }()
 	if v.number > 0 {
@@ -243,8 +243,8 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	return v.await(ctx, s, r)
 }
 
-// placeLate looks up missing kinds until the cluster has all of them, or ctx is done.
-func placeLate(ctx context.Context, target *cluster.Target) {
+// resolveLate looks up missing kinds until the cluster has all of them, or ctx is done.
+func resolveLate(ctx context.Context, target *cluster.Target) {
 	for missing := true; missing; missing = target.ResolveLate() {
 		select {
 		case <-ctx.Done():

@@ -63,5 +63,5 @@ func shortPath(dir string) (path string, done func(), err error) {
 		done()
 		failed = errors.Join(failed, err)
 	}
-	return "", nil, errors.Join(fmt.Errorf("the path %s is too long for a socket", dir), failed)
+	return "", nil, errors.Join(fmt.Errorf("the path %s is too long for a socket; set XDG_STATE_HOME to a shorter path", dir), failed)
 }

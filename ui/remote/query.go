@@ -67,8 +67,8 @@ func decodeChange(c protocol.Change) inspector.Change {
 	return in
 }
 
-// Change asks the run what it changes in an object. The error is inspector.Unavailable if the run
-// cannot say, or that of ctx.
+// Change asks the run what it changes in an object. The error is inspector.Unavailable if there is
+// nothing to show.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
 	reply, err := r.queryObject(ctx, protocol.QueryChange, it)
 	return decodeChange(reply.Change), err
@@ -111,6 +111,9 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	case <-ctx.Done():
 		return protocol.Reply{}, context.Cause(ctx)
 	case <-r.ended:
+		if err := r.Err(); err != nil {
+			return protocol.Reply{}, err
+		}
 		return protocol.Reply{}, inspector.Unavailable("the run has ended and no longer answers")
 	}
 }

@@ -30,7 +30,7 @@ func (q *requestQueue) put(request protocol.Request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.bytes+len(line) > maxQueued {
-		return fmt.Errorf("the run does not respond: %d commands are waiting; try again later, or check if its process is stopped", len(q.lines))
+		return fmt.Errorf("the run does not respond: %d commands are waiting; try again later, or check whether its process is stopped", len(q.lines))
 	}
 	q.lines, q.bytes = append(q.lines, line), q.bytes+len(line)
 	select {

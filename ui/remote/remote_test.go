@@ -254,6 +254,9 @@ func TestLostConnection(t *testing.T) {
 	if !errors.Is(r.Err(), ErrLost) {
 		t.Errorf("got %v, want ErrLost", r.Err())
 	}
+	if _, err := r.Sent(t.Context(), inspector.Item{}); !errors.Is(err, ErrLost) {
+		t.Errorf("a query: got %v, want ErrLost", err)
+	}
 }
 
 // TestSharedDirectoriesAreRefused: the directory of sockets must be a directory that only the user

@@ -172,7 +172,7 @@ func TestPreviewOfAReader(t *testing.T) {
 	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user is not allowed to do dry runs" {
+	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user may not both create and patch it, which a dry run requires" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -112,7 +112,7 @@ type Change struct {
 
 // Field is a field that changes.
 type Field struct {
-	// In is the path of its parent.
+	// In is the path of the parent or, if the field is compared line by line, of the field itself.
 	In string `json:"in"`
 	// Lines start with - (old), + (new), a space (context) or @ (position in a long text).
 	Lines []string `json:"lines"`

@@ -22,11 +22,12 @@ screen and can control it; quitting it does not affect the run. Otherwise lockst
 start. Without RELEASE, attach joins the only live run.
 
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
-Programs can use them: a socket sends the events of "lockstep help events", an empty line once it has caught up, and
-accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that reports the
+Programs can use them: a socket sends the run's events ("lockstep help events"), with an empty line once it has caught
+up, and accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that reports the
 result of a command has that id in its field answers.
 
-Exit codes: the run's own if you watched it to the end, 0 if it is still running, 2 if there is no such run.`
+Exit codes: the run's own if you watched it to the end, 0 if it is still running, 1 if the connection was lost, 2 if
+there is no such run.`
 
 func (a *app) newAttach() *cobra.Command {
 	cmd := &cobra.Command{
@@ -149,7 +150,7 @@ func (e liveEditor) Save(values string, all bool) (string, error) {
 	return command.SaveValues(e.Operation.Release, text)
 }
 
-// ClientFor connects to a run's cluster. It returns nil if the kubeconfig selects another one.
+// ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster.
 func ClientFor(a *command.App, op event.Operation) *kube.Client {
 	client, err := a.Connect()
 	if err != nil || client.ContextName() != op.Context {

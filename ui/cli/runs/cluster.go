@@ -63,7 +63,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	}
 	client, found, err := a.clusterRuns(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
+		return nil, fmt.Errorf("%w, and the cluster could not be searched: %w", notFound, err)
 	}
 	isLive := func(r kube.ClusterRun) bool { return !r.Ended() }
 	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool {
@@ -146,11 +146,11 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 }
 
 // clusterRecord reads the record of a run in the cluster from its log, up to the last event. name is
-// the name of its Job or its release. notFound is the error that this machine has no such record.
-func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
+// the name of its Job or its release.
+func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w (could not search the cluster: %w)", notFound, err)
+		return nil, fmt.Errorf("no run named %s on this machine, and the cluster could not be searched: %w; list the runs with: lockstep runs", name, err)
 	}
 	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
 	if i < 0 {

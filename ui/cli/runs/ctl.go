@@ -41,13 +41,13 @@ re-check, and give-up is called stop here; stop is another command, which cancel
 The keys in parentheses do the same on the screen.
 
 edit is refused if no object changes, if the chart fails to render, if its order is invalid, or if the values exceed
-16 MiB.
+16 MiB (200 KiB for a run in the cluster).
 
 GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means objects
 without a group. break and disable also accept a pattern, "*:schema", or the kind of an object in the group, kind=Job.
 For a run of up or down, GROUP can also be RELEASE or RELEASE/GROUP. "lockstep help attach" explains how runs are found.
 
-Exit codes: 0 accepted, 1 refused, 2 no such run, or the run has ended.`
+Exit codes: 0 accepted, 1 refused, 2 no such run, the run has ended, or the connection was lost.`
 
 type groupArg int
 

@@ -68,7 +68,7 @@ func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 		names = append(names, r.String())
 		r.Close()
 	}
-	return nil, fmt.Errorf("several live runs match; choose one by its release, -n and --kube-context: %s", strings.Join(names, "; "))
+	return nil, fmt.Errorf("several live runs match; choose one with RELEASE, -n or --kube-context: %s", strings.Join(names, "; "))
 }
 
 // completeLive completes the names of releases with a live run.

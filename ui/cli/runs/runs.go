@@ -24,7 +24,8 @@ their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 
 --in-cluster and -A list runs in the cluster instead, as long as their Jobs are kept: "lockstep help in-cluster".
 
-"killed" marks a run whose process was killed; "lockstep recover" shows what it left in the cluster.
+"killed" marks a run whose process was killed; "lockstep recover" marks its release failed and lists the objects in the
+cluster.
 
 RUN is the name of a record, a unique prefix of it, or a file, such as a copy of a record or saved -o json
 output. For a run in the cluster it is the name of the Job or the release; -n selects the namespace.`
@@ -166,7 +167,7 @@ func parseAge(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("--older-than %s is not a valid age; use a form such as 36h or 30d", s)
+		return 0, fmt.Errorf("--older-than %s is not a valid age; use a value such as 36h or 30d", s)
 	}
 	return d, nil
 }
@@ -213,7 +214,7 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 	}
 	r, err := report.ReadRecord(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a.clusterRecord(ctx, name, err)
+		return a.clusterRecord(ctx, name)
 	}
 	return r, err
 }

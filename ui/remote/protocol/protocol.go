@@ -100,7 +100,7 @@ type Altered struct {
 	Change Change      `json:"change"`
 }
 
-// Field is a changed field: the path of its parent, and the lines of the diff.
+// Field is a changed field: inspector.Field documents the fields.
 type Field struct {
 	In    string   `json:"in"`
 	Lines []string `json:"lines"`
