@@ -170,7 +170,7 @@ func findFiles(path string) ([]string, error) {
 	info, err := os.Stat(filepath.Clean(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("cannot read helmfile %s: no such file", path)
+		return nil, fmt.Errorf("cannot read helmfile %s: no such file; check the path", path)
 	case err != nil:
 		return nil, fmt.Errorf("read the helmfile: %w", err)
 	case !info.IsDir():
@@ -192,7 +192,7 @@ func findFiles(path string) ([]string, error) {
 		files = append(files, found...)
 	}
 	if slices.Sort(files); len(files) == 0 {
-		return nil, fmt.Errorf("no helmfile in %s (*.yaml)", path)
+		return nil, fmt.Errorf("no helmfile in %s; add a .yaml or .yaml.gotmpl file, or name a file with -f", path)
 	}
 	return files, nil
 }

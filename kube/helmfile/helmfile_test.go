@@ -182,6 +182,11 @@ func TestReadErrors(t *testing.T) {
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
 		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
+		{a + "  adopt: [apps/Deployment/a]", "lockstep does not support helmfile's adopt; remove it, and set takeOwnership: true on the release"},
+		{a + "  forceNamespace: x", "lockstep does not support helmfile's forceNamespace; remove it, and set namespace on the release"},
+		{"helmDefaults: {stripArgsValuesOnExitError: true}", "does not support helmfile's stripArgsValuesOnExitError; remove it\n"},
+		{"helmDefaults: {strategicMergePatches: [a]}", "does not support helmfile's strategicMergePatches; put it into the chart"},
+		{"helmDefaults: {force: true}", "does not support helmfile's force; remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"},
 		{a + "  colour: red", "helmfile.yaml:4: unknown key \"colour\" in release a; see: lockstep help helmfile"},
 		{a + "  timeout: 5m", "helmfile.yaml:4: release a: timeout must be a whole number"},
 		{a + "  installed: maybe", "helmfile.yaml:4: release a: installed must be true or false"},
@@ -201,7 +206,7 @@ func TestReadErrors(t *testing.T) {
 	} {
 		dir := writeFiles(t, "== helmfile.yaml\n"+test.text)
 		_, err := Read(context.Background(), Options{Path: dir})
-		if err == nil || !strings.Contains(err.Error(), test.want) {
+		if err == nil || !strings.Contains(err.Error()+"\n", test.want) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", test.text, err, test.want)
 		}
 	}

@@ -15,8 +15,10 @@ const pipeHelmfile = "helmfile build --embed-values | lockstep up -f -"
 const (
 	useHelmfile  = "let helmfile expand it: " + pipeHelmfile
 	decryptFirst = "decrypt it first, and name the result under values"
-	ownKeyring   = "set verify on the release; the keyring is gpg's own"
+	ownKeyring   = "remove it, and set verify: true on the release: lockstep uses GnuPG's default keyring"
 	removeKey    = "remove it"
+	forceReplace = "remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"
+	putInChart   = "put it into the chart: lockstep deploys charts as they are"
 	usePlan      = "remove it: lockstep plan shows the changes"
 )
 
@@ -41,8 +43,8 @@ func (k keys) unsupported(advice string, names ...string) keys {
 // helmfile it only holds YAML anchors. The keys for helmfile's own binaries are ignored too.
 var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
-	unsupported("pin version in each release", "lockFilePath").
-	unsupported("remove them: a release's hooks are those of its chart", "hooks").
+	unsupported("remove it, and set version on each release", "lockFilePath").
+	unsupported("move them into the charts as Helm hooks", "hooks").
 	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
 	unsupported(useHelmfile, "defaultInherit").
 	unsupported(removeKey, "chart", "disableInsecureFeatures")
@@ -55,10 +57,11 @@ var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "at
 	unsupported("remove it: lockstep waits for readiness in the chart's order", "trackMode").
 	unsupported("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
 	unsupported("remove it: Helm deletes in the background", "cascade").
-	unsupported("remove it: use lockstep install --force-replace for this release", "force", "recreatePods").
+	unsupported(forceReplace, "force", "recreatePods").
 	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").
-	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide").
-	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex", "stripArgsValuesOnExitError", "strategicMergePatches")
+	unsupported(putInChart, "strategicMergePatches").
+	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide", "stripArgsValuesOnExitError").
+	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex")
 
 // releaseKeys are the keys of a release.
 var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
@@ -69,9 +72,11 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 	unsupported("move them into the chart as Helm hooks", "hooks").
 	unsupported(decryptFirst, "secrets").
 	unsupported(useHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
-	unsupported("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").
+	unsupported(putInChart, "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "kustomizeOptions").
+	unsupported("remove it, and set takeOwnership: true on the release", "adopt").
+	unsupported("remove it, and set namespace on the release", "forceNamespace").
 	unsupported("remove it: Helm deletes in the background", "cascade").
-	unsupported("remove it: use lockstep upgrade --force-replace for this release", "force", "recreatePods").
+	unsupported(forceReplace, "force", "recreatePods").
 	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
 	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
 	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex").
@@ -81,7 +86,7 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 var (
 	environmentKeys = supported("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").unsupported(decryptFirst, "secrets").unsupported(useHelmfile, "mergeStrategy")
 	repositoryKeys  = supported("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
-			unsupported("remove it: name the registry with oci: true", "managed", "registryConfig").
+			unsupported("remove it, and set oci: true on the repository", "managed", "registryConfig").
 			unsupported(ownKeyring, "keyring", "verify")
 	helmfileKeys = supported("path", "values", "selectors", "selectorsInherited").unsupported(useHelmfile, "inherits")
 	setKeys      = supported("name", "value", "values", "file")

@@ -77,21 +77,21 @@ func needsHelmfile(docs []*node) *position {
 	for _, doc := range docs {
 		for key, value := range documents.Entries(doc.Node) {
 			value = documents.Resolve(value)
-			var bad *kyaml.Node
+			var found *kyaml.Node
 			switch key.Value {
 			case "defaultInherit":
-				bad = key
+				found = key
 			case "releases":
 				for _, release := range value.Content {
-					if bad == nil {
-						bad = releaseNeedsHelmfile(documents.Resolve(release))
+					if found == nil {
+						found = releaseNeedsHelmfile(documents.Resolve(release))
 					}
 				}
 			case "environments":
-				bad = findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") })
+				found = findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") })
 			}
-			if bad != nil {
-				return &position{doc.path, bad.Line}
+			if found != nil {
+				return &position{doc.path, found.Line}
 			}
 		}
 	}
@@ -100,33 +100,33 @@ func needsHelmfile(docs []*node) *position {
 
 // releaseNeedsHelmfile returns the first key or value of a release that only helmfile can expand,
 // or nil.
-func releaseNeedsHelmfile(release *kyaml.Node) (bad *kyaml.Node) {
+func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
 	for key, value := range documents.Entries(release) {
 		value = documents.Resolve(value)
 		switch key.Value {
 		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
-			bad = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
+			found = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
 		case "values":
 			for _, v := range value.Content {
-				if v = documents.Resolve(v); bad == nil && v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
-					bad = v
+				if v = documents.Resolve(v); found == nil && v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+					found = v
 				}
 			}
-			if bad == nil {
-				bad = findScalar(value, isReference)
+			if found == nil {
+				found = findScalar(value, isReference)
 			}
 		case "set", "setString":
-			bad = findScalar(value, isReference)
+			found = findScalar(value, isReference)
 		default:
 			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") {
-				bad = key
+				found = key
 			}
 		}
-		if bad != nil {
+		if found != nil {
 			break
 		}
 	}
-	return bad
+	return found
 }
 
 // isReference reports whether helmfile would replace a value with a secret (with its library vals).

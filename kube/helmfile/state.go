@@ -67,7 +67,7 @@ type state struct {
 // none, and stateValues those of the command line. Its releases come after those with the IDs in after.
 func (r *reader) readFile(path string, parentValues, stateValues map[string]any, selectors, after []string) (*result, error) {
 	if r.depth++; r.depth > maxDepth {
-		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep: remove the cycle", path, maxDepth)
+		return nil, fmt.Errorf("%s: helmfiles include each other more than %d levels deep: remove the cycle", path, maxDepth)
 	}
 	defer func() { r.depth-- }()
 	parts, expanded, err := r.documents(path)
@@ -101,7 +101,7 @@ func newState(path string) *state {
 	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*node{}, labels: map[string]string{}, environments: map[string]environment{}}
 }
 
-// overlay merges a later part of the file into s. Lines of --- separate parts. Lists are replaced.
+// overlay merges a later part of the file into s. Lines with --- separate parts. Lists are replaced.
 func (s *state) overlay(part *state) {
 	maps.Copy(s.scalars, part.scalars)
 	maps.Copy(s.defaults, part.defaults)
@@ -240,7 +240,7 @@ func (r *reader) addDocument(s *state, doc *node) error {
 // addBase merges the documents of a base. Its path is relative to the file that names it.
 func (r *reader) addBase(s *state, at *node, base string) error {
 	if r.depth++; r.depth > maxDepth {
-		return fmt.Errorf("%s: bases include each other more than %d deep: remove the cycle", at.path, maxDepth)
+		return fmt.Errorf("%s: bases include each other more than %d levels deep: remove the cycle", at.path, maxDepth)
 	}
 	defer func() { r.depth-- }()
 	files, missing := glob(filepath.Dir(at.path), base)
