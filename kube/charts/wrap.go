@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -40,7 +41,7 @@ func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 // definitions in the file, and checksums of included files do not change. It wraps all
 // templates, because annotations can also come from values and helpers.
 //
-// The action that renders c needs TemplateFuncs. The caller must call UnwrapTemplates before
+// The action that renders c needs the functions of TemplateFuncs or Guard.Funcs. The caller must call UnwrapTemplates before
 // the chart is stored, and CleanError on the action's errors.
 func WrapTemplates(c *chart.Chart) {
 	w := wrapper{text: wrapperOf}
@@ -142,7 +143,8 @@ func CleanError(err error) error {
 	if !isWrapperError(err) {
 		return err
 	}
-	return &cleanError{clean(err.Error()), err}
+	text := shortenRecursion(err.Error()) // clean would take seconds for a thousand calls
+	return &cleanError{clean(text), err}
 }
 
 // isWrapperError reports whether err is about the execution or the syntax of a wrapped template.
@@ -169,6 +171,27 @@ func clean(text string) string {
 }
 
 var (
+	recursion   = regexp.MustCompile(`rendering template has a nested reference name: (.*): unable to execute template`)
+	executingAt = regexp.MustCompile(`template: ([^\s"]+:\d+:\d+):?\s+executing `)
+)
+
+// shortenRecursion replaces Helm's error about a template that includes itself, which lists about 1,000
+// calls, with the position of the last include in the chart and advice.
+func shortenRecursion(text string) string {
+	name := recursion.FindStringSubmatch(text)
+	if name == nil {
+		return text
+	}
+	for _, m := range slices.Backward(executingAt.FindAllStringSubmatch(text, -1)) {
+		if inTpl := strings.HasPrefix(m[1], "gotpl:"); !inTpl && !wrapperPlace.MatchString(m[1]) {
+			before, _, _ := strings.Cut(text, "template: ")
+			return fmt.Sprintf("%s%s: template %q includes itself; remove the include", before, m[1], name[1])
+		}
+	}
+	return text
+}
+
+var (
 	// nilValue matches an error about a field of a value that is not set, notMap one about a field of
 	// a value that is not a map.
 	nilValue = regexp.MustCompile(`at <([^>]*)>:\s+nil pointer evaluating interface \{\}\.(\w+)`)
@@ -191,17 +214,17 @@ var (
 // The advice of ExplainError for a chart that requires another version of Kubernetes. $2 is the version
 // that it is rendered for.
 const (
-	ForCluster = "the cluster runs $2; use another version of the chart"
-	ForFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
+	WrongClusterVersion = "the cluster runs $2; use another version of the chart"
+	WrongVersionFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
 )
 
-// ExplainError adds advice to a rendering error about a missing value, a missing template, an invalid
-// schema or the version of Kubernetes. wrongVersion is ForCluster or ForFlag.
+// ExplainError adds advice to a rendering error about a missing value, a missing or recursive
+// template, an invalid schema or the version of Kubernetes. wrongVersion is WrongClusterVersion or WrongVersionFlag.
 func ExplainError(err error, wrongVersion string) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
+	text := shortenRecursion(err.Error())
 	if m := nilValue.FindStringSubmatch(text); m != nil {
 		if parent := parentOf(m[1], m[2]); parent != "" {
 			text += fmt.Sprintf("; %s is not set%s", parent, howToSet(text, parent, m[2]))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -200,8 +201,8 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, ForFlag).Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, ForFlag))
+			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, WrongVersionFlag).Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, WrongVersionFlag))
 			}
 		})
 	}
@@ -218,6 +219,29 @@ func TestCleanError(t *testing.T) {
 	}
 }
 
+// TestRecursion: the error of a template that includes itself is short.
+func TestRecursion(t *testing.T) {
+	const self = `{{ include (print .Template.BasePath "/a.yaml") . }}`
+	for text, want := range map[string]string{
+		`{{ define "x" }}{{ include "x" . }}{{ end }}a: {{ include "x" . }}`: `shop/templates/a.yaml:1:19: template "x" includes itself; remove the include`,
+		`{{ define "x" }}{{ include "y" . }}{{ end }}
+{{ define "y" }}{{ include "x" . }}{{ end }}a: {{ include "x" . }}`: `shop/templates/a.yaml:2:19: template "x" includes itself; remove the include`,
+		"a: " + self: `shop/templates/a.yaml:1:6: template "shop/templates/a.yaml" includes itself; remove the include`,
+		"a: {{ tpl " + strconv.Quote(self) + " . }}": `shop/templates/a.yaml:1:6: template "shop/templates/a.yaml" includes itself; remove the include`,
+	} {
+		files := tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": text}
+		_, wrapped := manifestOf(t, files, true)
+		if got := ExplainError(CleanError(wrapped), WrongClusterVersion); got == nil || got.Error() != want {
+			t.Errorf("%s\nwrapped: %.300v\nwant:  %s", text, got, want)
+		}
+		c := load(t, files)
+		_, err := Render(t.Context(), c, nil, testOptions)
+		if want = "chart " + c.path + ": " + want; err == nil || err.Error() != want {
+			t.Errorf("%s\nerror: %.300v\nwant:  %s", text, err, want)
+		}
+	}
+}
+
 func TestExplainError(t *testing.T) {
 	const place = "shop/templates/a.yaml:1:2\n  executing \"a\" at "
 	for text, want := range map[string]string{
@@ -231,7 +255,7 @@ func TestExplainError(t *testing.T) {
 		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
 		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
 	} {
-		if got := ExplainError(errors.New(text), ForCluster).Error(); got != text+want {
+		if got := ExplainError(errors.New(text), WrongClusterVersion).Error(); got != text+want {
 			t.Errorf("got  %s\nwant %s", got, text+want)
 		}
 	}
@@ -242,7 +266,7 @@ func TestExplainError(t *testing.T) {
 		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                                                  "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
 		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                                          `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
-		if got := ExplainError(errors.New(text), ForCluster).Error(); got != want {
+		if got := ExplainError(errors.New(text), WrongClusterVersion).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
