@@ -24,8 +24,8 @@ import (
 // FetchDependencies downloads the dependencies in Chart.yaml of the chart in dir into its
 // charts/ and writes Chart.lock, like "helm dependency update". Helm's own command cannot
 // read YAML lists (R1) and loses depends-on when it packs a chart from file:// (R4). If a
-// download fails, charts/ and Chart.lock do not change. The options say how to verify signatures
-// and certificates; credentials are those of the configured repositories.
+// download fails, charts/ and Chart.lock do not change. The options control the verification of
+// signatures and certificates. Credentials come from the configured repositories.
 func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, client *registry.Client) error {
 	c, err := LoadPath(dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 		}
 	}
 	if named {
-		return Ref{}, fmt.Errorf("no repository named %s; add one with: helm repo add %[1]s URL", name)
+		return Ref{}, fmt.Errorf("no repository named %s; add it with: helm repo add %[1]s URL", name)
 	}
 	return Ref{d.Name, o}, nil
 }

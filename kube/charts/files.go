@@ -193,8 +193,8 @@ func (cf *chartFiles) save(dir string) error {
 }
 
 // CopyBroken is like Save for a chart that cannot be loaded: it copies the directory at path
-// into dir, with each Chart.yaml normalised, and returns the path of the copy. If path is
-// not a readable directory, CopyBroken returns path, and Helm reports the error.
+// into dir, with each Chart.yaml and requirements.yaml normalised, and returns the path of the
+// copy. If path is not a readable directory, CopyBroken returns path, and Helm reports the error.
 func CopyBroken(path, dir string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

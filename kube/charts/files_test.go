@@ -82,7 +82,7 @@ func TestLoadErrors(t *testing.T) {
 	for ref, want := range map[string]string{
 		"./nowhere":         "chart ./nowhere: no such directory or archive; check the path",
 		"oci://host/x":      "missing registry client",
-		"unknown-repo/shop": "chart unknown-repo/shop: no such directory or archive, and no repository named unknown-repo; add one with: helm repo add unknown-repo URL",
+		"unknown-repo/shop": "chart unknown-repo/shop: no such directory or archive, and no repository named unknown-repo; add it with: helm repo add unknown-repo URL",
 		"nowhere":           "chart nowhere: no such directory or archive; charts in a repository are REPO/NAME",
 	} {
 		settings := cli.New()

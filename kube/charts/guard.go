@@ -48,8 +48,8 @@ func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }
 // would not limit the second rendering. Go cannot stop a goroutine, and text/template ignores
 // contexts. So functions whose result is as large as an argument refuse large arguments (see
 // limitedFuncs), and Run polls time and memory. When a limit is exceeded, Run returns an
-// error that names the template. The abandoned goroutine ends at its next call of a function of
-// Funcs, or with the process.
+// error that names the template. The abandoned goroutine ends when it next enters or
+// leaves a template or calls a limited function, or with the process.
 //
 // Memory, stacks and their limit belong to the whole process, so only one rendering runs at a
 // time: the outermost template acquires renderSlot and releases it when it ends; if it fails,
@@ -294,7 +294,7 @@ func memoryUsage() usage {
 	return usage{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// formatBytes formats an amount of memory, such as 256 MiB or 2 GiB.
+// formatBytes formats a number of bytes, such as 256 MiB or 2 GiB.
 func formatBytes(bytes float64) string {
 	if bytes < 1<<30 {
 		return fmt.Sprintf("%.4g MiB", bytes/(1<<20))

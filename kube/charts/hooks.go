@@ -76,8 +76,8 @@ type ScopedHook struct {
 }
 
 // ScopedHooks returns the hooks that run before or after the groups of their own subchart. before
-// and after are the events around the release's objects, resources. If the annotation cannot
-// apply to a hook, ScopedHooks returns a warning instead, and the hook runs as in Helm.
+// and after are the events around the release's objects, resources. Other hooks run as in Helm. If
+// the annotation is invalid or ambiguous, ScopedHooks returns a warning.
 func ScopedHooks(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (hooks []ScopedHook, warnings []plan.Warning) {
 	for _, e := range []release.HookEvent{before, after} {
 		for _, h := range HooksOf(rel.Hooks, e) {

@@ -182,7 +182,7 @@ func setString(n *kyaml.Node, s string) {
 	}
 }
 
-// The hints are prefixes of all ordering annotations, and of those with two slashes.
+// orderingHints are prefixes of all ordering annotations, twoSlashHints of those with two slashes.
 var (
 	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-"}
 	twoSlashHints = []string{"helm.sh/dep"}

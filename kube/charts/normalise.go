@@ -20,8 +20,9 @@ var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 
 // normalise converts the ordering annotations of all objects in s to strings, in every document
-// and in the items of lists. It changes no other byte, and no document that is not valid YAML:
-// Helm reports the error.
+// and in the items of lists. If possible, it edits the text in place and changes no other byte.
+// Otherwise, for example if an annotation is in an anchored node, it encodes the document again. It
+// leaves invalid YAML unchanged, because Helm reports the error.
 //
 // Rule R1: a YAML list in an annotation becomes a JSON string, which Helm accepts.
 func normalise(s string) string {
@@ -35,7 +36,7 @@ func normalise(s string) string {
 }
 
 // RewriteKeys replaces annotation keys with two slashes with their stored spelling, which has one
-// slash and which API servers accept (R3). It changes no other byte.
+// slash and which API servers accept (R3). It edits the text like normalise.
 func RewriteKeys(manifest string) string {
 	return editAnnotations(manifest, twoSlashHints, func(key, value *kyaml.Node) (edit, bool) {
 		stored := plan.StoredKey(key.Value)

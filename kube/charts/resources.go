@@ -41,7 +41,7 @@ func (d Document) Check() error {
 		return fmt.Errorf("%s: %s has no name: set metadata.name or metadata.generateName", d.Source, kind)
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		// Rule R2a: null is accepted, as by Helm, but numbers and booleans are not.
+		// Rule R2a: null is accepted, as in Helm, but numbers and booleans are not.
 		if _, _, err := unstructured.NestedNullCoercingStringMap(d.Object.Object, "metadata", field); err != nil {
 			return fmt.Errorf("%s: %s/%s: metadata.%s must contain strings; quote numbers and booleans: %w", d.Source, kind, name, field, err)
 		}
@@ -50,7 +50,8 @@ func (d Document) Check() error {
 }
 
 // identity returns the identity of the document's object, as in Resources. An object without a
-// name has its generateName instead, followed by "#2" for the second object with that one.
+// name has its generateName instead, followed by "#2" for the second object with the
+// same generateName.
 func (d Document) identity(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}

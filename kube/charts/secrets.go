@@ -51,9 +51,9 @@ var (
 )
 
 // valuesOfSecrets returns the values that the templates of a chart and its subcharts use in the
-// data of Secrets. It looks them up in scopes and in the chart's own values.
-func valuesOfSecrets(c *chart.Chart, scopes []map[string]any) (found []any) {
-	scopes = append(slices.Clone(scopes), c.Values)
+// data of Secrets. It looks them up in valueMaps and in the chart's own values.
+func valuesOfSecrets(c *chart.Chart, valueMaps []map[string]any) (found []any) {
+	valueMaps = append(slices.Clone(valueMaps), c.Values)
 	for _, t := range c.Templates {
 		for doc := range strings.SplitSeq(string(t.Data), "\n---") {
 			at := secretData.FindStringIndex(doc)
@@ -61,7 +61,7 @@ func valuesOfSecrets(c *chart.Chart, scopes []map[string]any) (found []any) {
 				continue
 			}
 			for _, m := range valueName.FindAllStringSubmatch(doc[at[1]:], -1) {
-				for _, values := range scopes {
+				for _, values := range valueMaps {
 					if v, ok, _ := unstructured.NestedFieldNoCopy(values, strings.Split(m[1], ".")[1:]...); ok {
 						found = append(found, v)
 					}
@@ -77,7 +77,7 @@ func valuesOfSecrets(c *chart.Chart, scopes []map[string]any) (found []any) {
 			}
 		}
 		var below []map[string]any
-		for _, values := range scopes {
+		for _, values := range valueMaps {
 			for _, name := range names {
 				if v, ok := values[name].(map[string]any); ok {
 					below = append(below, v)
@@ -89,8 +89,8 @@ func valuesOfSecrets(c *chart.Chart, scopes []map[string]any) (found []any) {
 	return found
 }
 
-// HideSecrets hides the values of Secrets, including hooks, in the output of Print. It replaces
-// r.Release with a copy.
+// HideSecrets hides the values of Secrets, including those that are hooks, in the output of Print. It
+// replaces r.Release with a copy.
 func (r *Rendered) HideSecrets() {
 	for i, d := range r.Docs {
 		if d.Object.GetKind() == "Secret" {

@@ -218,7 +218,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 		i.Name = ""
 	}
 	t.session.Builder.Fact(i).KeepSent(i)
-	if err := manifest.CreateNamed(i); err != nil {
+	if err := manifest.CreateGenerated(i); err != nil {
 		return err
 	}
 	t.startDeferred(obj, i)

@@ -17,7 +17,7 @@ var parserError = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\
 // parserPrefix matches what precedes the message in an error of a YAML parser.
 var parserPrefix = regexp.MustCompile(`^(?:.*error converting YAML to JSON: )?yaml: `)
 
-// Messages that SyntaxError also returns or corrects after a look at the file.
+// Messages that SyntaxError may correct after it has looked at the lines of the file.
 const (
 	reserved = "a value starts with a reserved character, such as @, % or a tab; quote it"
 	tab      = "indented with a tab; use spaces"

@@ -31,7 +31,7 @@ func (r *records) checkRecords(context.Context) error {
 	case r.unreadable.Load():
 		return errors.New("the records cannot be read")
 	case r.changed.Load():
-		return &LostError{"r", "ns", "revision 3 (deployed) was created meanwhile"}
+		return &LostError{"r", "ns", "revision 3 (deployed) was created in the meantime"}
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func TestLeaseIsRecreated(t *testing.T) {
 			r.s.deleteByHand("r")
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
-			assertLost(t, l, "revision 3 (deployed) was created meanwhile")
+			assertLost(t, l, "revision 3 (deployed) was created in the meantime")
 			release(t, l)
 			if r.s.lease("r") != nil {
 				t.Error("Lease still exists after Release")
@@ -142,7 +142,7 @@ func TestPermissionIsRevoked(t *testing.T) {
 			r, l := withoutPermission(t)
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
-			assertLost(t, l, "was created meanwhile")
+			assertLost(t, l, "was created in the meantime")
 			r.s.deny(false)
 			release(t, l)
 		})

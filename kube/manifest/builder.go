@@ -75,14 +75,14 @@ func (b *Builder) For(scope Scope) *Builder {
 
 func (b *Builder) Scope() Scope { return b.scope }
 
-// Build returns the Infos of a manifest, in its order. The error names all objects of kinds
-// that the cluster does not have.
+// Build returns the Infos of a manifest, in its order. Objects of kinds that the cluster does not
+// have but a CRD could define are late (R29); the error names all objects of other unknown kinds.
 func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, false)
 }
 
-// BuildTarget is like Build, but marks objects of kinds that the cluster does not have as late (R29)
-// instead of returning an error. The checks of preflight report those kinds.
+// BuildTarget is like Build, but also marks objects of unknown built-in kinds as late instead of
+// returning an error. The checks of preflight report those kinds.
 func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, true)
 }
@@ -125,7 +125,7 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 				if !noMatch {
 					return nil, nil, err
 				}
-				unknown = append(unknown, fmt.Errorf("%w%s", err, Removed(gvk)))
+				unknown = append(unknown, fmt.Errorf("%w%s", err, RemovalHint(gvk)))
 				continue
 			}
 			if !late {

@@ -30,8 +30,8 @@ type Fact struct {
 	Rule     status.Rule
 	// Late is set if the cluster did not know the kind at Build (R29).
 	Late bool
-	// Generated is set if the object has a generateName instead of a name. It is the name in
-	// Resource.
+	// Generated is set if the object has a generateName instead of a name. Resource has it as
+	// the name.
 	Generated bool
 	// Hook is set if Helm executes the object as a hook.
 	Hook bool
@@ -82,8 +82,8 @@ func (f *Fact) KeepSent(i *resource.Info) {
 	}
 }
 
-// Changed returns what an apply changed, by comparing the object's versions before and after it,
-// and records the new version.
+// Changed returns whether an apply created, configured or did not change the object. It compares the
+// versions before and after the apply, and records the new one.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
 	f.before = Before{Known: true, Version: i.ResourceVersion}

@@ -25,8 +25,8 @@ import (
 // chart has several objects with one generateName, a created object belongs to the one with the same
 // annotations, and is deleted with its group.
 
-// CreateNamed creates an object with a generateName.
-func CreateNamed(i *resource.Info) error {
+// CreateGenerated creates an object with a generateName.
+func CreateGenerated(i *resource.Info) error {
 	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).WithFieldValidation("Strict")
 	obj, err := helper.Create(i.Namespace, true, i.Object)
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 		}
 		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && generatorOf(x) == generatorOf(i) })
 		for _, m := range created {
-			if !added[m.UID] && (last || annotatedBy(i, m)) {
+			if !added[m.UID] && (last || hasAnnotationsOf(m, i)) {
 				added[m.UID] = true
 				out = append(out, b.named(i, f, m))
 			}
@@ -75,8 +75,8 @@ func generatorOf(i *resource.Info) generator {
 	return g
 }
 
-// annotatedBy reports whether an object has all annotations of an Info.
-func annotatedBy(i *resource.Info, m *metav1.PartialObjectMetadata) bool {
+// hasAnnotationsOf reports whether an object has all annotations of an Info.
+func hasAnnotationsOf(m *metav1.PartialObjectMetadata, i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
 		return false

@@ -43,7 +43,7 @@ func (b *Builder) Resolve(i *resource.Info) error {
 
 // mapKind finds the API of a kind. If the cluster does not have the kind, mapKind takes the API from a
 // CRD of the same manifest, or guesses it, and late is set: Resolve must look the kind up again when
-// its group starts (R17, R29).
+// its group starts (R17, R29). It returns an error if no CRD could define the kind.
 func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
 	if gvk.Kind == "" || gvk.Version == "" {
 		return nil, false, errors.New("kind and apiVersion must be set")
@@ -58,7 +58,7 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[sc
 		return defined[gvk], true, nil
 	}
 	if !strings.Contains(gvk.Group, ".") {
-		return nil, false, err // a CRD cannot define a built-in kind
+		return nil, false, err // the group of a CRD contains a dot
 	}
 	return guessMapping(gvk), true, nil
 }
@@ -134,16 +134,16 @@ func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	return l, true
 }
 
-// Use returns advice to use the replacement, "; use X", or "" if there is none.
-func (l Lifecycle) Use() string {
+// ReplacementHint returns advice to use the replacement, "; use X", or "" if there is none.
+func (l Lifecycle) ReplacementHint() string {
 	if l.Replacement.Kind == "" {
 		return ""
 	}
 	return fmt.Sprintf("; use %s %s", l.Replacement.GroupVersion(), l.Replacement.Kind)
 }
 
-// Removed returns a hint for a kind that Kubernetes has removed, "" for other kinds.
-func Removed(gvk schema.GroupVersionKind) string {
+// RemovalHint returns a hint for a kind that Kubernetes has removed, "" for other kinds.
+func RemovalHint(gvk schema.GroupVersionKind) string {
 	if use := replacements[gvk.GroupKind()]; use != "" && gvk.Version == "v1beta1" {
 		return fmt.Sprintf(": removed in Kubernetes 1.22; use %s/%s %s", gvk.Group, use, gvk.Kind)
 	}
@@ -151,5 +151,5 @@ func Removed(gvk schema.GroupVersionKind) string {
 	if l.RemovedMajor == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": removed in Kubernetes %d.%d%s", l.RemovedMajor, l.RemovedMinor, l.Use())
+	return fmt.Sprintf(": removed in Kubernetes %d.%d%s", l.RemovedMajor, l.RemovedMinor, l.ReplacementHint())
 }

@@ -23,8 +23,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	for gvk, tt := range tests {
 		l, known := LifecycleOf(gvk)
-		if known != tt.known || l.DeprecatedMinor != tt.deprecated || Removed(gvk) != tt.removed {
-			t.Errorf("%s: known %v, %+v, %q", gvk, known, l, Removed(gvk))
+		if known != tt.known || l.DeprecatedMinor != tt.deprecated || RemovalHint(gvk) != tt.removed {
+			t.Errorf("%s: known %v, %+v, %q", gvk, known, l, RemovalHint(gvk))
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"lockstep/kube/connect"
 )
 
-// listThreshold is the number of objects of one kind and namespace from which one list request is
+// listThreshold is the number of objects of one kind and namespace at which one list request is
 // cheaper than a GET for each.
 const listThreshold = 4
 
@@ -265,7 +265,8 @@ func (c *prefetchedClient) Get() *rest.Request {
 		&http.Client{Transport: c})
 }
 
-// RoundTrip returns a response with an empty object, which prefetchedAnswer decodes.
+// RoundTrip returns a response with an empty object. prefetchedAnswer.Decode ignores it and returns the
+// metadata.
 func (c *prefetchedClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	code := http.StatusOK
 	if c.found == nil {

@@ -112,7 +112,7 @@ func (op *Operation) createdRevision(a *attempt) bool {
 
 // wrote reports whether the operation wrote anything, or may have. Without an attempt (nil), it has not.
 func (op *Operation) wrote(a *attempt) bool {
-	return a != nil && (a.driver.WriteResult().Any || op.writes.Any())
+	return a != nil && (a.driver.WriteResult().Stored || op.writes.Any())
 }
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:

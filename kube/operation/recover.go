@@ -71,7 +71,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	r.Revision = revs.Last.Version
 	r.Status = revs.Last.Info.Status
 	r.RollbackTarget = revs.Last.Info.RollbackRevision
-	r.GoodRevision = revs.Good()
+	r.GoodRevision = revs.LastGood()
 	if r.Interrupted == "" {
 		return r, nil
 	}
@@ -87,7 +87,7 @@ func interruptedOperation(revs *release.Revisions) string {
 		return "uninstall"
 	case info.RollbackRevision > 0:
 		return "rollback"
-	case revs.Good() == 0:
+	case revs.LastGood() == 0:
 		return "install"
 	}
 	return "upgrade"

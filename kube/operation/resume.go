@@ -116,7 +116,7 @@ func (r *releaseState) stateWarnings() []plan.Warning {
 //
 // Rule R50: if no revision was ever deployed, an install resumes from the failed one.
 func resumable(revs *release.Revisions) bool {
-	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
+	return revs.Last.Info.Status == rcommon.StatusFailed && revs.LastGood() == 0
 }
 
 // killedBeforeUnlock reports whether the last run was killed while it held the Lease, and was an operation of this kind. It

@@ -120,7 +120,7 @@ func defaultTarget(revs *release.Revisions, lastRunKilled bool) int {
 	if last.RollbackRevision > 0 && (lastRunKilled || last.Status != rcommon.StatusDeployed) {
 		return last.RollbackRevision
 	}
-	if good := revs.GoodBefore(revs.Last.Version); good > 0 {
+	if good := revs.LastGoodBefore(revs.Last.Version); good > 0 {
 		return good
 	}
 	return revs.Last.Version - 1

@@ -74,7 +74,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	}
 	op := newOperation(c, task{prepared: p, do: up.run})
 	op.editOptions = up
-	if goodRevision := state.Good(); goodRevision > 0 {
+	if goodRevision := state.LastGood(); goodRevision > 0 {
 		op.rollback = up.rollbackPlan(p, goodRevision)
 	}
 	return op, nil
@@ -110,7 +110,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 		conflicts = preflight.CheckOwners(up.Common, r.builder, r.list, oldObjects)
 	}
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision = state.Good()
+	info.PreviousRevision = state.LastGood()
 	inferred, tree, orderWarnings, err := up.inferOrder(up.Common, tree, r)
 	if err != nil {
 		return nil, nil, err

@@ -37,7 +37,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warn
 		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
 		kindAvailability := planned.availabilityOf(f.Resource.Object, p.Common.Provided)
-		removed := manifest.Removed(i.Mapping.GroupVersionKind)
+		removed := manifest.RemovalHint(i.Mapping.GroupVersionKind)
 		switch {
 		case kindAvailability == certain:
 		case removed != "":

@@ -63,7 +63,7 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 		if l.RemovedMajor > 0 {
 			message += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
-		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: message + l.Use()})
+		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: message + l.ReplacementHint()})
 	}
 	return warnings
 }

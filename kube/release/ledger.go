@@ -127,14 +127,14 @@ func (l *Ledger) update(s snapshot) string {
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("revision %d (%s) was created meanwhile", s.revision, s.status)
+		return fmt.Sprintf("revision %d (%s) was created in the meantime", s.revision, s.status)
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e
 	case l.sealed && e.uid != "" && s.uid != e.uid:
 		return fmt.Sprintf("revision %d was deleted and recreated, and is now %s", s.revision, s.status)
 	case l.sealed && s.status != e.status && !slices.Contains(e.sent, s.status):
-		return fmt.Sprintf("revision %d is now %s, and was %s", s.revision, s.status, e.expected())
+		return fmt.Sprintf("revision %d changed from %s to %s", s.revision, e.expected(), s.status)
 	}
 	e.uid, e.version, e.status = s.uid, s.version, s.status
 	return ""

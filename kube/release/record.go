@@ -23,7 +23,8 @@ import (
 // is in the annotations of the manifest. A Record is stored as one of the chart's files, because these
 // belong to a single revision. Labels do not: Helm's upgrade copies them.
 //
-// Rule R28: the only addition to a release is a file among the chart's files.
+// Rule R28: lockstep adds only files to the chart of a release: this record and the timings
+// (timings.go).
 type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`

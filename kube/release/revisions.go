@@ -115,13 +115,13 @@ func (r *Revisions) deployed() *rel1.Release {
 	return nil
 }
 
-// Good returns the revision to roll back to when an operation fails: the latest that was ever
+// LastGood returns the revision to roll back to when an operation fails: the latest that was ever
 // deployed, 0 for none.
-func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
+func (r *Revisions) LastGood() int { return r.LastGoodBefore(r.Last.Version + 1) }
 
-// GoodBefore returns the latest revision before version that was ever deployed, 0 for none. Revisions
+// LastGoodBefore returns the latest revision before version that was ever deployed, 0 for none. Revisions
 // before an uninstall do not count.
-func (r *Revisions) GoodBefore(version int) int {
+func (r *Revisions) LastGoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
 		switch {
 		case !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed:

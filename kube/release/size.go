@@ -23,9 +23,9 @@ const (
 	// storedSlack is reserved for data that the operation adds: the reason for a failure, and
 	// the times of hooks.
 	storedSlack = 4 << 10
-	// surelyFits is the largest size of a release in JSON that fits even without compression:
+	// maxUncompressed is the largest size of a release in JSON that fits even without compression:
 	// base64 encodes 3 bytes as 4.
-	surelyFits = (maxStored - storedSlack) / 4 * 3
+	maxUncompressed = (maxStored - storedSlack) / 4 * 3
 )
 
 // Fit returns the record that a release has room for: the full one or, with a warning, one without
@@ -38,9 +38,9 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if err != nil || size <= maxStored-storedSlack {
 		return full, nil, err
 	}
-	warn := func(omitted, used string) []plan.Warning {
+	warn := func(omitted, consequence string) []plan.Warning {
 		return []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will use %s (the record would need %s)", omitted, used, mebibytes(size))}}
+			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will %s (the record would need %s)", omitted, consequence, mebibytes(size))}}
 	}
 	// The order of groups inside a chart is in the annotations of the manifest.
 	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
@@ -50,9 +50,9 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	}
 	if shortSize <= maxStored-storedSlack {
 		if len(full.Tree.Inferred) > 0 {
-			return short, warn("the inferred order", "the order its annotations declare"), nil
+			return short, warn("the inferred order", "use the order its annotations declare"), nil
 		}
-		return short, warn("the order of its subcharts", "only the order of its groups"), nil
+		return short, warn("the order of its subcharts", "use only the order of its groups"), nil
 	}
 	bareSize, err := storedSize(rel, nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 		return nil, nil, fmt.Errorf("release %s: its record needs %s, and the API server's limit is 1 MiB: exclude files from the chart (.helmignore), split it into several releases, or store releases elsewhere (HELM_DRIVER=sql)",
 			rel.Name, mebibytes(bareSize))
 	}
-	return nil, warn("its order", "no order"), nil
+	return nil, warn("its order", "apply or delete everything at once"), nil
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
@@ -82,7 +82,7 @@ func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("measure release %s: %w", rel.Name, err)
 	}
-	if len(data) <= surelyFits {
+	if len(data) <= maxUncompressed {
 		return base64.StdEncoding.EncodedLen(len(data)), nil
 	}
 	return encodedSize(data)

@@ -54,7 +54,7 @@ type DriverOptions struct {
 type WriteResult struct {
 	Created      int    // the created revision, 0 for none so far
 	Uninstalling bool   // the release was marked uninstalling
-	Any          bool   // anything was stored
+	Stored       bool   // anything was stored
 	Status       string // the stored status of the created or uninstalled revision
 	Err          error  // why the last change of that revision was not stored
 	// Others are the other revisions whose last change was not stored.
@@ -91,7 +91,7 @@ func (d *Driver) logWrite(rel *rel1.Release, err error) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
 	w := &d.log.WriteResult
-	w.Any = w.Any || err == nil
+	w.Stored = w.Stored || err == nil
 	if w.Created > 0 && rel.Version != w.Created {
 		w.Others = slices.DeleteFunc(w.Others, func(v int) bool { return v == rel.Version })
 		if err != nil {
@@ -164,7 +164,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		unsure, err = create()
 	}
 	if errors.Is(err, driver.ErrReleaseExists) {
-		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a lock; run the command again: %w", rel.Version, err)
+		err = fmt.Errorf("helm or a run without a lock created revision %d in the meantime (%w); run the command again", rel.Version, err)
 	}
 	if err == nil || unsure {
 		d.logCreated(rel, unsure)
@@ -198,7 +198,7 @@ func (d *Driver) prepareCreate(rel *rel1.Release) error {
 func (d *Driver) logCreated(rel *rel1.Release, unsure bool) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	d.log.Created, d.log.Any, d.log.Unanswered = rel.Version, true, nil
+	d.log.Created, d.log.Stored, d.log.Unanswered = rel.Version, true, nil
 	if unsure {
 		sent, info := *rel, *rel.Info
 		sent.Info = &info
@@ -290,7 +290,7 @@ func (d *Driver) Delete(key string) (release.Releaser, error) {
 	if err == nil {
 		d.log.mu.Lock()
 		defer d.log.mu.Unlock()
-		d.log.Any, d.log.Status = true, event.NoRelease
+		d.log.Stored, d.log.Status = true, event.NoRelease
 	}
 	return rel, err
 }
@@ -317,7 +317,7 @@ func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	return err
 }
 
-// AsV1 returns a release as the only type that Helm 4 has.
+// AsV1 converts a release to the only type that Helm 4 has.
 func AsV1(r release.Releaser) (*rel1.Release, error) {
 	rel, ok := r.(*rel1.Release)
 	if !ok {

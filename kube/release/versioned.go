@@ -19,7 +19,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Helm's drivers overwrite a record even if it has changed. Driver gives them a client that
+// Helm's drivers overwrite a record even if it has changed. Ledger.Driver gives them a client that
 // sends the resourceVersion from the ledger.
 
 // Driver returns d with the ledger between it and the storage.

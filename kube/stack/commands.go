@@ -35,7 +35,7 @@ func (s *Stack) Command(c event.Command) {
 		case c.Scope != "" && c.Group != "":
 			s.sendToRelease(c)
 		case c.Name == event.Edit:
-			s.refuse(c, "a stack cannot be edited: change the file and run it again")
+			s.refuse(c, "a stack cannot be edited: change the file and run the command again")
 		case c.Name == event.Step && c.Group == "":
 			s.stepOne(c)
 		case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
@@ -117,7 +117,7 @@ func (s *Stack) broadcast(c event.Command) {
 		}
 		s.mu.Unlock()
 		if held {
-			s.refuse(c, "a failure is held in "+pausedBy.id+": re-check (accept), retry, stop here (give-up), or abort")
+			s.refuse(c, "release "+pausedBy.id+" is held on a failure: re-check (accept), retry, stop here (give-up), or abort")
 			return
 		}
 	}

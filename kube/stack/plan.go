@@ -235,7 +235,7 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provide
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 		return p
 	}
-	chart, err := s.opts.Render(ctx, m.Release)
+	chart, err := s.opts.Load(ctx, m.Release)
 	if err != nil {
 		return planned{err: err}
 	}

@@ -83,7 +83,7 @@ func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Response, error) 
 	s.mu.Unlock()
 	message := "uninstalled"
 	if info.PreviousRevision > 0 {
-		message = fmt.Sprintf("back at revision %d", info.PreviousRevision)
+		message = fmt.Sprintf("rolled back to revision %d", info.PreviousRevision)
 	}
 	m.observe(o, event.Ready, message)
 	return run.Response{Change: event.Configured}, nil

@@ -152,7 +152,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	return s.explain(m, err)
 }
 
-// freshOperation returns op, or a new plan of it if earlier releases have added kinds that its templates may ask for.
+// freshOperation returns op, or a new plan of it if earlier releases may have added kinds that its templates may ask for.
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.NeedsReplan()
 	if err != nil || !stale || s.isRollingBack() {

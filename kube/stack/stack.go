@@ -26,8 +26,8 @@ type Options struct {
 	File *helmfile.File
 	// Down uninstalls all releases, in reverse order of their needs.
 	Down bool
-	// Render loads the chart of a release. It also sets the options that the file has for it.
-	Render func(context.Context, helmfile.Release) (operation.ChartOptions, error)
+	// Load loads the chart of a release. It also sets the options that the file has for it.
+	Load func(context.Context, helmfile.Release) (operation.ChartOptions, error)
 	// Common are the options of all operations. Each release has its own name, namespace and perhaps timeout.
 	Common operation.Common
 	// Name, if set, labels the release records of the stack, so that a later Prune finds them.

@@ -190,7 +190,7 @@ func TestHeldFailureInStack(t *testing.T) {
 			t.Errorf("G sent %+v", sent)
 		}
 		s.Update(keyPress("e"))
-		expect("a stack cannot be edited: change the file and run it again")
+		expect("a stack cannot be edited: change the file and run the command again")
 	})
 }
 

@@ -69,7 +69,7 @@ func TestBesideHelm(t *testing.T) {
 		}
 		for name, op := range ops {
 			out := r.Run(op, nil)
-			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "revision 2, ") || !strings.Contains(out.State.Message, "created meanwhile") && !strings.Contains(out.State.Message, "changed since planning") {
+			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "revision 2, ") || !strings.Contains(out.State.Message, "in the meantime") && !strings.Contains(out.State.Message, "changed since planning") {
 				t.Errorf("%s: exit %d: %s", name, out.State.Exit, out.State.Message)
 			}
 		}

@@ -78,7 +78,7 @@ func newStackRig(t *testing.T) stackRig {
 
 func (b stackRig) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
 	o := kube.StackOptions{
-		File: helmfileOf(b.Namespace, releases...), Down: down, Render: render(releases),
+		File: helmfileOf(b.Namespace, releases...), Down: down, Load: render(releases),
 		Common: kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
 	}
 	if change != nil {
@@ -224,7 +224,7 @@ func runChildStack(text string) int {
 		return 2
 	}
 	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
-		File: helmfileOf(e.Namespace, e.Releases...), Down: e.Down, Render: render(e.Releases),
+		File: helmfileOf(e.Namespace, e.Releases...), Down: e.Down, Load: render(e.Releases),
 		Common: kube.Common{Timeout: time.Minute, Lease: lease.Options{LockDir: e.Locks}},
 	}, func(string) (*kube.Client, error) {
 		s := cli.New()

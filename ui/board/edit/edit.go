@@ -130,7 +130,7 @@ func (e *Edit) CanEdit() bool { return e.WhyNot() == "" }
 func (e *Edit) WhyNot() string {
 	switch {
 	case e.State.Operation.IsStack() || e.Stack != nil:
-		return "a stack cannot be edited: change the file and run it again"
+		return "a stack cannot be edited: change the file and run the command again"
 	case e.Attached && e.editor == nil:
 		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil:

@@ -162,7 +162,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
-				Render: loader.Load,
+				Load: loader.Load,
 			}, connect)
 		})
 		steps.end()
