@@ -79,10 +79,10 @@ func (x *live) settle() {
 
 // drain requires that the caller holds x.mu.
 func (x *live) drain() {
-	now, cancel := context.WithCancel(context.Background())
+	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	for {
-		batch, ok := x.reader.Next(now)
+		batch, ok := x.reader.Next(cancelled)
 		for _, e := range batch {
 			x.r.event(e)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
 
@@ -58,6 +59,19 @@ func TestWarning(t *testing.T) {
 	} {
 		if got := Warning(c.rule, c.object, c.message); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestProblemOfUncheckedGroups expects the number of objects that are ready or, in a removal, gone at the end.
+func TestProblemOfUncheckedGroups(t *testing.T) {
+	for status, want := range map[event.Status]string{
+		event.InProgress: "not checked; 1 of 2 ready at the end",
+		event.Deleting:   "not checked; 1 of 2 gone at the end",
+	} {
+		g := &event.GroupState{Status: event.Applied, Done: 1, Objects: []*event.ObjectState{{Status: event.Ready}, {Status: status}}}
+		if got := Problem(g); got != want {
+			t.Errorf("an object is %s: %q, want %q", status, got, want)
 		}
 	}
 }
