@@ -17,7 +17,7 @@ func (o *Order) inferred() (all []plan.Inferred) {
 		layers[c.Path] = c.Layers
 	}
 	for _, g := range o.Groups {
-		if g.Name == plan.Unsequenced || g.Declared {
+		if g.Declared {
 			continue
 		}
 		add := map[string]string{plan.AnnotationGroup: g.Name}
@@ -87,7 +87,7 @@ func (o *Order) withDependencies(tree *plan.Chart) *plan.Chart {
 	return &c
 }
 
-// union returns the names of both lists without duplicates, in order.
+// union returns the names of a, then those of b that a lacks.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, name := range b {

@@ -47,11 +47,11 @@ type arranger struct {
 	sorted  []*node   // the objects in topological order
 
 	// By index in reader.nodes.
-	plain  []bool  // ready on apply, and waits only for plain objects
-	owner  []*node // of plain objects: the only object that needs it
+	plain  []bool  // see findPlain
+	owner  []*node // the only object that needs a plain object, or nil
 	shared []bool  // plain objects that several objects need, or one of another chart
 	unit   []*unit
-	// claimUser is, for claims, the first workload of the chart that uses it.
+	// claimUser has the first user of each claim in its chart: a workload, or an object with a declared group.
 	claimUser []*node
 
 	units    map[string][]*unit // by chart
@@ -140,7 +140,7 @@ var readyOnApply = map[plan.GroupKind]bool{
 	{Group: rbac, Kind: "RoleBinding"}: true, {Group: rbac, Kind: "ClusterRoleBinding"}: true,
 }
 
-// A claim exists once it is applied, but may become ready only once a pod uses it.
+// claim is the kind of claims: they exist once applied, but may become ready only once a pod uses them.
 var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
 
 // lateKinds are the kinds that Helm applies after the pods that need them.
@@ -191,13 +191,13 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 	}
 }
 
-// declaredGroup returns the group that an object declares, and the groups to wait for.
+// declaredGroup returns the group that an object declares, the groups to wait for, and whether it is a layer.
 //
 // Rule R67: a declared order is kept; only objects without a group get an inferred one
 func declaredGroup(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
 	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
-	if l, ok := plan.Annotation(n.Annotations, plan.AnnotationLayer); ok {
+	if l, _ := plan.Annotation(n.Annotations, plan.AnnotationLayer); strings.TrimSpace(l) != "" {
 		name, layer = l, true
 		if needs, _ = plan.Annotation(n.Annotations, plan.AnnotationLayerDependsOn); needs != "" && !strings.HasPrefix(needs, "[") {
 			return strings.TrimSpace(name), []string{needs}, layer

@@ -9,8 +9,8 @@ import (
 // arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs to drop, by index, each with a cycle that it is part of. It drops all arcs of a cycle's weakest (largest) class, because any of them could be
-// wrong. It keeps arcs of class 0.
+// breakCycles returns the arcs to drop, by index, each with a cycle that it is part of. It drops all arcs
+// of a cycle's weakest (largest) class, because any of them could be wrong. It keeps arcs of class 0.
 //
 // Rule R66: cycles are broken at their weakest edges, and reported
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
@@ -42,7 +42,7 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	return dropped
 }
 
-// graph is a graph of units or subcharts. A declared arc has class 0 and no edge.
+// graph is a graph of units or subcharts. A fixed arc, such as a declared one, has class 0 and no edge.
 type graph struct {
 	arcs  []arc
 	edges []*Edge
@@ -117,8 +117,8 @@ func adjacency(n int, arcs []arc) [][]int {
 	return lists
 }
 
-// acyclic returns the edges that are left after all cycles are broken, and those that were dropped
-// for that or because they are doubtful.
+// acyclic breaks all cycles. It returns the edges that are left, and those that were dropped, including
+// the doubtful ones.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	edges := r.edges()
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))

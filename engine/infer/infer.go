@@ -76,8 +76,7 @@ type Dropped struct {
 
 // Group is an inferred group of a chart.
 type Group struct {
-	// Chart is the chart path. Name is plan.Unsequenced if the objects get no annotations.
-	Chart, Name string
+	Chart, Name string // the chart path, and the name in annotations
 	Objects     []plan.Object
 	// After lists the groups of the same chart to wait for, Subcharts the subcharts, by their names
 	// in Chart.yaml.

@@ -151,7 +151,8 @@ func kindsName(u *unit) string {
 	return "resources"
 }
 
-// plural returns the plural of a kind in lower case, some of them shortened: "webhooks".
+// plural returns the plural of a kind in lower case, for names of groups: some are shortened, such as
+// "webhooks" and "ingress".
 func plural(kind string) string {
 	name := strings.ToLower(kind)
 	switch {

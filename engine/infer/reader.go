@@ -24,8 +24,9 @@ type node struct {
 	// labels are its own labels, podLabels those of its pods.
 	labels, podLabels map[string]any
 
+	hosts []hostRef // of workloads and custom resources
+
 	// Only workloads have these.
-	hosts       []hostRef
 	settings    []setting
 	permissions []permission
 }

@@ -51,7 +51,7 @@ func (a *arranger) linkSubcharts(path string) {
 		return // its Chart.yaml cannot declare an order
 	}
 	g := newSubchartGraph(a, c)
-	g.addDeclared()
+	g.addFixed()
 	for _, e := range a.across[path] {
 		g.addEdge(e)
 	}
@@ -105,8 +105,8 @@ func (g *subchartGraph) child(path string) (int, bool) {
 	return len(g.units) + i, ok
 }
 
-// addDeclared adds the order within the chart and the order that its Chart.yaml declares.
-func (g *subchartGraph) addDeclared() {
+// addFixed adds the order among the chart's own units, and the order that its Chart.yaml declares.
+func (g *subchartGraph) addFixed() {
 	for _, u := range g.units {
 		for to := range u.dependencies {
 			g.add(g.index[u], g.index[to], nil, 0)
@@ -176,7 +176,7 @@ func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
 func (g *subchartGraph) keep(at arc, e *Edge) {
 	k := len(g.units)
 	switch {
-	case e == nil: // declared
+	case e == nil: // fixed
 	case at.from < k:
 		g.units[at.from].subcharts[g.names[g.children[at.to-k]]] = true
 	case at.to >= k:

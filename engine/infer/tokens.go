@@ -115,7 +115,7 @@ func (r *reader) service(name, rest, namespace string) *node {
 	return nil
 }
 
-// candidate is a word that may be a call of a Service, with the text around it.
+// candidate is a word that may be a call to a Service, with the text around it.
 type candidate struct {
 	text     string
 	from, to int
@@ -289,8 +289,8 @@ func (c candidate) lineKey(lead string) string {
 // xmlTag matches the tag before an XML value.
 var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
-// isValue reports whether the word starts a value or follows others in a list of hosts: lead, the text
-// before it, has only these and perhaps the namespace in "default/db".
+// isValue reports whether the word starts a value, or follows other hosts in a list. lead is the text
+// before the word; it may end with the namespace, as in "default/db".
 func (c candidate) isValue(lead string) bool {
 	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
 	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {

@@ -116,9 +116,8 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	return unconfirmed
 }
 
-// part returns the key of a group in an order between it and a group of another chart, in which whole
-// subcharts wait: the subchart of their nearest common parent that contains the group or, if the group
-// is in that parent itself, its id.
+// part returns the unit of order between a group and a group of the chart other: the subchart of their
+// nearest common parent that contains the group, because whole subcharts wait (R11), or else the group's id.
 func part(g *plan.Group, other string) string {
 	parent := commonParent(g.Chart, other)
 	if path, ok := child(parent, g.Chart); ok {

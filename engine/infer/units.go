@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// makeUnits assigns all objects to units, except those of charts with weights (R19).
+// makeUnits assigns all objects to units. finishUnits drops those of charts with weights (R19).
 //
 // Rule R64: objects that only one workload needs join its group, shared ones form a group that comes
 // first, and objects that wait for the same groups form another one
@@ -56,7 +56,7 @@ func (a *arranger) makeUnits() {
 	}
 }
 
-// recordClaimUser records the first workload of a chart that uses a claim.
+// recordClaimUser records an object as the user of the claims of its chart that have none yet.
 func (a *arranger) recordClaimUser(n *node) {
 	for _, e := range a.out[n.at] {
 		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.claimUser[to.at] == nil {

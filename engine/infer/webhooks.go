@@ -52,7 +52,7 @@ func (r *reader) webhookEdges() {
 			for _, o := range r.nodes {
 				if s != nil && o.kind == n.Defines {
 					r.waitForService(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
-						Text: fmt.Sprintf("%s is converted by %s", n.name(), s.name())})
+						Text: fmt.Sprintf("%s converts it with %s", n.name(), s.name())})
 				}
 			}
 		}
@@ -84,16 +84,20 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	if strength == Soft && n.kind.Kind == "ValidatingWebhookConfiguration" {
 		return
 	}
+	verb := "checks"
+	if n.kind.Kind == "MutatingWebhookConfiguration" {
+		verb = "changes"
+	}
 	needed := r.needed(append(slices.Clone(servers), n))
 	for _, o := range r.nodes {
 		if needed[o] || strength == Soft && builtinGroup(o.name().Group) || !r.appliesTo(w, o) {
 			continue
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
-		why.Text = fmt.Sprintf("%s is checked by %s", n.name(), s.name())
+		why.Text = fmt.Sprintf("%s %s it with %s", n.name(), verb, s.name())
 		r.waitForService(o, s, strength, why)
 		if !builtinGroup(o.name().Group) {
-			why.Text = fmt.Sprintf("%s checks it", n.name())
+			why.Text = fmt.Sprintf("%s %s it", n.name(), verb)
 			r.add(o, n, Soft, why)
 		}
 	}
@@ -130,8 +134,7 @@ func (r *reader) appliesTo(w refs.Field, o *node) bool {
 		}
 		group := o.name().Group
 		switch {
-		case slices.Contains(groups, group) && (slices.Contains(resources, plural(o.name().Kind)) ||
-			slices.Contains(resources, r.resource(o)) || !builtinGroup(group) && slices.ContainsFunc(resources, isWildcard)):
+		case slices.Contains(groups, group) && (slices.Contains(resources, r.resource(o)) || !builtinGroup(group) && slices.ContainsFunc(resources, isWildcard)):
 			if matches(w.At("objectSelector"), o.labels) {
 				return true
 			}
@@ -225,8 +228,8 @@ func (p permission) covers(group, resource string) bool {
 }
 
 // operatorEdges finds the controllers of custom resources: workloads whose ServiceAccount may write
-// the status of the API group. Custom resources wait for their controller, unless they configure it.
-// A controller waits for the CRDs that it has permissions for, and for its configuration.
+// the status of the API group. Custom resources wait for their controller, unless they configure it. Any
+// workload waits for the CRDs that it has permissions for, and for the custom resources that configure it.
 func (r *reader) operatorEdges() {
 	custom, named, defined := map[string][]*node{}, map[string][]*node{}, map[string][]*node{} // by group, name and defined group
 	for _, n := range r.nodes {
