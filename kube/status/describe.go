@@ -16,7 +16,7 @@ import (
 // jobTick is how often the message of a running Job changes because of its age.
 const jobTick = 10 * time.Second
 
-// describe summarizes the progress of an object: for known kinds in kubectl's terms, for others with a condition, or else
+// describe summarises the progress of an object: for known kinds in kubectl's terms, for others with a condition, or else
 // with kstatus' message.
 func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
 	switch groupKind(u) {

@@ -290,7 +290,7 @@ type RunStatus struct {
 	state *event.State
 }
 
-// NewRunStatus summarizes the state of a run.
+// NewRunStatus summarises the state of a run.
 func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
 	out := RunStatus{

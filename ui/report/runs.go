@@ -27,7 +27,7 @@ const (
 	StillRunning = string(event.Running)
 )
 
-// Run summarizes a recorded run.
+// Run summarises a recorded run.
 type Run struct {
 	// Name is the name of the record, or the path of a file in another directory.
 	Name    string    `json:"name"`
@@ -64,7 +64,7 @@ type RunResult struct {
 // ending returns the outcome as it is shown, see event.Ending.
 func (r Run) ending() event.Status { return event.Ending(event.Status(r.Outcome), r.Unchecked) }
 
-// newRun summarizes a run by its first and last event. It cannot distinguish Killed from StillRunning, and
+// newRun summarises a run by its first and last event. It cannot distinguish Killed from StillRunning, and
 // returns Killed for both.
 func newRun(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}

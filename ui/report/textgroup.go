@@ -73,7 +73,7 @@ func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Du
 	return text + format.Duration(took) + ")"
 }
 
-// changesText summarizes the changes to the objects of a group: "3 objects created",
+// changesText summarises the changes to the objects of a group: "3 objects created",
 // "2 created, 1 unchanged", or "3 objects" if the changes are unknown.
 func changesText(g *event.GroupState) string {
 	n := map[event.Change]int{}
