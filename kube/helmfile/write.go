@@ -150,7 +150,8 @@ func withoutNeeds(v any) any {
 }
 
 // Packed returns f as plain YAML for another machine. charts contains the path or reference of each release's chart, by
-// ID. The values of each release must be in the file ValuesFile, next to it. All releases must be in one cluster.
+// ID. The values of each release must be in the file ValuesFile, next to it. Packed
+// returns an error for a release with a context or a post-renderer, which another machine does not have.
 func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {

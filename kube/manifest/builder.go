@@ -53,7 +53,7 @@ type Scope struct {
 	Root string
 }
 
-// Owner returns the release in the form of OwnerOf, "" if it is unknown.
+// Owner returns the release in the form that OwnerOf returns, "" if it is unknown.
 func (s Scope) Owner() string {
 	if s.Release == "" {
 		return ""

@@ -72,7 +72,8 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	return order, nil
 }
 
-// Name returns a short name for a helmfile: its file name or, for a default file name, its directory.
+// Name returns a short name for a helmfile: its file name, the name of its directory if the file name is
+// a default one, or "stack" for standard input.
 func Name(file *helmfile.File) string {
 	path := file.Path
 	if path == "-" {
