@@ -85,7 +85,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	}
 	rel, outputs, err := c.dryRun(ctx, values, o)
 	if err != nil {
-		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, WrongVersionFlag)))
+		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, c.Name(), WrongVersionFlag)))
 	}
 	// Decoded objects need many times the memory of their text.
 	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })

@@ -204,10 +204,12 @@ var (
 	// a kubeVersion.
 	invalidSchema = regexp.MustCompile(`(?s)values don't meet the specifications of the schema\(s\) in the following chart\(s\):\n` +
 		`(?:.*\n)?([^\s:]+):\n((?:unexpected )?EOF\b|invalid character [^\n]*).*`)
-	// schemaPath matches the path of a value in Helm's list of values that violate a schema, such as
-	// "- at '/db/port': ", combination the name of a violated combination of schemas.
-	schemaPath   = regexp.MustCompile(`(?m)^( *)- at '([^']*)': `)
-	combination  = regexp.MustCompile(`(?m)'(allOf|anyOf|oneOf)' failed`)
+	// schemaChart matches the line with a chart's name in Helm's list of values that violate a schema,
+	// schemaPath the path of a value, such as "- at '/db/port': ", combination the name of a violated
+	// combination of schemas.
+	schemaChart  = regexp.MustCompile(`^([^\s:]+):$`)
+	schemaPath   = regexp.MustCompile(`^- at '([^']*)': `)
+	combination  = regexp.MustCompile(`'(allOf|anyOf|oneOf)' failed`)
 	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
@@ -218,9 +220,10 @@ const (
 	WrongVersionFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
 )
 
-// ExplainError adds advice to a rendering error about a missing value, a missing or recursive
-// template, an invalid schema or the version of Kubernetes. wrongVersion is WrongClusterVersion or WrongVersionFlag.
-func ExplainError(err error, wrongVersion string) error {
+// ExplainError adds advice to a rendering error about a missing value, a missing or recursive template, an
+// invalid schema or the version of Kubernetes. chart is the name of the root chart, wrongVersion is
+// WrongClusterVersion or WrongVersionFlag.
+func ExplainError(err error, chart, wrongVersion string) error {
 	if err == nil {
 		return nil
 	}
@@ -235,7 +238,7 @@ func ExplainError(err error, wrongVersion string) error {
 		}
 	}
 	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
-	text = explainInvalidValues(text)
+	text = explainInvalidValues(text, chart)
 	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+wrongVersion)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
@@ -249,22 +252,64 @@ func ExplainError(err error, wrongVersion string) error {
 // invalidValues is the heading of Helm's list of values that violate the schemas of charts.
 const invalidValues = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
 
-// explainInvalidValues rewords that list, and names the values as --set does.
-func explainInvalidValues(text string) string {
+// explainInvalidValues rewords that list, names the values as --set does, and adds how to fix them. root is
+// the name of the root chart.
+func explainInvalidValues(text, root string) string {
 	before, list, ok := strings.Cut(text, invalidValues)
 	if !ok {
 		return text
 	}
-	list = schemaPath.ReplaceAllStringFunc(list, func(s string) string {
-		m := schemaPath.FindStringSubmatch(s)
-		if m[2] == "" {
-			return m[1] + "- "
-		}
-		return m[1] + "- " + strings.ReplaceAll(strings.TrimPrefix(m[2], "/"), "/", ".") + ": "
-	})
-	list = combination.ReplaceAllString(list, "$1 is violated")
-	return before + "the values violate values.schema.json; correct them with -f or --set\n" + strings.TrimRight(list, "\n")
+	const heading, fix = "the values violate values.schema.json:", "correct them with -f or --set"
+	violations := violationsIn(list, root)
+	if len(violations) == 1 {
+		return before + heading + " " + violations[0] + "; " + fix
+	}
+	var b strings.Builder
+	for _, v := range violations { // with separators, because some screens join the lines
+		indent := indentOf(v)
+		fmt.Fprintf(&b, "\n%s- %s;", v[:indent], v[indent:])
+	}
+	return before + heading + b.String() + "\n" + fix
 }
+
+// violationsIn returns the violations in Helm's list. Nested ones are indented.
+func violationsIn(list, root string) (violations []string) {
+	subchart := ""
+	var dropped []int // the indentation of the omitted combinations around the line
+	lines := strings.Split(strings.TrimRight(list, "\n"), "\n")
+	for i, line := range lines {
+		if m := schemaChart.FindStringSubmatch(line); m != nil {
+			subchart, dropped = "", nil
+			if m[1] != root {
+				subchart = "subchart " + m[1] + ": "
+			}
+			continue
+		}
+		indent := indentOf(line)
+		for len(dropped) > 0 && indent <= dropped[len(dropped)-1] {
+			dropped = dropped[:len(dropped)-1]
+		}
+		text := line[indent:]
+		if m := schemaPath.FindStringSubmatch(text); m != nil {
+			text = text[len(m[0]):]
+			if text == "'allOf' failed" && i+1 < len(lines) && indentOf(lines[i+1]) > indent {
+				dropped = append(dropped, indent)
+				continue // the nested violations say what is wrong
+			}
+			if path := strings.ReplaceAll(strings.TrimPrefix(m[1], "/"), "/", "."); path != "" {
+				text = path + ": " + text
+			}
+		}
+		text = combination.ReplaceAllString(text, "$1 is violated")
+		if indent -= 2 * len(dropped); indent == 0 {
+			text = subchart + text
+		}
+		violations = append(violations, strings.Repeat(" ", indent)+text)
+	}
+	return violations
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // fieldPath matches a path of fields in an expression: ".Values.a.b" or "$x.a".
 var fieldPath = regexp.MustCompile(`[.$][\w.$]*`)

@@ -201,8 +201,8 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, WrongVersionFlag).Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, WrongVersionFlag))
+			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, "shop", WrongVersionFlag).Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, "shop", WrongVersionFlag))
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestRecursion(t *testing.T) {
 	} {
 		files := tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": text}
 		_, wrapped := manifestOf(t, files, true)
-		if got := ExplainError(CleanError(wrapped), WrongClusterVersion); got == nil || got.Error() != want {
+		if got := ExplainError(CleanError(wrapped), "shop", WrongClusterVersion); got == nil || got.Error() != want {
 			t.Errorf("%s\nwrapped: %.300v\nwant:  %s", text, got, want)
 		}
 		c := load(t, files)
@@ -255,18 +255,26 @@ func TestExplainError(t *testing.T) {
 		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
 		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
 	} {
-		if got := ExplainError(errors.New(text), WrongClusterVersion).Error(); got != text+want {
+		if got := ExplainError(errors.New(text), "shop", WrongClusterVersion).Error(); got != text+want {
 			t.Errorf("got  %s\nwant %s", got, text+want)
 		}
 	}
+	const (
+		invalid  = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
+		violated = "the values violate values.schema.json:"
+		correct  = "; correct them with -f or --set"
+	)
 	for text, want := range map[string]string{
-		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:                                                                                                  `error calling include: no template "nope"; define it or correct the name`,
-		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF":                                                                                          "values.schema.json of shop: invalid JSON: unexpected EOF",
-		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\n- at '/db/port': got string, want integer\n- at '': 'allOf' failed\n  - at '': missing property 'tls'\n": "the values violate values.schema.json; correct them with -f or --set\nshop:\n- db.port: got string, want integer\n- allOf is violated\n  - missing property 'tls'",
-		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                                                  "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
-		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                                          `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
+		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:                                                                           `error calling include: no template "nope"; define it or correct the name`,
+		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF":                                                                   "values.schema.json of shop: invalid JSON: unexpected EOF",
+		invalid + "shop:\n- at '/db/port': got string, want integer\n":                                                                                                              violated + " db.port: got string, want integer" + correct,
+		invalid + "db:\n- at '/port': got string, want integer\n":                                                                                                                   violated + " subchart db: port: got string, want integer" + correct,
+		invalid + "shop:\n- at '/db': 'allOf' failed\n  - at '/db': missing property 'tls'\n":                                                                                       violated + " db: missing property 'tls'" + correct,
+		invalid + "shop:\n- at '': 'allOf' failed\n  - at '': 'allOf' failed\n    - at '/a': no\n  - at '/b': 'anyOf' failed\n    - at '/b': no\n- at '/c': no\ndb:\n- at '': no\n": violated + "\n- a: no;\n- b: anyOf is violated;\n  - b: no;\n- c: no;\n- subchart db: no;\ncorrect them with -f or --set",
+		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                           "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
+		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                   `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
-		if got := ExplainError(errors.New(text), WrongClusterVersion).Error(); got != want {
+		if got := ExplainError(errors.New(text), "shop", WrongClusterVersion).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -76,7 +76,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 func (op *Operation) explainUnwritten(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), finalizeTimeout)
 	defer cancel()
-	return preflight.ExplainMissingNamespace(ctx, op.client, op.prepared.Common.Namespace, preflight.ExplainDenied(op.client, err))
+	return preflight.ExplainMissingNamespace(ctx, op.client, op.prepared.Common, preflight.ExplainDenied(op.client, err))
 }
 
 // endWritten ends a failed operation that wrote to the cluster.

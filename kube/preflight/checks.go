@@ -32,7 +32,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(planned)
-			found := checkNamespaces(planned, namespaces, p.Common.Namespace)
+			found := checkNamespaces(planned, namespaces, p.Common)
 			found.warnings = append(found.warnings, checkPodSecurity(planned, namespaces)...)
 			found.warnings = append(found.warnings, view.checkWebhooks(planned, namespaces)...)
 			return found

@@ -46,27 +46,31 @@ func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Nam
 
 // checkNamespaces checks for terminating namespaces, and for missing ones that nothing creates. A terminating
 // namespace is a conflict only if it is the release's.
-func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, releaseNamespace string) (out findings) {
+func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, common Common) (out findings) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		switch ns := namespaces[name]; {
 		case ns == nil:
 			out.add(planned.checkMissingNamespace(name))
 		case ns.DeletionTimestamp == nil:
-		case name == releaseNamespace:
-			out.conflicts = append(out.conflicts, terminatingWarning(ns))
+		case name == common.Namespace:
+			out.conflicts = append(out.conflicts, terminatingWarning(ns, common))
 		default:
-			out.warnings = append(out.warnings, terminatingWarning(ns))
+			out.warnings = append(out.warnings, terminatingWarning(ns, common))
 		}
 	}
 	return out
 }
 
-func terminatingWarning(ns *corev1.Namespace) plan.Warning {
+func terminatingWarning(ns *corev1.Namespace, common Common) plan.Warning {
+	createsIt := "install --create-namespace"
+	if common.Provided != nil {
+		createsIt = createInHelmfile
+	}
 	return plan.Warning{
 		Object: &plan.Object{Kind: "Namespace", Name: ns.Name},
 		Message: fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; "+
-			"wait until it is deleted, then create it again (install --create-namespace does both)",
-			ns.Name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns)),
+			"wait until it is deleted, then create it again (%s does both)",
+			ns.Name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns), createsIt),
 	}
 }
 
@@ -108,7 +112,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		case missing && provided:
 			return false, nil
 		case missing && !create:
-			return false, missingNamespaceError(name)
+			return false, missingNamespaceError(s.Common)
 		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
 			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
 		case create && apierrors.IsForbidden(readErr) && !provided:
@@ -151,19 +155,27 @@ var createNamespacePermission = permissions.Permission{Verb: "create", Resource:
 
 // ExplainMissingNamespace replaces the API server's error about a missing namespace with one that says
 // what to do. It returns other errors unchanged.
-func ExplainMissingNamespace(ctx context.Context, c *connect.Client, name string, err error) error {
+func ExplainMissingNamespace(ctx context.Context, c *connect.Client, common Common, err error) error {
+	name := common.Namespace
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", name)) {
 		return err
 	}
 	if allowed(ctx, c, createNamespacePermission, "") {
-		return missingNamespaceError(name)
+		return missingNamespaceError(common)
 	}
 	return cannotCreateNamespace(ctx, c, name, createNamespacePermission)
 }
 
+// createInHelmfile is the helmfile's counterpart of --create-namespace.
+const createInHelmfile = "createNamespace: true in the helmfile"
+
 // missingNamespaceError returns the error about a missing namespace that the user may be able to create.
-func missingNamespaceError(name string) error {
-	return fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+func missingNamespaceError(common Common) error {
+	fix := "use --create-namespace"
+	if common.Provided != nil {
+		fix = "set " + createInHelmfile
+	}
+	return fmt.Errorf("namespace %s does not exist: create it, or %s", common.Namespace, fix)
 }
 
 // cannotCreateNamespace returns the error about a missing namespace that the user cannot create without another permission.

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,26 @@ func TestWhyTerminating(t *testing.T) {
 		ns := fromYAML[corev1.Namespace](t, text)
 		if got := whyTerminating(&ns); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestNamespaceAdvice: for a helmfile, errors about a namespace name its key, because up has no flag for it.
+func TestNamespaceAdvice(t *testing.T) {
+	ns := fromYAML[corev1.Namespace](t, `{metadata: {name: extra, deletionTimestamp: "2026-01-01T00:00:00Z"}}`)
+	for _, tt := range []struct {
+		provided            *Provided
+		missing, terminated string
+	}{
+		{nil, "create it, or use --create-namespace", "(install --create-namespace does both)"},
+		{NewProvided(), "create it, or set createNamespace: true in the helmfile", "(createNamespace: true in the helmfile does both)"},
+	} {
+		common := Common{Namespace: "extra", Provided: tt.provided}
+		if got := missingNamespaceError(common).Error(); !strings.HasSuffix(got, tt.missing) {
+			t.Errorf("missing: got %q, want %q", got, tt.missing)
+		}
+		if got := terminatingWarning(&ns, common).Message; !strings.HasSuffix(got, tt.terminated) {
+			t.Errorf("terminating: got %q, want %q", got, tt.terminated)
 		}
 	}
 }

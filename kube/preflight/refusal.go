@@ -69,8 +69,12 @@ func (p *Prepared) refusal() error {
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all
-// permissions that the user lacks for the known part of the plan. If there are none, Refuse explains readErr.
+// permissions that the user lacks for the known part of the plan. If there are none, or with SkipPreflight,
+// Refuse explains readErr.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
+	if p.Common.SkipPreflight {
+		return ExplainDenied(s.Client, readErr)
+	}
 	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkPermissions(p, incoming); err != nil {
 		return err

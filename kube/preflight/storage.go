@@ -76,14 +76,18 @@ func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.War
 			continue
 		}
 		warned[key] = true
+		pending := "its claims stay pending"
+		if claim.from.Kind == "PersistentVolumeClaim" {
+			pending = "the claim stays pending"
+		}
 		if claim.class == "" {
 			warnings = append(warnings, claim.from.warning(
-				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending",
-				claim.from, claim.path))
+				"%s needs the default StorageClass (%s is not set), and the cluster has no default: %s",
+				claim.from, claim.path, pending))
 		} else {
 			warnings = append(warnings, claim.from.warning(
-				"%s needs StorageClass/%s (%s), which is in neither the chart nor the cluster: its claims stay pending without it",
-				claim.from, claim.class, claim.path))
+				"%s needs StorageClass/%s (%s), which is in neither the chart nor the cluster: %s without it",
+				claim.from, claim.class, claim.path, pending))
 		}
 	}
 	return warnings

@@ -57,6 +57,16 @@ func TestSuggestWrites(t *testing.T) {
 	if out := plan("suggest", dir, "--write", "-o", "json"); !strings.Contains(out, `"files": []`) || !strings.Contains(out, `"left": []`) {
 		t.Errorf("--write again prints\n%s", out)
 	}
+	if out := plan("suggest", dir, "--write"); !strings.HasSuffix(out, "already declares the whole order; nothing to write\n") {
+		t.Errorf("--write again prints\n%s", out)
+	}
+	unordered := writeChart(t, map[string]string{
+		"Chart.yaml":       "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+	})
+	if out := plan("suggest", unordered, "--write"); !strings.HasSuffix(out, ": no dependencies between groups found; nothing to write\n") {
+		t.Errorf("without an order, --write prints\n%s", out)
+	}
 }
 
 // TestSuggestSkipsUnsafeEdits: if an edit is unsafe, suggest --write names it with the lines to add and

@@ -112,6 +112,8 @@ type ChartEdits struct {
 	Manual []ManualEdit `json:"left"`
 	// Restarts are the workloads that restart once because a checksum in their pods changes.
 	Restarts []plan.Object `json:"restarts,omitempty"`
+	// NoOrder means that the chart neither declares nor implies dependencies between its groups.
+	NoOrder bool `json:"-"`
 }
 
 // EditedFile is a file below the chart's directory, and the number of added lines.
@@ -139,6 +141,8 @@ func (c ChartEdits) text(to Stream) string {
 	}
 	head := fmt.Sprintf("%s: added %s to %s", c.Chart, text.Count(total, "line"), text.Count(len(c.Files), "file"))
 	switch {
+	case c.NoOrder:
+		head = c.Chart + ": no dependencies between groups found; nothing to write"
 	case len(c.Files) == 0 && len(c.Manual) == 0:
 		head = c.Chart + " already declares the whole order; nothing to write"
 	case len(c.Files) == 0:

@@ -255,15 +255,24 @@ type ClusterRun struct {
 	Job       string    `json:"job"`
 }
 
-// ClusterRuns is a list of runs in the cluster.
-type ClusterRuns []ClusterRun
+// ClusterRuns are the runs in a namespace of the cluster, or in all if Namespace is empty.
+type ClusterRuns struct {
+	Runs      []ClusterRun
+	Namespace string
+}
 
-func (runs ClusterRuns) text(to Stream) string {
-	if len(runs) == 0 {
+func (l ClusterRuns) jsonForm() any { return l.Runs }
+
+func (l ClusterRuns) text(to Stream) string {
+	switch {
+	case len(l.Runs) > 0:
+	case l.Namespace == "":
 		return "no runs in the cluster\n"
+	default:
+		return clean("no runs in namespace "+l.Namespace+"; list all with: lockstep runs -A") + "\n"
 	}
 	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "SINCE", "STARTED BY", "JOB"}}
-	for _, r := range runs {
+	for _, r := range l.Runs {
 		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
 	}
 	return unindent(tableIn(rows, to.Width, 0, 6))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -90,7 +91,7 @@ func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) er
 	case err != nil:
 		return r.Secrets.Error(err)
 	case flags.write:
-		return a.writeOrder(cmd, flags, r, suggested.Rendered)
+		return a.writeOrder(cmd, flags, r, suggested)
 	}
 	suggested.Hide(r.Secrets)
 	for i := range order.Edges {
@@ -105,7 +106,7 @@ func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) er
 }
 
 // writeOrder writes an order to the files of a chart (R69a), and lists the edits to make by hand.
-func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Rendered, ordered *kube.Rendered) error {
+func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r, ordered *command.Rendered) error {
 	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
 		return err
 	}
@@ -121,6 +122,8 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Ren
 		return err
 	}
 	shown := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Manual: []report.ManualEdit{}, Restarts: edits.Restarts}
+	waits := func(g *plan.Group) bool { return len(g.After) > 0 }
+	shown.NoOrder = !slices.ContainsFunc(ordered.Planned.Groups, waits)
 	for _, f := range edits.Files {
 		shown.Files = append(shown.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}

@@ -32,7 +32,7 @@ func Args(min, max int) cobra.PositionalArgs {
 		if len(args) >= min && (max < 0 || len(args) <= max) {
 			return nil
 		}
-		_, want, _ := strings.Cut(cmd.Use, " ")
+		want := usageArgs(cmd)
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "get all"
 		switch {
 		case want == "" && cmd.HasSubCommands():
@@ -45,12 +45,24 @@ func Args(min, max int) cobra.PositionalArgs {
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", name, many))
 		}
-		if first, _, ok := strings.Cut(want, " | "); ok { // {CHART | NAME CHART}
-			want = strings.TrimPrefix(first, "{")
-		}
-		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, strings.Join(needed, " and "), text.Count(len(args), "argument")))
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, neededArgs(cmd), text.Count(len(args), "argument")))
 	}
+}
+
+// usageArgs returns the arguments in the usage of a command: "{CHART | NAME CHART}".
+func usageArgs(cmd *cobra.Command) string {
+	_, args, _ := strings.Cut(cmd.Use, " ")
+	return args
+}
+
+// neededArgs lists the required arguments of a command, in the first of its forms: "NAME and CHART".
+func neededArgs(cmd *cobra.Command) string {
+	args := usageArgs(cmd)
+	if first, _, ok := strings.Cut(args, " | "); ok {
+		args = strings.TrimPrefix(first, "{")
+	}
+	needed := slices.DeleteFunc(strings.Fields(args), func(s string) bool { return strings.HasPrefix(s, "[") })
+	return strings.Join(needed, " and ")
 }
 
 // subcommands returns the names of a command's subcommands, sorted.

@@ -59,14 +59,17 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 	return Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
 }
 
-// OrHelmfile accepts no arguments if -f is set or the working directory has a helmfile. Otherwise it
-// checks the arguments with otherwise.
+// OrHelmfile accepts no arguments if -f is set or the working directory has a helmfile. It checks
+// arguments with otherwise.
 func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		changed := cmd.Flags().Changed
-		if len(args) == 0 && (changed("file") || changed("values") || kube.HasHelmfile(".")) {
+		switch {
+		case len(args) > 0:
+			return otherwise(cmd, args)
+		case changed("file"), changed("values"), kube.HasHelmfile("."):
 			return nil
 		}
-		return otherwise(cmd, args)
+		return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", neededArgs(cmd)))
 	}
 }

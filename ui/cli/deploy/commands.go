@@ -1,6 +1,6 @@
-// Package deploy implements the commands that change releases, and plan. A command turns its
-// flags into an operationSpec, and an executor runs or previews it, on the screen or as lines. Only
-// ui/cli imports it.
+// Package deploy implements the commands that change or test releases, and plan, rbac and manifests. For one
+// release, a command turns its flags into an operationSpec, and an executor runs or previews it, on the
+// screen or as lines. up and down run a kube.Stack instead. Only ui/cli imports it.
 package deploy
 
 import (

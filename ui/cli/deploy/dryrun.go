@@ -15,9 +15,14 @@ import (
 	"lockstep/ui/report"
 )
 
+// Usages of --dry-run: only an install can be rendered without the cluster.
+const (
+	installDryRunUsage = "print the result without writing anything: client renders locally, server also checks against the cluster"
+	dryRunUsage        = "print the result without writing anything (client and server are the same here)"
+)
+
 // addDryRun adds --dry-run, which accepts the same values as Helm's.
-func addDryRun(cmd *cobra.Command, value *string) {
-	const usage = "print the result without writing anything: client renders locally, server also checks against the cluster"
+func addDryRun(cmd *cobra.Command, value *string, usage string) {
 	command.AddChoice(cmd, value, "dry-run", "", usage, dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
 		"1": dryRunClient, "t": dryRunClient, "T": dryRunClient, "true": dryRunClient, "True": dryRunClient, "TRUE": dryRunClient,
 		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,

@@ -19,7 +19,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// editor edits a running operation from its own screen (R46).
+// editor edits the values of a running operation and reloads its chart (R46).
 type editor struct {
 	op    *kube.Operation
 	dir   *chartDir // nil if the chart is not a directory

@@ -61,9 +61,9 @@ func (c *clusterFlags) check(cmd *cobra.Command, exec executor) error {
 	case isDryRun(cmd):
 		return fmt.Errorf("%s cannot be combined with --dry-run", c.requestedBy(cmd))
 	case !exec.writes && !exec.printManifests:
-		return fmt.Errorf("--in-cluster cannot be combined with %s, which writes nothing", cmd.Name())
+		return errors.New("--in-cluster cannot be combined with plan, which writes nothing")
 	case cmd.Flags().Changed("post-renderer"):
-		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
+		return fmt.Errorf("--post-renderer does not work with %s: its plugin is on this machine", c.requestedBy(cmd))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 			c.requestedBy(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
-		return fmt.Errorf("--in-cluster does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", driver)
+		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)
 	}
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))

@@ -54,11 +54,11 @@ type deployFlags struct {
 	hideSecret, showSecrets bool // in the output of --dry-run
 }
 
-func (d *deployFlags) add(cmd *cobra.Command) {
+func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f := cmd.Flags()
 	d.Add(f)
 	command.AddOrder(cmd, &d.Order)
-	addDryRun(cmd, &d.dryRun)
+	addDryRun(cmd, &d.dryRun, dryRunUsage)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
 	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the namespace if it does not exist")
@@ -181,7 +181,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.addReadiness(cmd)
 	flags.run.addSandbox(cmd)
 	flags.run.addRollback(cmd, "the install", "uninstall the release")
-	flags.deploy.add(cmd)
+	flags.deploy.add(cmd, installDryRunUsage)
 	flags.name.Add(cmd.Flags())
 	f := cmd.Flags()
 	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")

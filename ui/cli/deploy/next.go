@@ -118,7 +118,7 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 	case rolledBack(state):
 	case state.Release == event.NoRelease:
 	case state.Release != "failed": // another run is active, or the record could not be written
-		next = append(next, s.related(state, "or show the state of each object", "recover", name))
+		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:
 		next = append(next, s.related(state, "or roll back", "rollback", name, fmt.Sprint(goodRevision)))
 	case state.Operation.Name == "install": // no earlier revision to roll back to

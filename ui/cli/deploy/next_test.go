@@ -89,7 +89,7 @@ func TestNextCommands(t *testing.T) {
 		uninstall    = "lockstep uninstall s" + where
 		orRollback   = rollback + "   # or roll back"
 		orUninstall  = uninstall + "   # or remove it"
-		orRecover    = "lockstep recover s" + where + "   # or show the state of each object"
+		orRecover    = "lockstep recover s" + where + "   # or mark the release failed and show its objects"
 		history      = "lockstep history s" + where
 		status       = "lockstep status s" + where
 	)

@@ -3,6 +3,7 @@ package deploy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,7 +46,7 @@ lockstep rbac -f helmfile.yaml`,
 	}
 	flags.run.add(cmd)
 	flags.run.addSandbox(cmd)
-	flags.deploy.add(cmd)
+	flags.deploy.add(cmd, dryRunUsage)
 	f := cmd.Flags()
 	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
 	flags.run.cluster.account = "lockstep"
@@ -71,17 +72,26 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 			Common: common, ChartOptions: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
+	err = a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
 		})
 	}})
+	return suggestSandbox(err)
+}
+
+// suggestSandbox adds to a refusal how to print the roles without reading the release.
+func suggestSandbox(err error) error {
+	if _, ok := errors.AsType[*kube.Refusal](err); ok {
+		return fmt.Errorf("%w, or run rbac with --sandbox", err)
+	}
+	return err
 }
 
 // rbacStack prints the roles for all releases of a helmfile, by context.
 func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	r.common.SkipPreflight = true
-	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
+	return suggestSandbox(a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
 		ops := map[string][]*kube.Operation{}
 		for _, rel := range stack.Releases() {
 			if rel.Operation != nil {
@@ -98,7 +108,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 // writeRoles prints the roles for releases, and the warnings of their plans.

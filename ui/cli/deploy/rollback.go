@@ -43,7 +43,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	addServerSide(cmd, &flags.ServerSide)
-	addDryRun(cmd, &flags.dryRun)
+	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()
 	addForce(cmd, &flags.ForceConflicts, &flags.ForceReplace)
 	f.BoolVar(&flags.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed rollback")

@@ -96,7 +96,7 @@ type runOptions struct {
 func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if r.sandbox && err == nil && selectsCluster(cmd, f.Name) {
-			err = command.UsageError("--sandbox cannot be combined with --" + f.Name + ", which selects another cluster")
+			err = command.UsageError("--sandbox cannot be combined with --" + f.Name + ", because a throwaway cluster has its own connection settings")
 		}
 	})
 	return err

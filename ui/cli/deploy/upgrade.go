@@ -50,7 +50,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
-	flags.deploy.add(cmd)
+	flags.deploy.add(cmd, dryRunUsage)
 	addServerSide(cmd, &flags.ServerSide)
 	f := cmd.Flags()
 	f.BoolVarP(&flags.Install, "install", "i", false, "install if the release does not exist")

@@ -29,9 +29,9 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	if err != nil {
 		return err
 	}
-	list := report.ClusterRuns{}
+	list := report.ClusterRuns{Runs: []report.ClusterRun{}, Namespace: namespace}
 	for _, r := range found {
-		list = append(list, report.ClusterRun{
+		list.Runs = append(list.Runs, report.ClusterRun{
 			Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name,
 		})
 	}
