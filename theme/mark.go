@@ -50,7 +50,7 @@ var marks = map[string]struct {
 	"refused":       {"✗", "x", "refused", Bad},
 	"aborted":       {"✗", "x", "aborted", Stopped},
 	"cut-off":       {"✗", "x", "killed", Stopped},
-	"slow":          {"!", "!", "slower than usual", Stopped},
+	"slow":          {"!", "!", "slower than last time", Stopped},
 	"skipped":       {"⊘", "/", "never started", Never},
 	"set":           {"●", "*", "breakpoint", Stopped},
 	"disabled":      {"○", ".", "breakpoint disabled", Idle},

@@ -121,10 +121,10 @@ func (t *fixTracker) succeed(at time.Time) {
 	}
 }
 
-// FixedNote returns a note for the outcome, ", after 1 fixed failure", or "".
+// FixedNote returns a note for the outcome, " (1 failure fixed)", or "".
 func (t *fixTracker) FixedNote() string {
 	if len(t.Fixed) == 0 {
 		return ""
 	}
-	return ", after " + text.Count(len(t.Fixed), "fixed failure")
+	return " (" + text.Count(len(t.Fixed), "failure") + " fixed)"
 }

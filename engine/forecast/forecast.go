@@ -104,17 +104,17 @@ func usualDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "usually 41s, 12s left".
+// String formats the forecast: "last time 41s, 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
-		return fmt.Sprintf("usually %s, %s left", wholeSeconds(f.Usual), left)
+		return fmt.Sprintf("last time %s, %s left", wholeSeconds(f.Usual), left)
 	}
-	return fmt.Sprintf("usually %s, already longer", wholeSeconds(f.Usual))
+	return fmt.Sprintf("last time %s, already longer", wholeSeconds(f.Usual))
 }
 
-// String describes a slow group: "slower than usual: 25s, usually 8s".
+// String describes a slow group: "slower than last time: 25s instead of 8s".
 func (t Timing) String() string {
-	return fmt.Sprintf("slower than usual: %s, usually %s", wholeSeconds(t.Took), wholeSeconds(t.Usual))
+	return fmt.Sprintf("slower than last time: %s instead of %s", wholeSeconds(t.Took), wholeSeconds(t.Usual))
 }
 
 // Differs reports whether the actual and the usual duration differ by more than noise.

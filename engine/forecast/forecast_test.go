@@ -38,12 +38,12 @@ func TestForecast(t *testing.T) {
 		want   string // "" for no forecast
 		slow   string
 	}{
-		"before the first group":        {nil, 0, "usually 16s, 16s left", ""},
-		"during a group":                {hook[:2], 0.4, "usually 16s, 16s left", ""},
-		"one of two groups ready early": {both, 5, "usually 16s, 11s left", ""},
-		"a little slower than usual":    {both, 15, "usually 16s, 5s left", ""},
-		"much slower than usual":        {both, 16.5, "usually 16s, 5s left", "slower than usual: 16s, usually 10s"},
-		"all but the last":              {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "usually 16s, 2s left", "slower than usual: 7s, usually 5s"},
+		"before the first group":        {nil, 0, "last time 16s, 16s left", ""},
+		"during a group":                {hook[:2], 0.4, "last time 16s, 16s left", ""},
+		"one of two groups ready early": {both, 5, "last time 16s, 11s left", ""},
+		"a little slower than usual":    {both, 15, "last time 16s, 5s left", ""},
+		"much slower than usual":        {both, 16.5, "last time 16s, 5s left", "slower than last time: 16s instead of 10s"},
+		"all but the last":              {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "last time 16s, 2s left", "slower than last time: 7s instead of 5s"},
 		"paused":                        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
 		"no group left":                 {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {
@@ -82,7 +82,7 @@ func TestSlowestFirst(t *testing.T) {
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
 		t.Errorf("%+v", f)
 	}
-	if got := (Forecast{Usual: seconds(100)}).String(); got != "usually 1m40s, already longer" {
+	if got := (Forecast{Usual: seconds(100)}).String(); got != "last time 1m40s, already longer" {
 		t.Error(got)
 	}
 }

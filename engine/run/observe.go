@@ -135,7 +135,11 @@ func (s *stage) deleted(g *group, o *object, out Response) {
 	case out.Change == event.Absent, o.last.Status == event.Gone:
 		s.setObject(g, o, event.Gone, "", out.Change)
 	default:
-		s.setObject(g, o, event.Deleting, o.last.Message, out.Change)
+		message := ""
+		if o.last.Status == event.Deleting { // else it describes the object before the request
+			message = o.last.Message
+		}
+		s.setObject(g, o, event.Deleting, message, out.Change)
 		if g.await {
 			s.setDeadline(g, o)
 		}

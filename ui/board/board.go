@@ -1,7 +1,7 @@
 // Package board is the screen: it draws an operation as live columns of groups, and turns keys
 // into commands. Its central types are Options and Inspector; Run shows a run, Replay a record.
 //
-// It reduces events to an event.State and sends event.Command. It does not import Kubernetes:
+// It reduces events to an event.State and sends commands as event.Command. It does not import Kubernetes:
 // pods, logs and live objects come from an Inspector. A key never changes the picture directly;
 // only the resulting event does.
 //
@@ -11,11 +11,15 @@
 //	       ─▶ screen (selection, view) ─▶ regions, modes ─▶ canvas
 //
 // Only visible parts are drawn. This package joins the packages below it, and holds the table of
-// keys. Each of them imports only those listed on the lines before it:
+// keys. Each of them imports only packages on the lines before its own:
 //
-//	canvas, keys, graph, picture, screen        shared by all
-//	header, cards, columns, inspector           regions of the screen
+//	canvas
+//	graph, keys
+//	picture
+//	screen                                      the state that all regions and modes share
+//	cards, header, inspector                    regions of the screen
 //	line, page                                  modes for typing and for reading, which others build on
+//	columns                                     the board: cards in columns, and the edges between them
 //	breakpoints, dialogs, edit, jump, palette   modes, stacked on top
 //	replay                                      plays a record
 //
@@ -40,7 +44,7 @@ import (
 
 // ErrTerminalGone is returned by Run when the terminal hung up or can no longer be read or
 // written.
-var ErrTerminalGone = errors.New("the terminal was closed")
+var ErrTerminalGone = errors.New("the terminal is gone")
 
 // Inspector looks up objects: their state in the cluster, and their changes in this run.
 type Inspector = inspector.Cluster
@@ -69,8 +73,8 @@ type Options struct {
 	// Attached means that another process runs the operation; it continues when the user quits
 	// the screen.
 	Attached bool
-	// Inspector provides events, pods, logs and manifests. Nil: the inspector shows only data
-	// from the run's events.
+	// Inspector looks up events, pods, logs, manifests and changes in the cluster. Nil: the
+	// inspector shows only data from the run's events.
 	Inspector Inspector
 	// Release returns the inspector and the kubectl flags for a release of a stack, by its
 	// Event.Scope. Nil for an operation on one release.
@@ -108,8 +112,9 @@ type Options struct {
 }
 
 // Run shows the operation until it is over and the user quits, or until ctx is done, in which
-// case it returns ctx's cause. The user can quit a read-only screen at any time. Run restores
-// the terminal before it returns, even after a panic.
+// case it returns ctx's cause. The user can quit a read-only or attached screen at any time. After the
+// Stop command or a restart, the screen quits by itself once the run is over. Run restores the terminal
+// before it returns, even after a panic.
 //
 // Run returns ErrTerminalGone on SIGHUP. SIGINT and SIGTERM are left to the caller: they are
 // meant for the run, not for the screen.

@@ -5,6 +5,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/board/screen"
 )
 
 // TestHeldShowsWhatIsReadyNow highlights the re-check once a failed object has been fixed by hand (R44).
@@ -44,7 +45,7 @@ func TestReadyNowWhileOthersAreNot(t *testing.T) {
 func TestGiveUpAsks(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("G")
-	s.shows(t, "stop here?", "3 waiting groups")
+	s.shows(t, "stop here?", "leave 1 group failed, finish running work, then end as failed", "4 waiting groups") // the last is a hook
 	if len(s.sent) > 0 {
 		t.Errorf("G sent %v before it was confirmed", s.sent)
 	}
@@ -52,4 +53,22 @@ func TestGiveUpAsks(t *testing.T) {
 	s.showsNot(t, "stop here?")
 	s.press("G")
 	s.showsNot(t, "stop here?")
+}
+
+// TestGiveUpOneOfTwo: giving up the selected group leaves the run held by the other failed group.
+func TestGiveUpOneOfTwo(t *testing.T) {
+	one, two := &plan.Group{ID: "s:one", Chart: "s", Name: "one"}, &plan.Group{ID: "s:two", Chart: "s", Name: "two"}
+	s := newScreen(t, 160, 30, []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{one, two}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: one.ID, Status: event.Failed, Message: "no image"},
+		{Kind: event.KindGroup, Phase: "apply", Group: two.ID, Status: event.Failed, Message: "no image"},
+		{Kind: event.KindRun, Status: event.Held, Message: two.ID},
+	})
+	s.press("end", "G")
+	s.shows(t, "leave s:two failed; the run stays held until the other failed group is resolved too")
+	s.press("esc")
+	s.Sel = screen.Spot{}
+	s.press("G")
+	s.shows(t, "leave 2 groups failed, finish running work, then end as failed")
 }

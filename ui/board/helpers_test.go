@@ -214,5 +214,5 @@ func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 // draft returns the text from the user's editor.
 func (s *rig) draft() string { values, _ := s.edit.Draft(); return values }
 
-// turnTo goes to an event of a replay.
-func (s *rig) turnTo(at int) { s.replay.PauseAt(at); s.stale = true }
+// goToEvent goes to an event of a replay.
+func (s *rig) goToEvent(at int) { s.replay.PauseAt(at); s.stale = true }

@@ -236,3 +236,17 @@ func TestOrderOfHooks(t *testing.T) {
 		s.press("esc")
 	}
 }
+
+// TestNoReadinessWhileDeleting: an object that is being deleted does not show the change of the request.
+func TestNoReadinessWhileDeleting(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-rollback", 160))
+	s.shows(t, "deleting for 0 s\n")
+}
+
+// TestEmptyRecord: a record without events is incomplete, not aborted.
+func TestEmptyRecord(t *testing.T) {
+	s := newScreen(t, 100, 30, nil, readOnly)
+	s.Update(batchMsg{})
+	s.shows(t, "incomplete  the record is empty")
+	s.showsNot(t, "aborted")
+}

@@ -36,7 +36,7 @@ func (m *model) boardKeys() []keys.Binding {
 	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
 	noGroup := keys.Unless(m.HasGroup, "select a group first")
 	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
-	noKubectl := keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show")
+	noKubectl := keys.Unless(func() bool { return m.insp.TargetObject() != nil }, "nothing for kubectl to show")
 	noObject := func() string {
 		if m.openRelease != nil {
 			return "press enter to open the release first"
@@ -50,16 +50,16 @@ func (m *model) boardKeys() []keys.Binding {
 	table := []keys.Binding{
 		{Keys: "q", Hint: keys.When("quit", m.CanQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
 		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.failedCommand(event.Accept), Steers: true, OnFailure: true, Part: partFix,
-			About: "re-check", More: "the failed groups, without applying"},
+			About: "re-check", More: "selected or all failed groups, no apply"},
 		{Keys: "R", Hint: m.insp.RetryHint, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,
-			About: "retry", More: "applies the failed groups again"},
+			About: "retry", More: "applies selected or all failed groups"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no group has failed"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
 		{Keys: "p space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
 		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.command(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group, then pauses"},
-		{Keys: "N", Hint: keys.When("step this", m.canStep), Disabled: noGroup, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
+		{Keys: "N", Hint: keys.When("step here", m.canStep), Disabled: noGroup, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group, then pauses"},
 		{Keys: "c", Do: m.command(event.Resume), Steers: true, Part: partStep, About: "resume"},
 		{Keys: "e", Hint: keys.When("edit values", m.edit.CanEdit), Disabled: m.edit.WhyNot, Do: m.edit.EditValues, Steers: true, OnFailure: true, Part: partFix,
@@ -94,7 +94,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "kubectl command", More: "shows and copies it for this object"},
 		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
-		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run any"},
+		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run a command"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
 		{Keys: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
@@ -165,7 +165,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
 		{Keys: "shift+down )", Label: "shift-down, )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
 		{Keys: "shift+up (", Label: "shift-up, (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
-		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
+		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search this tab", More: "down next, up previous, esc end"},
 		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.CyclePod, 1), About: "show only the next pod's logs"},
 		{Keys: "[", Only: inLogs, Do: keys.By(i.CyclePod, -1), About: "show only the previous pod's logs"},
 		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.CycleContainer, 1), About: "show only the next container's logs"},

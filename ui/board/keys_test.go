@@ -354,12 +354,12 @@ func TestDialogTexts(t *testing.T) {
 	s.shows(t, "roll back: to revision 3")
 
 	// Without an earlier good revision, a rollback is not possible.
-	for _, name := range []string{"upgrade", "rollback", "uninstall", "test"} {
+	for _, name := range []string{"upgrade", "rollback", "uninstall"} {
 		s = with("sandbox-held", 0, "")(t)
 		s.State.Operation.Name = name
 		s.press("a")
 		s.showsNot(t, "roll back: to", "roll back: uninstall")
-		s.shows(t, "roll back: not possible, ")
+		s.shows(t, "cannot roll back")
 		s.press("r")
 		if len(s.sent) > 0 || !s.asks() {
 			t.Errorf("%s: r sends %v", name, s.sent)
@@ -367,7 +367,24 @@ func TestDialogTexts(t *testing.T) {
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
-	s.shows(t, "roll back: uninstall the release", "keep existing objects: no chart objects exist yet; the release is marked failed")
+	s.shows(t, "roll back: uninstall the release", "keep existing objects: nothing applied yet; the release is marked failed")
+
+	// An upgrade keeps the objects of the earlier revision too.
+	s = with("sandbox-upgrade", 30, "a")(t)
+	s.shows(t, "keep existing objects: 3 objects already applied, the others unchanged; the release is marked failed")
+	s = with("sandbox-upgrade", 12, "a")(t)
+	s.shows(t, "keep existing objects: nothing applied yet;")
+
+	// A test changes neither objects of the release nor its status.
+	s = with("sandbox-held", 0, "")(t)
+	s.State.Operation.Name = "test"
+	s.press("a")
+	s.shows(t, "K       stop the tests; the release is unchanged", "ctrl-c  stop now")
+	s.showsNot(t, "roll back", "keep existing objects")
+	s.press("r")
+	if len(s.sent) > 0 || !s.asks() {
+		t.Errorf("r in a test sends %v", s.sent)
+	}
 
 	// Before the first write, there is nothing to keep or roll back.
 	s = with("sandbox-install", 10, "")(t)
@@ -384,7 +401,7 @@ func TestDialogTexts(t *testing.T) {
 	}
 
 	s = with("sandbox-rollback", 160, "a")(t)
-	s.shows(t, "stop the rollback?", "objects deleted", "remaining", "roll back: not possible, a rollback is already running")
+	s.shows(t, "stop the rollback?", "objects deleted", "remaining", "cannot roll back: a rollback is already running")
 
 	// The dialog closes when there is nothing left to abort.
 	s = with("sandbox-install", 63, "a")(t)

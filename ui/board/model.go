@@ -182,7 +182,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// forward passes a message to all parts; each ignores messages meant for others.
+// forward passes a message to the inspector, the edit and the replay; each ignores the messages of the
+// others.
 func (m *model) forward(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg)}
 	if m.replay != nil {

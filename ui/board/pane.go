@@ -76,7 +76,7 @@ func (m *model) paneText(title string, lines []canvas.Line, more string) {
 // paneLines explain the status of the selection, then its diff, or the objects of the group if
 // they fit.
 func (m *model) paneLines(room, w int) []canvas.Line {
-	about := m.insp.Selected()
+	about := m.insp.Subject()
 	lines := about.Why(room, w)
 	if wrapped := canvas.WrapLines(lines, w); len(wrapped) <= room {
 		lines = wrapped
@@ -109,7 +109,7 @@ func (m *model) missingDiffRows() int {
 		return 0
 	}
 	w := m.insp.Area.W - 3
-	return m.overflow(slices.Concat(m.insp.Selected().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
+	return m.overflow(slices.Concat(m.insp.Subject().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
 }
 
 // missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a selected
@@ -125,7 +125,7 @@ func (m *model) missingWhyRows(room int) int {
 	if m.Group() == nil || m.insp.Shown {
 		return 0
 	}
-	return m.overflow(m.insp.Selected().Why(room, m.insp.Area.W-3))
+	return m.overflow(m.insp.Subject().Why(room, m.insp.Area.W-3))
 }
 
 // overflow returns how many of the lines do not fit into the pane.

@@ -8,7 +8,8 @@ import (
 	"lockstep/ui/board/page"
 )
 
-// press runs a key: of the topmost mode, or of the board if no mode is open.
+// press runs the binding of a key in the topmost mode, or on the board if no mode is open. A mode also
+// gets the keys that it does not bind.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, was := k.String(), m.Sel
 	top := m.Modes.Top()

@@ -56,7 +56,7 @@ func TestReplayMatchesEvents(t *testing.T) {
 			for range 60 {
 				switch at := 1 + rnd.IntN(len(events)); rnd.IntN(3) {
 				case 0:
-					s.turnTo(at)
+					s.goToEvent(at)
 				case 1:
 					s.press([]string{"left", "right"}[rnd.IntN(2)])
 				case 2:
@@ -248,7 +248,7 @@ func TestReplayDescribes(t *testing.T) {
 			continue
 		}
 		seen[e.Kind] = true
-		s.turnTo(i + 1)
+		s.goToEvent(i + 1)
 		s.View()
 		last := s.lines()[s.H-2]
 		if text := strings.TrimSpace(s.replay.Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
@@ -268,8 +268,8 @@ func BenchmarkReplayBack(b *testing.B) {
 	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
 	s.replay.Begin()
 	for b.Loop() {
-		s.turnTo(len(events))
-		s.turnTo(len(events) - 1)
+		s.goToEvent(len(events))
+		s.goToEvent(len(events) - 1)
 		s.View()
 	}
 }

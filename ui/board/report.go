@@ -15,17 +15,17 @@ import (
 // reportLines returns the final report: changes, timings, notes, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
-	mark, done, undid := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String()
+	mark, done, undone := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String()
 	if s.Operation.IsStack() {
-		done, undid = s.Changes().Releases(), s.RollbackChanges().Releases()
+		done, undone = s.Changes().Releases(), s.RollbackChanges().Releases()
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
 	out = canvas.WrapLines(out, width)
-	if undid != "" {
-		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undid))
+	if undone != "" {
+		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}
 	for _, root := range s.Roots() {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}}}, width)...)
@@ -67,8 +67,8 @@ func (m *model) pathLines(width int) []canvas.Line {
 		groups[n] = p.Group
 	}
 	const tookWidth = 9
-	names, wide := m.nameColumn(groups, width/3)
-	room := min(width-2-wide-tookWidth-1, 80)
+	names, nameWidth := m.nameColumn(groups, width/3)
+	room := min(width-2-nameWidth-tookWidth-1, 80)
 	out := []canvas.Line{canvas.Plain(theme.Quiet, "critical path")}
 	for n, b := range forecast.Bars(path, max(room, 1)) {
 		out = append(out, canvas.Line{
@@ -95,7 +95,7 @@ func (m *model) slowestLines(width int) []canvas.Line {
 		groups[n] = g.Group
 	}
 	names, _ := m.nameColumn(groups, width/3)
-	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest groups, compared with last time")}
+	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest "+m.State.Operation.GroupNoun()+"s, compared with last time")}
 	for n, g := range slowest {
 		role, than := theme.Quiet, "about the same"
 		switch {
@@ -112,15 +112,15 @@ func (m *model) slowestLines(width int) []canvas.Line {
 }
 
 // nameColumn returns the names of groups padded to a column of at most limit cells, and its width.
-func (m *model) nameColumn(groups []*event.GroupState, limit int) (names []string, wide int) {
+func (m *model) nameColumn(groups []*event.GroupState, limit int) (names []string, width int) {
 	for _, g := range groups {
 		name := m.groupName(g)
-		names, wide = append(names, name), min(max(wide, canvas.Width(name)), limit)
+		names, width = append(names, name), min(max(width, canvas.Width(name)), limit)
 	}
 	for n, name := range names {
-		names[n] = canvas.Pad(canvas.FitMiddle(name, wide, m.Theme.Lines.Ellipsis), wide)
+		names[n] = canvas.Pad(canvas.FitMiddle(name, width, m.Theme.Lines.Ellipsis), width)
 	}
-	return names, wide
+	return names, width
 }
 
 // groupName returns the board's name of a group. It marks a removal if another phase has a group with

@@ -89,14 +89,14 @@ func (s *stack) show(scope string) tea.Cmd {
 
 // Update passes input to the visible board, and changes to the terminal to all boards.
 func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	said := s.Flash.N
+	flashed := s.Flash.N
 	cmd := tea.Batch(s.handle(msg), s.deliver())
 	m := s.boards[s.open]
 	switch {
 	case m == nil:
 	case s.model.Modes.Top() != nil: // a mode is open on the stack's own board
 		s.open = ""
-	case s.Flash.N != said:
+	case s.Flash.N != flashed:
 		cmd = tea.Batch(cmd, s.wrap(s.open, m.Say(s.Flash.Role, s.Flash.Text)))
 	}
 	if m != nil {
@@ -133,8 +133,8 @@ func (s *stack) handle(msg tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// isStackKey reports whether a key acts on all releases: it controls or ends the run, or belongs
-// to a replay.
+// isStackKey reports whether a key acts on the stack, not on the open release: it controls, ends or
+// reports the run, or belongs to a replay.
 func (s *stack) isStackKey(key string) bool {
 	if s.replay != nil {
 		if _, ok := keys.Find(s.replay.Keys(), key); ok {

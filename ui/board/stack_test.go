@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/replay"
+	"lockstep/ui/board/screen"
 )
 
 // openStack is the screen of a stack's recorded run after n events, 0 for all.
@@ -185,12 +186,30 @@ func TestHeldFailureInStack(t *testing.T) {
 		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┃✗ Release/database", "A re-check   R retry   G stop here   a abort")
 		s.Update(keyPress("G"))
 		expect("leave 1 group failed", "; 2 waiting releases")
+		s.Update(keyPress("esc"))
+
+		// A release that has already failed is not held: the key still reaches the one that is.
+		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: "data/queue", Status: event.Failed, Message: "no image"})
+		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/queue"}}
+		s.Update(keyPress("G"))
+		expect("leave 1 group failed", "; 2 waiting releases")
 		s.Update(keyPress("G"))
 		if len(sent) != 1 || sent[0].Name != event.GiveUp || sent[0].Group != "" {
 			t.Errorf("G sent %+v", sent)
 		}
 		s.Update(keyPress("e"))
 		expect("a stack cannot be edited: change the file and run the command again")
+	})
+}
+
+// TestReportOfStack: the report of a stack speaks of releases.
+func TestReportOfStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 100, 40, 0, dark, nil)
+		_, expect := stackScreen(t, s)
+		s.State.Phases[0].Usual = map[string]time.Duration{"data/queue": time.Second}
+		s.Update(keyPress("o"))
+		expect("slowest releases, compared with last time", "last time 1.0 s")
 	})
 }
 
@@ -242,7 +261,7 @@ func TestColumnsOfStack(t *testing.T) {
 		for _, c := range s.Graph.Cols {
 			titles = append(titles, c.Title)
 		}
-		if got, want := strings.Join(titles, ", "), "layer 0, layer 1, layer 2, layer 3, remove layer 0, rollback layer 0"; got != want {
+		if got, want := strings.Join(titles, ", "), "layer 0, layer 1, layer 2, layer 3, delete layer 0, rollback layer 0"; got != want {
 			t.Errorf("the columns are %s, want %s", got, want)
 		}
 	})

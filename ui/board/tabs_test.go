@@ -147,7 +147,7 @@ func TestSearch(t *testing.T) {
 func TestPods(t *testing.T) {
 	for _, w := range []int{60, 80, 100, 200} {
 		s := openTabs(t, w, 45, "v", "tab")
-		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47:00", "1:34:00")
+		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47m", "94m")
 		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(4 restarts): FATAL: relation") || !strings.Contains(text, "2 of 2 nodes lack CPU")) {
 			t.Errorf("at %d columns the reason is truncated:\n%s", w, s.text())
 		}

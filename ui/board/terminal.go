@@ -29,7 +29,7 @@ func onHangup(lost context.CancelCauseFunc) (stop func()) {
 	go func() {
 		select {
 		case <-hup:
-			lost(fmt.Errorf("%w: it hung up", ErrTerminalGone))
+			lost(fmt.Errorf("%w (SIGHUP)", ErrTerminalGone))
 		case <-done:
 		}
 	}()
@@ -120,7 +120,7 @@ func (g *guardedOutput) Write(p []byte) (int, error) {
 		select {
 		case err = <-done:
 		case <-time.After(stuckAfter):
-			err = fmt.Errorf("a write did not return within %s", stuckAfter)
+			err = fmt.Errorf("a write took longer than %s", stuckAfter)
 		}
 	}
 	if err != nil {

@@ -81,7 +81,7 @@ func TestFixHeldFailure(t *testing.T) {
 		t.Errorf("re-check is not highlighted:\n%q", tailOf(c.raw(), 2000))
 	}
 	c.keys("A")
-	c.await(mark, "done, after 1 fixed failure")
+	c.await(mark, "done (1 failure fixed)")
 	c.await(mark, "live")
 	mark = c.mark()
 	if err := second.AppsV1().Deployments("mended").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {

@@ -25,8 +25,8 @@ func TestNoHeartbeatBeforeTimeout(t *testing.T) {
 	}
 }
 
-// TestHeartbeatHasTimeLeft expects the usual time in heartbeats, and one line about a group that is
-// slower than usual.
+// TestHeartbeatHasTimeLeft expects the time of the last run in heartbeats, and one line about a group that is
+// slower than last time.
 func TestHeartbeatHasTimeLeft(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * sec) }
@@ -43,10 +43,10 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 		beat(5), beat(15), beat(25),
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{
-		"5.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 7s left\n": 1,
-		"15.0s ! c:a slower than usual: 15s, usually 8s\n":                     1,
-		"slower than usual": 1,
-		"25.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 4s left\n": 1,
+		"5.0s ◐ waiting for Job/a in c:a: in-progress; last time 12s, 7s left\n": 1,
+		"15.0s ! c:a slower than last time: 15s instead of 8s\n":                     1,
+		"slower than last time": 1,
+		"25.0s ◐ waiting for Job/a in c:a: in-progress; last time 12s, 4s left\n": 1,
 	} {
 		if strings.Count(out.String(), text) != times {
 			t.Errorf("want %d times %q in\n%s", times, text, out.String())

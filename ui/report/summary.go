@@ -164,7 +164,7 @@ func verdict(s *event.State, style Style) string {
 	case s.Ended.IsZero():
 		ending = "still running after "
 	case s.Status == event.Succeeded && len(s.Fixed) > 0:
-		ending = style.word(s.Ending()) + s.FixedNote() + ", in "
+		ending = style.word(s.Ending()) + s.FixedNote() + " in "
 	case s.Status == event.Succeeded:
 		ending = style.word(s.Ending()) + " in "
 	}

@@ -11,14 +11,14 @@ import (
 // In the overview, each group is a cell: one line, possibly with its problems below, or only its
 // glyph.
 
-// minNamedWidth is the minimum width of a cell with a name.
-const minNamedWidth = 10
+// MinNamedCell is the minimum width of a cell with a name.
+const MinNamedCell = 12
 
 // AddCell places a group at a row of the board. If the group is selected or needs attention, its
 // contents take up to free rows below; AddCell returns how many.
 func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, free int) int {
 	c := Card{Node: n, Rect: at, flat: true}
-	if free > 0 && at.W > minNamedWidth && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
+	if free > 0 && at.W >= MinNamedCell && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
 		c.rows = l.contents(n, free)
 		c.Rect.H += len(c.rows)
 	}
@@ -37,7 +37,7 @@ func (l *Layout) DrawCells() {
 	}
 	for i := range l.Cards {
 		c := &l.Cards[i]
-		if c.Rect.W < minNamedWidth {
+		if c.Rect.W < MinNamedCell {
 			l.drawDot(c)
 			continue
 		}
@@ -77,7 +77,7 @@ func (l *Layout) drawCell(c *Card) {
 		texts = append(texts, mark.Word)
 	}
 	end := r.X + r.W - 1
-	if text := longest(r.W-3-l.nameWidth(n), texts...); text != "" {
+	if text := lastFitting(r.W-3-l.nameWidth(n), texts...); text != "" {
 		end = l.Canvas.PutRight(end-1, r.Y, quietIfGood(mark), text)
 	}
 	l.drawName(n, r.X, r.Y, end-r.X-1)

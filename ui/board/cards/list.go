@@ -20,8 +20,8 @@ func (l *Layout) PlaceList() {
 	case screen.Compact:
 		l.stackList(nodes, lines)
 	default:
-		for _, d := range []density{listed, foldDone, foldIdle} {
-			if d < foldIdle && l.minListRows(nodes, d) > l.Area.H {
+		for _, d := range []density{listed, doneInLine, waitingInLine} {
+			if d < waitingInLine && l.minListRows(nodes, d) > l.Area.H {
 				continue
 			}
 			l.Cards = l.Cards[:0]
@@ -58,7 +58,7 @@ func (l *Layout) listLimit(d density) int {
 func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
 	rows := len(nodes)
 	for _, n := range nodes {
-		if l.unfolded(n, d) {
+		if l.showsObjects(n, d) {
 			rows += min(len(l.ShownObjects(n)), l.listLimit(d))
 		}
 	}
@@ -70,7 +70,7 @@ func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	y := 0
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
-		if l.unfolded(n, d) {
+		if l.showsObjects(n, d) {
 			c.rows = l.contents(n, l.listLimit(d))
 			c.Rect.H += len(c.rows)
 		}
@@ -81,14 +81,14 @@ func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	return y
 }
 
-// unfolded reports whether the list shows a group's objects.
-func (l *Layout) unfolded(n *graph.Node, d density) bool {
+// showsObjects reports whether the list shows a group's objects.
+func (l *Layout) showsObjects(n *graph.Node, d density) bool {
 	switch {
 	case d == lines:
 		return false
 	case n.Status == event.Waiting && l.Terse:
 		return false
-	case d == listed, d < foldIdle && n.Status == event.Waiting:
+	case d == listed, d < waitingInLine && n.Status == event.Waiting:
 		return true
 	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
@@ -128,8 +128,8 @@ func (l *Layout) listNameWidth() int {
 	return min(w, l.W/2-6)
 }
 
-// listName returns a group's name, after its phase unless that is the apply phase. A phase without layers
-// that has only one group is enough as its name.
+// listName returns a group's name, after its phase unless that is the apply phase. The only group of a
+// phase without layers gets the phase's name alone.
 func (l *Layout) listName(n *graph.Node) string {
 	phase := l.Graph.Cols[n.Col].Phase
 	title := graph.PhaseTitle(phase)

@@ -17,14 +17,14 @@ import (
 type density int
 
 const (
-	listed   density = iota // all objects, of waiting groups too
-	full                    // each group takes at most a third of the screen
-	foldDone                // a finished group is one line
-	brief                   // a waiting group shows only its dependencies
-	foldIdle                // a waiting group is one line
-	fewRows                 // a running group shows only its problems
-	scarce                  // a running group shows only its first problem
-	lines                   // every group is one line
+	listed        density = iota // all objects, of waiting groups too
+	capped                       // a card takes at most a third of the screen
+	doneInLine                   // a finished group is one line
+	brief                        // a waiting group shows only its dependencies
+	waitingInLine                // a waiting group is one line
+	fewRows                      // a card has at most 4 lines, the most urgent objects first
+	scarce                       // a card has at most 2 lines
+	lines                        // every group is one line
 	densities
 )
 
@@ -36,9 +36,9 @@ func (d density) flat(n *graph.Node) bool {
 	case n.Status == event.Failed:
 		return false
 	case n.Status == event.Waiting:
-		return d >= foldIdle
+		return d >= waitingInLine
 	case n.Status.Over():
-		return d >= foldDone
+		return d >= doneInLine
 	}
 	return false
 }

@@ -41,7 +41,7 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)
 		if end <= room {
-			l.unfold(from, top, room-end)
+			l.expand(from, top, room-end)
 			return
 		}
 		if d >= scarce && l.foldUp(p, top, from, end-room, d) {
@@ -50,9 +50,9 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	}
 }
 
-// unfold gives a column's free rows to cards that do not show everything: first the selected one, then
+// expand gives a column's free rows to cards that do not show everything: first the selected one, then
 // by urgency, then from the top.
-func (l *Layout) unfold(from, top, free int) {
+func (l *Layout) expand(from, top, free int) {
 	own := l.Cards[from:]
 	rank := func(i int) int {
 		if l.IsSelected(own[i].Node) {
@@ -113,10 +113,10 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 	return y
 }
 
-// foldUp folds cards of a column, starting at an index, into one line, until that saves over rows: the
-// least urgent first, never the selected one. Unless d is lines, it only folds finished groups. It
-// reports whether it saved enough.
-func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
+// foldUp folds the column's cards, which start at index from, into one line until the column is shorter by
+// the given excess of rows: the least urgent first, never the selected one. Unless d is lines, it only
+// folds finished groups. It reports whether it saved enough.
+func (l *Layout) foldUp(p Column, top, from, excess int, d density) bool {
 	own := l.Cards[from:]
 	// The least urgent groups fold first. Of equally urgent ones, the last folds first, but finished
 	// groups fold in plan order.
@@ -129,12 +129,12 @@ func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	folded := map[*graph.Node]bool{}
 	saved := -1 // the fold itself takes a row
 	for _, i := range order {
-		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
+		if n := own[i].Node; saved < excess && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
 			folded[n] = true
 			saved += own[i].Rect.H
 		}
 	}
-	if saved < over {
+	if saved < excess {
 		return false
 	}
 	f := Fold{Rect: canvas.Rect{X: p.X, Y: top, W: p.W, H: 1}}
@@ -184,12 +184,11 @@ func (l *Layout) drawFold(f *Fold) {
 		long = strings.TrimSuffix(long, ",")
 	}
 	l.Canvas.Blank(f.Rect)
-	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, longest(f.Rect.W-4, text, short, long))
+	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, lastFitting(f.Rect.W-4, text, short, long))
 }
 
-// longest returns the last of several texts, sorted by length, that fits a width; if none fits, the
-// first.
-func longest(w int, texts ...string) string {
+// lastFitting returns the last text that fits a width, or the first if none does.
+func lastFitting(w int, texts ...string) string {
 	for _, text := range slices.Backward(texts[1:]) {
 		if canvas.Width(text) <= w {
 			return text

@@ -91,16 +91,16 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 		b.bands[k] = own
 	}
 	b.bands = make([]band, len(parts))
-	total, spare := 0, 0
+	total, free := 0, 0
 	for k := range parts {
 		place(k, heights[k])
 		total += heights[k]
-		spare += heights[k] - rows[k]
+		free += heights[k] - rows[k]
 	}
-	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.urgency(parts[x]) - b.urgency(parts[y]) }) {
+	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.rank(parts[x]) - b.rank(parts[y]) }) {
 		was := rows[k]
-		place(k, was+spare)
-		spare -= rows[k] - was
+		place(k, was+free)
+		free -= rows[k] - was
 	}
 	b.Area, b.Cards, b.Columns = whole, nil, nil
 	y := whole.Y
@@ -116,8 +116,8 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 	b.Rows, b.Top = total, 0
 }
 
-// urgency returns the rank of the most urgent group in some columns.
-func (b *Board) urgency(cols []int) int { return cards.Rank(b.mostUrgent(cols)) }
+// rank returns the rank of the most urgent group in some columns.
+func (b *Board) rank(cols []int) int { return cards.Rank(b.mostUrgent(cols)) }
 
 func (b *Board) drawBands() {
 	whole, columns, rows := b.Area, b.Columns, b.Rows

@@ -20,11 +20,11 @@ type edge struct {
 type wires struct {
 	*Board
 	place map[*graph.Node]*cards.Card // the cards in view
-	cells []wire
+	cells []cell
 }
 
-// wire is the part of an edge in one cell.
-type wire struct {
+// cell is the part of an edge in one cell.
+type cell struct {
 	edge
 	arms byte
 }
@@ -53,10 +53,11 @@ func (ws *wires) add(x, y int, arms byte, e edge) {
 	case c.arms&vertical != 0 && (arms&vertical == 0 || arms == vertical):
 		return
 	}
-	*c = wire{e, arms}
+	*c = cell{e, arms}
 }
 
-func (ws *wires) across(x0, x1, y int, e edge) {
+// horizontalRun draws an edge along a row.
+func (ws *wires) horizontalRun(x0, x1, y int, e edge) {
 	for x := x0; x <= x1; x++ {
 		ws.add(x, y, horizontal, e)
 	}
@@ -83,7 +84,7 @@ func (ws *wires) bend(x, from, to int, e edge) {
 // drawEdges draws the dependencies. The selected group's edges are drawn last and with heavy lines,
 // so that they also stand out without colour.
 func (b *Board) drawEdges() {
-	ws := &wires{Board: b, place: map[*graph.Node]*cards.Card{}, cells: make([]wire, b.W*b.H)}
+	ws := &wires{Board: b, place: map[*graph.Node]*cards.Card{}, cells: make([]cell, b.W*b.H)}
 	for i := range b.Cards {
 		if c := &b.Cards[i]; len(b.bands) == 0 || b.Area.Has(c.Rect.X, c.Rect.Y) {
 			ws.place[c.Node] = c
@@ -92,7 +93,7 @@ func (b *Board) drawEdges() {
 	for k, p := range b.Columns {
 		if c := b.Graph.Cols[p.Index]; !c.Dense() {
 			for _, n := range c.Sources {
-				ws.wire(k, n, lightEdge, n.Outs)
+				ws.drawFrom(k, n, lightEdge, n.Outs)
 			}
 		}
 		for _, n := range b.Graph.Nodes {
@@ -101,25 +102,25 @@ func (b *Board) drawEdges() {
 			}
 		}
 	}
-	chosen := b.Group()
-	if chosen != nil {
-		ws.wireChosen(chosen)
+	selected := b.Group()
+	if selected != nil {
+		ws.drawSelected(selected)
 	}
 	ws.draw()
-	ws.drawArrows(chosen)
+	ws.drawArrows(selected)
 }
 
-// wireChosen draws the selected group's incoming and outgoing edges over the others.
-func (ws *wires) wireChosen(chosen *graph.Node) {
+// drawSelected draws the selected group's incoming and outgoing edges over the others.
+func (ws *wires) drawSelected(selected *graph.Node) {
 	for k, p := range ws.Columns {
-		ws.wire(k, chosen, boldEdge, chosen.Outs)
-		if chosen.Col < p.Index {
-			ws.pass(k, chosen, ws.shownReach(chosen), boldEdge)
+		ws.drawFrom(k, selected, boldEdge, selected.Outs)
+		if selected.Col < p.Index {
+			ws.pass(k, selected, ws.shownReach(selected), boldEdge)
 		}
-		for _, up := range chosen.Ins {
-			ws.wire(k, up, boldEdge, []*graph.Node{chosen})
+		for _, up := range selected.Ins {
+			ws.drawFrom(k, up, boldEdge, []*graph.Node{selected})
 			if ws.Shown(up) && up.Col < p.Index {
-				ws.pass(k, up, chosen.Col, boldEdge)
+				ws.pass(k, up, selected.Col, boldEdge)
 			}
 		}
 	}
@@ -145,9 +146,9 @@ func (b *Board) Gutter(k int) (x0, x1 int) {
 	return x0, b.W - 1
 }
 
-// wire draws the edges from a node to some others in the gutter right of the k-th column in view:
+// drawFrom draws the edges from a node to some others in the gutter right of the k-th column in view:
 // from its card or lane to the cards of the next column, and to the lane that leads further.
-func (ws *wires) wire(k int, n *graph.Node, bold bool, outs []*graph.Node) {
+func (ws *wires) drawFrom(k int, n *graph.Node, bold bool, outs []*graph.Node) {
 	col, next := ws.Columns[k].Index, -1
 	if k+1 < len(ws.Columns) {
 		next = ws.Columns[k+1].Index
@@ -180,11 +181,11 @@ func (ws *wires) wire(k int, n *graph.Node, bold bool, outs []*graph.Node) {
 			continue
 		}
 		if !started {
-			ws.across(x0, track-1, from, edge{from: n, bold: bold})
+			ws.horizontalRun(x0, track-1, from, edge{from: n, bold: bold})
 			started = true
 		}
 		ws.bend(track, from, row, e)
-		ws.across(track+1, x1, row, e)
+		ws.horizontalRun(track+1, x1, row, e)
 	}
 }
 
@@ -208,10 +209,10 @@ func (ws *wires) pass(k int, n *graph.Node, until int, bold bool) {
 		return
 	}
 	e := edge{from: n, bold: bold}
-	ws.across(p.X, p.X+p.W-1, y, e)
+	ws.horizontalRun(p.X, p.X+p.W-1, y, e)
 	if until > p.Index+1 {
 		x0, x1 := ws.Gutter(k)
-		ws.across(x0, x1, y, e)
+		ws.horizontalRun(x0, x1, y, e)
 	}
 }
 
@@ -231,13 +232,13 @@ func (ws *wires) draw() {
 }
 
 // drawArrows draws the arrow heads at cards, even for edges from columns out of view.
-func (ws *wires) drawArrows(chosen *graph.Node) {
+func (ws *wires) drawArrows(selected *graph.Node) {
 	for n, c := range ws.place {
 		if len(n.Ins) == 0 {
 			continue
 		}
 		role := theme.Faint
-		if n == chosen || chosen != nil && slices.Contains(n.Ins, chosen) {
+		if n == selected || selected != nil && slices.Contains(n.Ins, selected) {
 			role = theme.Accent
 		}
 		ws.Canvas.Put(c.Rect.X-1, c.Anchor(), role, ws.Theme.Lines.Arrow)

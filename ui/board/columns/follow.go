@@ -50,7 +50,7 @@ func (b *Board) FollowRun() {
 // plan order decides.
 func (b *Board) groupToFollow() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
-	urgency := func(n *graph.Node) int {
+	priority := func(n *graph.Node) int {
 		switch {
 		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
 			return 5
@@ -69,12 +69,12 @@ func (b *Board) groupToFollow() *graph.Node {
 	}
 	best, most := b.Group(), 0
 	if best != nil && b.Shown(best) {
-		most = urgency(best)
+		most = priority(best)
 	} else {
 		best = nil
 	}
 	for _, n := range b.Visible() {
-		if r := urgency(n); r > most {
+		if r := priority(n); r > most {
 			best, most = n, r
 		}
 	}
@@ -85,7 +85,7 @@ func (b *Board) groupToFollow() *graph.Node {
 }
 
 // initialGroup returns the group to select if none is urgent, for instance in a finished run: the
-// first failed one, else the first of the last column after a success, else the first.
+// first failed or else aborted one, else the first of the last column after a success, else the first.
 func (b *Board) initialGroup() *graph.Node {
 	nodes := b.Visible()
 	if len(nodes) == 0 {

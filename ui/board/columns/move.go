@@ -69,7 +69,7 @@ func (b *Board) Move(by int) {
 }
 
 // MoveColumn goes to the nearest group of a neighbouring column. In the list, which has
-// one column, it goes to the next group.
+// one column, it goes to the next or the previous group.
 func (b *Board) MoveColumn(by int) {
 	b.Follow = false
 	n := b.Group()

@@ -5,6 +5,7 @@ import (
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/cards"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/screen"
 )
@@ -19,9 +20,7 @@ type grid struct {
 	bands int
 }
 
-// minCellWidth is the minimum width of a cell with a name; dotWidths are the widths without one.
-const minCellWidth = 12
-
+// dotWidths are the widths of a cell without a name.
 var dotWidths = []int{3, 2}
 
 // placeOverview lays the board out as an overview, if the user asked for it, or if cards do not
@@ -64,11 +63,11 @@ func (b *Board) allFitAsCards(cols []int) bool {
 // named returns the grid with the widest cells that show names. groups has the number of groups in
 // each column.
 func (b *Board) named(groups []int) (grid, bool) {
-	widest := minCellWidth
+	widest := cards.MinNamedCell
 	for _, n := range b.Visible() {
 		widest = max(widest, min(b.CellWidth(n), graph.MaxCard))
 	}
-	for w := widest; w >= minCellWidth; w-- {
+	for w := widest; w >= cards.MinNamedCell; w-- {
 		if g, ok := b.grid(groups, w); ok {
 			return g, true
 		}
@@ -88,7 +87,7 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 		if parts > g.per*g.bands {
 			continue
 		}
-		if per := (parts + g.bands - 1) / g.bands; cell >= minCellWidth { // widen the cells
+		if per := (parts + g.bands - 1) / g.bands; cell >= cards.MinNamedCell { // widen the cells
 			g.per, g.cell = per, min((b.W-2)/per, max(cell, graph.MaxCard))
 		}
 		return g, true
@@ -111,11 +110,11 @@ func (b *Board) placeGrid(g grid, cols []int) {
 				b.heads = append(b.heads, head{canvas.Rect{X: x, Y: y, W: g.cell - 1, H: 1}, i})
 			}
 			part := nodes[:min(g.rows, len(nodes))]
-			spare := g.rows - len(part)
+			free := g.rows - len(part)
 			for _, n := range part {
 				y++
-				took := b.AddCell(n, canvas.Rect{X: x, Y: y, W: g.cell, H: 1}, spare)
-				y, spare = y+took, spare-took
+				took := b.AddCell(n, canvas.Rect{X: x, Y: y, W: g.cell, H: 1}, free)
+				y, free = y+took, free-took
 			}
 			nodes, end = nodes[len(part):], max(end, y+1)
 			at++
@@ -141,7 +140,7 @@ func (b *Board) drawOverview() {
 		}
 		title := b.Graph.Cols[h.col].Title
 		switch {
-		case h.rect.W < minCellWidth:
+		case h.rect.W < cards.MinNamedCell:
 			title = ""
 		case h.rect.W < canvas.Width(title):
 			title = b.Graph.Cols[h.col].ShortTitle()
@@ -149,15 +148,15 @@ func (b *Board) drawOverview() {
 		b.Canvas.PutFit(h.rect.X, h.rect.Y+b.Area.Y-b.Top, h.rect.W, role, title)
 	}
 	b.DrawCells()
-	chosen := b.Group()
-	if chosen == nil {
+	selected := b.Group()
+	if selected == nil {
 		return
 	}
 	for _, c := range b.Cards {
 		switch {
-		case slices.Contains(chosen.Ins, c.Node):
+		case slices.Contains(selected.Ins, c.Node):
 			b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.Less)
-		case slices.Contains(chosen.Outs, c.Node):
+		case slices.Contains(selected.Outs, c.Node):
 			b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.More)
 		}
 	}

@@ -155,7 +155,7 @@ func (b *Board) columnsMark(cols []int) theme.Mark {
 	return b.Theme.Mark(string(n.Status))
 }
 
-// mostUrgent returns the first of the most urgent visible groups in some columns, of which each has one.
+// mostUrgent returns the first of the most urgent visible groups in cols. Each column has at least one.
 func (b *Board) mostUrgent(cols []int) *graph.Node {
 	var best *graph.Node
 	for _, i := range cols {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -28,16 +29,16 @@ type Dialog struct {
 type choice struct {
 	keys, label string
 	about       string // for the help
-	// text says exactly what the choice does to this release; "" hides the choice. whyNot says
-	// why a visible choice is disabled.
-	text, whyNot string
-	command      event.Command // empty: only close the dialog
+	// text says exactly what the choice does to this release, or why it is disabled; "" hides the choice.
+	text     string
+	disabled bool
+	command  event.Command // empty: only close the dialog
 }
 
 // Abort returns the dialog that aborts the run.
 func Abort(s *screen.Screen) *Dialog { return &Dialog{Screen: s} }
 
-// GiveUp returns the dialog that accepts that groups failed, and ends the run.
+// GiveUp returns the dialog that leaves groups failed, which ends the run as failed.
 func GiveUp(s *screen.Screen) *Dialog { return &Dialog{Screen: s, givesUp: true} }
 
 func (d *Dialog) Open() tea.Cmd {
@@ -56,7 +57,7 @@ func (d *Dialog) Part() string {
 func (d *Dialog) Keys() []keys.Binding {
 	var table []keys.Binding
 	for _, c := range d.choices() {
-		enabled := func() bool { return c.text != "" && c.whyNot == "" }
+		enabled := func() bool { return c.text != "" && !c.disabled }
 		table = append(table, keys.Binding{Keys: c.keys, Label: c.label, About: c.about, Only: enabled, Do: func() tea.Cmd { return d.choose(c) }})
 	}
 	return table
@@ -74,19 +75,19 @@ func (d *Dialog) choices() []choice {
 	wait := choice{keys: "esc", about: "cancel", text: "let it finish"}
 	if d.State.Run != event.Aborting {
 		keep.text, wait.text = d.keepText(), "cancel"
-		back.text, back.whyNot = d.rollbackText()
+		back.text, back.disabled = d.rollbackText()
+	}
+	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now",
+		command: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
+	if n := d.Tally.Requests; n > 0 {
+		stop.text += fmt.Sprintf(": cancel %s in flight", text.Count(n, "request"))
+	}
+	if d.State.Operation.Name != "test" {
+		stop.text += ", keep existing objects"
 	}
 	if d.wroteNothing() {
 		keep.keys, keep.about, keep.text = "a", "abort", "abort: nothing was written"
-		back.text = ""
-	}
-	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
-		command: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
-	switch n := d.Tally.Requests; {
-	case d.wroteNothing():
-		stop.text = "abort and quit"
-	case n > 0:
-		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", text.Count(n, "request"))
+		back.text, stop.text = "", "abort and quit"
 	}
 	return []choice{keep, back, stop, wait}
 }
@@ -114,34 +115,29 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// giveUpText counts the groups that stay failed and those that will not start.
+// giveUpText counts the groups that stay failed and those that will not start, or says that another
+// failure keeps the run held.
 func (d *Dialog) giveUpText() string {
-	failed, never := 0, map[*graph.Node]bool{}
-	addFollowers := func(n *graph.Node) {
-		for _, f := range d.Graph.Followers(n) {
-			if f.Status == event.Waiting {
-				never[f] = true
-			}
-		}
+	failing := d.Failing()
+	if others := len(failing) - 1; others > 0 && d.FailedCommand(event.GiveUp).Group != "" {
+		return fmt.Sprintf("leave %s failed; the run stays held until %s resolved too", failing[0].Name,
+			plural(others, "the other failed group is", "%d other failed groups are"))
 	}
-	for _, n := range d.Graph.Nodes { // of a stack
-		if d.State.ReleaseRun(n.GroupState) == event.Held {
+	failed, waiting := len(failing), 0
+	if d.State.Operation.IsStack() {
+		failed = 0
+	}
+	for _, n := range d.Graph.Nodes {
+		switch {
+		case d.State.ReleaseRun(n.GroupState) == event.Held: // in a stack
 			failed += d.State.Scopes[n.ID].FailedGroups()
-			addFollowers(n)
+		case d.IsCurrent(n) && (n.Status == event.Waiting || n.Status == event.AtBreakpoint): // a failed run starts nothing more
+			waiting++
 		}
-	}
-	only := d.FailedCommand(event.GiveUp).Group
-	for _, n := range d.Failing() {
-		if only != "" && n.ID != only {
-			continue
-		}
-		failed++
-		addFollowers(n)
 	}
 	all := fmt.Sprintf("leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
-	if n := len(never); n > 0 {
-		noun := d.State.Operation.GroupNoun()
-		all += "; " + text.Count(n, "waiting "+noun) + " will not start"
+	if waiting > 0 {
+		all += "; " + text.Count(waiting, "waiting "+d.State.Operation.GroupNoun()) + " will not start"
 	}
 	return all
 }
@@ -173,8 +169,11 @@ func (d *Dialog) appliedObjects() (applied, inFlight int) {
 
 // keepText says which objects stay if the run stops here.
 func (d *Dialog) keepText() string {
-	if d.State.Operation.IsStack() {
+	switch op := d.State.Operation; {
+	case op.IsStack():
 		return d.keepReleasesText()
+	case op.Name == "test":
+		return "stop the tests; the release is unchanged"
 	}
 	gone, left := 0, 0
 	for _, n := range d.Graph.Nodes {
@@ -192,15 +191,34 @@ func (d *Dialog) keepText() string {
 	case d.State.Operation.Name == "uninstall":
 		return "stop here: " + removed
 	}
+	return "keep existing objects: " + d.keptObjects(gone) + "; the release is marked failed"
+}
+
+// keptObjects counts the objects that the operation has applied, is applying, or has deleted. Any
+// operation but an install found the others in the cluster.
+func (d *Dialog) keptObjects(deleted int) string {
 	applied, inFlight := d.appliedObjects()
-	stay := plural(applied, "1 object stays", "%d objects stay")
-	if applied == 0 { // but hooks and the namespace may exist
-		stay = "no chart objects exist yet"
+	if applied+inFlight+deleted == 0 { // but hooks and the namespace may exist
+		return "nothing applied yet"
+	}
+	install := d.State.Operation.Name == "install"
+	var parts []string
+	switch {
+	case applied > 0 && install:
+		parts = append(parts, plural(applied, "1 object stays", "%d objects stay"))
+	case applied > 0:
+		parts = append(parts, text.Count(applied, "object")+" already applied")
 	}
 	if inFlight > 0 {
-		stay += fmt.Sprintf(" and %d in flight", inFlight)
+		parts = append(parts, plural(inFlight, "1 is being applied", "%d are being applied"))
 	}
-	return "keep existing objects: " + stay + "; the release is marked failed"
+	if deleted > 0 {
+		parts = append(parts, fmt.Sprintf("%d deleted", deleted))
+	}
+	if !install {
+		parts = append(parts, "the others unchanged")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // keepReleasesText counts the releases of a stack that are done if the run stops here, and those that would be
@@ -224,25 +242,29 @@ func (d *Dialog) keepReleasesText() string {
 	return text
 }
 
-// rollbackText says what a rollback would do, or why it is not possible.
-func (d *Dialog) rollbackText() (text, whyNot string) {
+// rollbackText says what a rollback would do, or why it is disabled. A test has nothing to roll back.
+func (d *Dialog) rollbackText() (text string, disabled bool) {
 	op := d.State.Operation
 	applied, inFlight := d.appliedObjects()
 	switch {
-	case op.IsStack() && !d.RollingBack() && op.UndoneBy() != "":
-		return "roll back everything this run changed, in reverse", ""
+	case op.Name == "test":
+		return "", true
 	case d.RollingBack():
-		return "roll back", "a rollback is already running"
+		return "cannot roll back: a rollback is already running", true
+	case op.IsStack() && op.UndoneBy() != "":
+		return "roll back everything this run changed, in reverse", false
+	case op.IsStack():
+		return "cannot roll back: this run cannot be undone", true
 	case op.Name == "upgrade" && op.UndoneBy() == "":
-		return "roll back", "there is no earlier good revision"
+		return "cannot roll back: there is no earlier good revision", true
 	case op.UndoneBy() == "":
-		return "roll back", op.Name + " cannot be undone here; lockstep rollback can return to any revision"
+		return "cannot roll back: the " + op.Name + " cannot be undone here; use lockstep rollback to return to any revision", true
 	case op.UndoneBy() == "rollback":
-		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
+		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), false
 	case applied+inFlight == 0:
-		return "roll back: uninstall the release", ""
+		return "roll back: uninstall the release", false
 	}
-	return "roll back: delete " + plural(applied+inFlight, "the 1 object", "all %d objects") + " in reverse order", ""
+	return "roll back: delete " + plural(applied+inFlight, "1 object", "all %d objects in reverse order"), false
 }
 
 func (d *Dialog) Draw() {
@@ -261,18 +283,14 @@ func (d *Dialog) Draw() {
 	}
 	wide := canvas.Width(title) + 4
 	choices := slices.DeleteFunc(d.choices(), func(c choice) bool { return c.text == "" })
-	for i := range choices {
-		c := &choices[i]
-		if c.whyNot != "" {
-			c.text += ": not possible, " + c.whyNot
-		}
+	for _, c := range choices {
 		wide = max(wide, canvas.Width(c.text)+12)
 	}
 	w := min(wide, d.W-4)
 	var lines []canvas.Line
 	for _, c := range choices {
 		key, role := theme.Key, theme.Text
-		if c.whyNot != "" {
+		if c.disabled {
 			key, role = theme.Quiet, theme.Quiet
 		}
 		lines = append(lines, canvas.Labelled(canvas.Piece{Role: key, Text: cmp.Or(c.label, c.keys)}, 8, role, c.text, max(w-11, 8))...)

@@ -147,10 +147,18 @@ func untangle(nodes []*Node) {
 // layerWord precedes the number of a layer.
 const layerWord = "layer "
 
-// ShortTitle is the title without the word layer, for a narrow column.
-func (c *Column) ShortTitle() string { return strings.Replace(c.Title, layerWord, "", 1) }
+var shortTitles = strings.NewReplacer(layerWord, "L", "delete ", "del. ")
 
-// PhaseTitle returns the title of a phase: "" for the phase that applies the chart, "remove" for
+// ShortTitle returns the title for a narrow column: "0" for "layer 0", "rollback: del. L0" for "rollback:
+// delete layer 0".
+func (c *Column) ShortTitle() string {
+	if number, ok := strings.CutPrefix(c.Title, layerWord); ok {
+		return number
+	}
+	return shortTitles.Replace(c.Title)
+}
+
+// PhaseTitle returns the title of a phase: "" for the phase that applies the chart, "delete" for
 // deletions, "rollback" in front of either, and the event of hooks.
 func PhaseTitle(phase *event.PhaseState) string {
 	name, back := strings.CutPrefix(phase.Name, event.RollbackPrefix)
@@ -158,10 +166,10 @@ func PhaseTitle(phase *event.PhaseState) string {
 	case event.PhaseApply:
 		name = ""
 	case event.PhaseRemove:
-		name = "remove"
+		name = "delete"
 	}
 	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
-		name = strings.TrimSuffix("rollback "+name, " ")
+		name = strings.TrimSuffix("rollback: "+name, ": ")
 	}
 	return name
 }

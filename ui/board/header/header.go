@@ -152,7 +152,9 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	case h.State.Status == "" && h.Stack != nil:
 		return h.notStarted()
 	case h.State.Status == "" && h.Over():
-		return h.Theme.Mark(string(event.Aborted)), "the record is empty"
+		mark := h.Theme.Mark(string(event.Aborted))
+		mark.Word = "incomplete"
+		return mark, "the record is empty"
 	case h.State.Status == "":
 		return h.waitingMark("starting"), ""
 	case h.Over():
@@ -183,8 +185,11 @@ func (h *Header) runMark() (theme.Mark, string) {
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
 		why := h.Graph.Shorten(s.Message)
-		if h.Aborts { // the message would repeat each failure
+		switch {
+		case h.Aborts: // the message would repeat each failure
 			why = "aborted by you"
+		case h.Replayed || h.Attached: // "you" is whoever started the run
+			why = strings.Replace(why, "aborted by you", "aborted by the user", 1)
 		}
 		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.otherCounts(h.W), why)
 	case s.Operation.IsWatch():
@@ -355,7 +360,7 @@ func (h *Header) DrawTooSmall() {
 	x := h.Canvas.PutFit(0, 0, h.W, mark.Role, mark.Glyph+" "+mark.Word)
 	h.Canvas.PutFit(x+1, 0, h.W-x-1, theme.Text, text)
 	h.Canvas.PutFit(0, 1, h.W, theme.Quiet, fmt.Sprintf("%d of %d", h.Tally.Done, h.Tally.Total))
-	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d; the board needs at least %d×%d", h.W, h.H, screen.SmallestWidth, screen.SmallestHeight), h.W) {
+	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d; lockstep needs at least %d×%d; enlarge it", h.W, h.H, screen.SmallestWidth, screen.SmallestHeight), h.W) {
 		h.Canvas.Put(0, 2+i, theme.Quiet, s)
 	}
 }

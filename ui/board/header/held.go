@@ -12,7 +12,7 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// heldText names the failed groups, and the cause of the first.
+// heldText names the first failed group with its cause, and counts the others.
 func (h *Header) heldText() string {
 	nodes := h.Failing()
 	if lines := h.releaseFailures(); len(lines) > 0 {

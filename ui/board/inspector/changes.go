@@ -71,8 +71,8 @@ type comparison struct {
 // maxCompared is how many objects of a selected group are compared.
 const maxCompared = 200
 
-// of returns the comparisons of a subject.
-func (c *changes) of(s Subject) (out []comparison) {
+// comparisons returns the objects of a subject with their cached answers.
+func (c *changes) comparisons(s Subject) (out []comparison) {
 	n := s.Node
 	if n == nil {
 		return nil
@@ -103,7 +103,7 @@ func (s Subject) item(o *event.ObjectState) Item {
 
 // forget drops the cached answers about a subject.
 func (c *changes) forget(s Subject) {
-	for _, x := range c.of(s) {
+	for _, x := range c.comparisons(s) {
 		delete(c.known, x.item)
 	}
 }
@@ -119,7 +119,7 @@ func (c *changes) query(s Subject) tea.Cmd {
 		return nil
 	}
 	var m changesMsg
-	for _, x := range c.of(s) {
+	for _, x := range c.comparisons(s) {
 		if !x.known && !isInFlight(x.object) && len(m) < parallelQueries {
 			x.answer = answer{basis: x.current}
 			m = append(m, x)
@@ -172,7 +172,7 @@ func (c *changes) store(m changesMsg) {
 // object whose failure holds the run.
 func (i *Inspector) QueryChanges() tea.Cmd {
 	if i.Shown && i.Tab == TabDiff || i.ShowsDiff() {
-		if cmd := i.changes.query(i.Selected()); cmd != nil {
+		if cmd := i.changes.query(i.Subject()); cmd != nil {
 			return cmd
 		}
 	}
@@ -196,7 +196,7 @@ func (i *Inspector) failed() (s Subject) {
 // "image: example/api:2", "replicas: 3 and 2 more".
 func (i *Inspector) reverts() string {
 	var lost []string
-	for _, x := range i.changes.of(i.failed()) {
+	for _, x := range i.changes.comparisons(i.failed()) {
 		if !x.known || x.change.Action != Modify {
 			return ""
 		}

@@ -21,7 +21,7 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	if c.ask == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
-	all, names := c.of(s), 0
+	all, names := c.comparisons(s), 0
 	if why := common(all, func(a answer) string { return a.unavailable }); why != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, why)}, width)
 	}
@@ -111,8 +111,10 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}, {Role: theme.Quiet}}
 	change := &head[1]
 	switch {
-	case !x.known && isInFlight(x.object):
+	case !x.known && x.object.Status == event.Applying:
 		change.Text = "being applied"
+	case !x.known && x.object.Status == event.Deleting:
+		change.Text = "being deleted"
 	case !x.known:
 		change.Text = "comparing with the cluster " + ellipsis
 	case x.unavailable != "":

@@ -56,7 +56,7 @@ type Inspector struct {
 	Live  bool // the manifest tab shows the object in the cluster
 	Cut   bool // truncate long lines instead of wrapping them
 	Times bool // show the timestamps of log lines
-	Page  page
+	Page  scrollState
 	N     int // number of the query, to drop late answers
 	result
 	search    search
@@ -66,8 +66,8 @@ type Inspector struct {
 	tail      *logTail
 }
 
-type page struct {
-	Top, Last int
+type scrollState struct {
+	Top, Last int  // the first line in view, and its maximum
 	End       bool // follows the end of the text
 }
 
@@ -76,13 +76,14 @@ func New(ctx context.Context, s *screen.Screen, cluster Cluster, show func()) *I
 	return &Inspector{Screen: s, ctx: ctx, cluster: cluster, changes: newChanges(ctx, cluster), show: show}
 }
 
-func (i *Inspector) Selected() Subject {
+// Subject returns the selection.
+func (i *Inspector) Subject() Subject {
 	return Subject{Picture: &i.Picture, Node: i.Group(), Object: i.Object()}
 }
 
-// Subject returns the object that the tabs show: the selected one, or the most urgent one of the
+// TargetObject returns the object that the tabs show: the selected one, or the most urgent one of the
 // selected group; nil if there is none.
-func (i *Inspector) Subject() *event.ObjectState {
+func (i *Inspector) TargetObject() *event.ObjectState {
 	if o := i.Object(); o != nil {
 		return o
 	}
@@ -102,13 +103,13 @@ func (i *Inspector) Subject() *event.ObjectState {
 	return n.Objects[0]
 }
 
-// Item returns the subject with its place in the plan.
+// Item returns the target object with its place in the plan.
 func (i *Inspector) Item() (Item, bool) {
-	o := i.Subject()
+	o := i.TargetObject()
 	if o == nil {
 		return Item{}, false
 	}
-	return i.Selected().item(o), true
+	return i.Subject().item(o), true
 }
 
 // Title returns the full name of the selected group or object.
@@ -181,7 +182,7 @@ func (i *Inspector) OpenTab(t Tab) tea.Cmd {
 func (i *Inspector) SwitchTab(t Tab) tea.Cmd {
 	i.Tab = t
 	if t == TabManifest {
-		o := i.Subject()
+		o := i.TargetObject()
 		i.Live = o != nil && applied(o)
 	}
 	return i.query()
@@ -190,7 +191,7 @@ func (i *Inspector) SwitchTab(t Tab) tea.Cmd {
 // OpenDiff opens the diff, or refreshes it if it is open.
 func (i *Inspector) OpenDiff() tea.Cmd {
 	if i.Shown && i.Tab == TabDiff {
-		i.changes.forget(i.Selected())
+		i.changes.forget(i.Subject())
 	}
 	return i.OpenTab(TabDiff)
 }
@@ -238,17 +239,17 @@ func (i *Inspector) Update(msg tea.Msg) tea.Cmd {
 		i.changes.store(msg)
 	case LoadedMsg:
 		i.loaded(msg)
-	case LogMsg:
+	case logMsg:
 		if i.Shown {
 			return i.logged(msg)
 		}
-	case ShellMsg:
+	case shellMsg:
 		return i.runShell(msg)
-	case ShellEnded:
+	case shellEnded:
 		return i.endShell(msg)
 	case keys.Changed:
 		if i.Replayed {
-			return i.again()
+			return i.reload()
 		}
 	}
 	return nil
@@ -257,7 +258,7 @@ func (i *Inspector) Update(msg tea.Msg) tea.Cmd {
 // Copy copies the text of the open tab, or of the pane.
 func (i *Inspector) Copy() tea.Cmd {
 	const noWrap = 1 << 16
-	lines := i.Selected().Why(noWrap, noWrap)
+	lines := i.Subject().Why(noWrap, noWrap)
 	if i.Shown {
 		lines = append(i.head(noWrap), i.lines(noWrap)...)
 	}

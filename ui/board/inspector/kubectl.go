@@ -11,7 +11,7 @@ import (
 // KubectlLine returns the kubectl command that shows the content of the open tab, or one that describes
 // the selection.
 func (i *Inspector) KubectlLine() string {
-	o := i.Subject().Object
+	o := i.TargetObject().Object
 	words := append([]string{"kubectl"}, i.Kubectl...)
 	if op := i.State.Operation; i.Kubectl == nil && op.Context != "" {
 		words = append(words, "--context", op.Context)

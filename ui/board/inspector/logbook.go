@@ -154,10 +154,10 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 	var out []canvas.Line
 	b, l := &i.logs, i.Theme.Lines
 	pods, containers := b.pods(), b.containers()
-	several, tag := 0, 0
+	shown, tag := 0, 0
 	for _, s := range b.sources {
 		if s.Pod != "" && s.matches(b.only) {
-			several++
+			shown++
 			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
 		}
 	}
@@ -166,7 +166,7 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 		if !line.matches(b.only) || line.Note && line.Text == "" {
 			continue
 		}
-		if several > 1 && !started[line.Source] && line.Pod != "" {
+		if shown > 1 && !started[line.Source] && line.Pod != "" {
 			started[line.Source] = true
 			out = append(out, canvas.Plain(theme.Strong, canvas.Fit(strings.Repeat(l.Rest, 2)+" "+b.heading(line.Source, l.Dot), width, l.Ellipsis)))
 		}

@@ -35,8 +35,8 @@ func (t *logTail) add(line LogLine) {
 	}
 }
 
-// LogMsg is a batch of log lines of query n.
-type LogMsg struct {
+// logMsg is a batch of log lines of query n.
+type logMsg struct {
 	n     int
 	lines []LogLine
 	done  bool
@@ -60,7 +60,7 @@ func (i *Inspector) followLogs() tea.Cmd {
 func (i *Inspector) nextLines() tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {
-		m := LogMsg{n: n}
+		m := logMsg{n: n}
 		select {
 		case l := <-tail.lines:
 			m.lines = append(m.lines, l)
@@ -84,7 +84,7 @@ func (i *Inspector) nextLines() tea.Cmd {
 }
 
 // logged stores log lines and waits for more. The lines of a new query replace the old ones.
-func (i *Inspector) logged(m LogMsg) tea.Cmd {
+func (i *Inspector) logged(m logMsg) tea.Cmd {
 	if m.n != i.N {
 		return nil
 	}

@@ -17,7 +17,7 @@ func maskSecrets(o plan.Object, manifest string) string {
 		return manifest
 	}
 	if strings.HasPrefix(strings.TrimSpace(manifest), "{") {
-		return hidden + ": a Secret as JSON"
+		return "(hidden: a Secret in JSON)"
 	}
 	var out []string
 	within := -1 // indentation of the data that is being masked

@@ -95,11 +95,16 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out
 }
 
-// formatAge formats an age; two days or more are in days.
-func formatAge(d time.Duration) string {
+// formatAge formats an age in its largest unit that counts to at least 2: 90s, 47m, 30h, 2d.
+func formatAge(age time.Duration) string {
 	const day = 24 * time.Hour
-	if d >= 2*day {
-		return fmt.Sprintf("%d d", d/day)
+	switch {
+	case age >= 2*day:
+		return fmt.Sprintf("%dd", age/day)
+	case age >= 2*time.Hour:
+		return fmt.Sprintf("%dh", age/time.Hour)
+	case age >= 2*time.Minute:
+		return fmt.Sprintf("%dm", age/time.Minute)
 	}
-	return canvas.Span(d)
+	return fmt.Sprintf("%ds", age/time.Second)
 }

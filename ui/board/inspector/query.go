@@ -48,7 +48,7 @@ func (i *Inspector) SelectionChanged() tea.Cmd {
 func (i *Inspector) query() tea.Cmd {
 	i.Stop()
 	i.N++
-	i.Page = page{End: i.Tab == TabLogs}
+	i.Page = scrollState{End: i.Tab == TabLogs}
 	i.result = result{}
 	i.search.at = -1
 	var ok bool
@@ -74,11 +74,11 @@ func (i *Inspector) Refresh() tea.Cmd {
 	if !i.Refreshes() || i.busy || time.Since(i.queriedAt) < refreshEvery {
 		return nil
 	}
-	return i.again()
+	return i.reload()
 }
 
-// again repeats the query of the open tab. It keeps the scroll position.
-func (i *Inspector) again() tea.Cmd {
+// reload repeats the query of the open tab. It keeps the scroll position.
+func (i *Inspector) reload() tea.Cmd {
 	if !i.Shown || i.cluster == nil || !i.Tab.queries() || i.queried == (Item{}) {
 		return nil
 	}

@@ -18,15 +18,15 @@ type Shells interface {
 }
 
 type (
-	// ShellMsg is the result of Shells.Shell.
-	ShellMsg struct {
+	// shellMsg is the result of Shells.Shell.
+	shellMsg struct {
 		object plan.Object
 		shell  tea.ExecCommand
 		where  string
 		err    error
 	}
-	// ShellEnded is the result of a shell.
-	ShellEnded struct {
+	// shellEnded is the result of a shell.
+	shellEnded struct {
 		where string
 		err   error
 	}
@@ -38,7 +38,7 @@ func (i *Inspector) WhyNoShell() string {
 	switch {
 	case !ok:
 		return notConnected
-	case i.Subject() == nil:
+	case i.TargetObject() == nil:
 		return "select an object first"
 	}
 	return ""
@@ -47,19 +47,19 @@ func (i *Inspector) WhyNoShell() string {
 // Shell opens a shell in the container selected in the logs, or else in the running container with
 // the most trouble.
 func (i *Inspector) Shell() tea.Cmd {
-	ctx, shells, o := i.ctx, i.cluster.(Shells), i.Subject().Object
+	ctx, shells, o := i.ctx, i.cluster.(Shells), i.TargetObject().Object
 	var at Source
 	if i.Shown {
 		at = i.logs.only
 	}
 	return func() tea.Msg {
 		shell, where, err := shells.Shell(ctx, o, at.Pod, at.Container)
-		return ShellMsg{o, shell, where, err}
+		return shellMsg{o, shell, where, err}
 	}
 }
 
 // runShell suspends the screen until the shell ends, or says why there is none.
-func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
+func (i *Inspector) runShell(msg shellMsg) tea.Cmd {
 	why := Unavailable("")
 	switch {
 	case errors.As(msg.err, &why):
@@ -67,11 +67,11 @@ func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
 	case msg.err != nil:
 		return i.Say(theme.Bad, msg.err.Error())
 	}
-	return tea.Exec(msg.shell, func(err error) tea.Msg { return ShellEnded{msg.where, err} })
+	return tea.Exec(msg.shell, func(err error) tea.Msg { return shellEnded{msg.where, err} })
 }
 
 // endShell says that a shell was closed, or why it failed.
-func (i *Inspector) endShell(msg ShellEnded) tea.Cmd {
+func (i *Inspector) endShell(msg shellEnded) tea.Cmd {
 	if msg.err != nil {
 		return i.Say(theme.Bad, msg.err.Error())
 	}

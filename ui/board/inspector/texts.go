@@ -15,7 +15,7 @@ import (
 )
 
 func (i *Inspector) lines(width int) []canvas.Line {
-	s := i.Selected()
+	s := i.Subject()
 	if s.Node == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "this group is no longer part of the operation")}
 	}
@@ -32,11 +32,11 @@ func (i *Inspector) lines(width int) []canvas.Line {
 	return i.queryTab(s, width)
 }
 
-func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Selected(), width) }
+func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Subject(), width) }
 
 // head returns the lines of the open tab that do not scroll.
 func (i *Inspector) head(width int) (out []canvas.Line) {
-	s := i.Selected()
+	s := i.Subject()
 	if !i.Tab.queries() || s.Node == nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	}
 	for _, p := range s.State.Phases {
 		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {
-			out = append(out, row(theme.Quiet, "  usually", "", "", canvas.Took(usual)))
+			out = append(out, row(theme.Quiet, "  last time", "", "", canvas.Took(usual)))
 		}
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {

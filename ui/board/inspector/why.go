@@ -66,7 +66,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: o.Cause})
 	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.State.ReleaseProgress(n.GroupState, o)})
-	case o.Change != "" && o.Change.Word() != mark.Word:
+	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
 	return l
@@ -75,7 +75,11 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 // groupWhy returns a group's status and reason in one line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
-	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	word, why := mark.Word, strings.TrimPrefix(n.Message, "not started: ") // the status says so already
+	if n.Status == event.AtBreakpoint && why == "breakpoint" {
+		word, why = word+" at a breakpoint", ""
+	}
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + word}}
 	if n.Outcome != "" && !picture.IsUnfinished(n.Status) {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
 	}
@@ -96,7 +100,6 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		}
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + count})
 	}
-	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so already
 	if o := s.described(); s.Object == nil && o != nil {
 		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the line of the object has the rest
 			why, _, _ = strings.Cut(rest, ": ")
@@ -127,20 +130,20 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 // dependencyLines name the groups that a group still waits for, and the groups that wait for it.
 func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 	if n.Status == event.Waiting || n.Status == event.AtBreakpoint {
-		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
+		blockers, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
 		for _, u := range picture.Blockers(n) {
-			if len(gates) > 1 {
-				gates = append(gates, canvas.Piece{Role: theme.Quiet, Text: ", "})
+			if len(blockers) > 1 {
+				blockers = append(blockers, canvas.Piece{Role: theme.Quiet, Text: ", "})
 			}
 			mark, text := s.GroupMark(u), " "+u.Name
 			if spent, _ := s.Spent(u); spent != "" {
 				text += " " + spent
 			}
-			gates = append(gates, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
+			blockers = append(blockers, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
 			why = cmp.Or(why, n.Group.Why[u.ID]) // the order tab lists all
 		}
-		if len(gates) > 1 {
-			lines = append(lines, gates)
+		if len(blockers) > 1 {
+			lines = append(lines, blockers)
 		}
 		if why != "" {
 			lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
@@ -152,7 +155,8 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 	return lines
 }
 
-// followersLine names the groups that wait for a group, or never started because of it.
+// followersLine names the groups that wait for a group; once the run has failed, all groups that never
+// started.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	verb, one := " wait for it: ", " waits for it: "
@@ -161,7 +165,9 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	}
 	switch {
 	case !s.State.Ended.IsZero() || n.Status == event.Failed && s.State.Run == event.Aborting:
-		all = slices.DeleteFunc(all, func(d *graph.Node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
+		all = s.Graph.Select(func(o *graph.Node) bool {
+			return o.InRollback() == n.InRollback() && (o.Status == event.Waiting || o.Status == event.Skipped)
+		})
 		verb = " never started: "
 	case len(all) == 1:
 		verb = one

@@ -150,10 +150,11 @@ func (s *Screen) RootOf(n *graph.Node) event.Root {
 	return event.Root{Group: n.GroupState, Cause: n.Message}
 }
 
-// FailedCommand returns a command for the selected group if it failed, else for all failed groups.
+// FailedCommand returns a command for the selected group if it failed, else for all failed groups. In a
+// stack it goes to all held releases; a failed release is over.
 func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	c := event.Command{Name: name}
-	if n := s.Group(); n != nil && n.Status == event.Failed {
+	if n := s.Group(); n != nil && n.Status == event.Failed && s.IsCurrent(n) && !s.State.Operation.IsStack() {
 		c.Phase, c.Group = n.Phase, n.ID
 	}
 	return c
