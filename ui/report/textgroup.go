@@ -326,10 +326,10 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 	return rows
 }
 
-// slow is the theme's mark for a group that takes longer than usual. It is not an event.Status.
+// slow is the theme's mark for a group that takes longer than last time. It is not an event.Status.
 const slow = "slow"
 
-// reportSlow reports each group that takes longer than usual, once. Only heartbeats and
+// reportSlow reports each group that takes longer than last time, once. Only heartbeats and
 // events of groups trigger it.
 func (t *textLog) reportSlow(e event.Event) {
 	if e.Kind == event.KindPlan {

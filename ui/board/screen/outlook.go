@@ -17,7 +17,7 @@ type outlook struct {
 	slow map[event.Unit]forecast.Timing
 }
 
-// Slow reports whether a group takes longer than usual.
+// Slow reports whether a group takes longer than last time.
 func (o outlook) Slow(u event.Unit) bool {
 	_, slow := o.slow[u]
 	return slow
