@@ -72,7 +72,7 @@ func noSuchChart(name string, err error) error {
 	case "repo " + repo + " not found":
 		return fmt.Errorf("no such directory or archive, and no repository named %s; add it with: helm repo add %[1]s URL", repo)
 	case "non-absolute URLs should be in form of repo_name/path_to_chart, got: " + name:
-		return errors.New("no such directory or archive; charts in a repository are REPO/NAME, a URL, oci://…, or NAME with --repo")
+		return errors.New("no such directory or archive; for a chart in a repository, pass REPO/NAME, a URL, oci://…, or NAME with --repo")
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func TestLoadErrors(t *testing.T) {
 		"./nowhere":         "chart ./nowhere: no such directory or archive; check the path",
 		"oci://host/x":      "missing registry client",
 		"unknown-repo/shop": "chart unknown-repo/shop: no such directory or archive, and no repository named unknown-repo; add it with: helm repo add unknown-repo URL",
-		"nowhere":           "chart nowhere: no such directory or archive; charts in a repository are REPO/NAME",
+		"nowhere":           "chart nowhere: no such directory or archive; for a chart in a repository, pass REPO/NAME, a URL",
 	} {
 		settings := cli.New()
 		settings.RepositoryConfig = filepath.Join(t.TempDir(), "none.yaml")

@@ -146,7 +146,7 @@ func (c *Client) CheckReachable(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("reach the cluster in context %q: %w", c.ContextName(), context.Cause(ctx))
+		return fmt.Errorf("cannot reach the cluster in context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.lacksCluster():
 		return c.noClusterError()
 	}

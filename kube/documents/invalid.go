@@ -22,6 +22,7 @@ const (
 	reserved = "a value starts with a reserved character, such as @, % or a tab; quote it"
 	tab      = "indented with a tab; use spaces"
 	control  = "contains a control character; remove it"
+	noValue  = "expected a value"
 )
 
 // plainErrors are the most frequent messages of the parser in plain words.
@@ -31,7 +32,7 @@ var plainErrors = map[string]string{
 	"did not find expected '-' indicator":             `expected "-"; check the indentation`,
 	"did not find expected ',' or ']'":                `a "[" is not closed`,
 	"did not find expected ',' or '}'":                `a "{" is not closed`,
-	"did not find expected node content":              "expected a value",
+	"did not find expected node content":              noValue,
 	"found unexpected end of stream":                  "a quote is not closed",
 	"found character that cannot start any token":     reserved,
 	"found a tab character that violates indentation": tab,
@@ -56,7 +57,13 @@ func SyntaxError(data []byte, err error) (line int, message string) {
 		message = plain
 	}
 	lines := bytes.Split(data, []byte("\n"))
+	last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1
 	switch {
+	case len(data) > 0 && line > last: // the parser reached the end of the file
+		line = last
+		if message == noValue {
+			message = `a "[" or "{" is not closed`
+		}
 	case message == reserved && line <= len(lines) && tabIndented(lines[line-1]):
 		message = tab
 	case message == tab: // the parser names an earlier line
@@ -78,8 +85,8 @@ func tabIndented(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text,
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\r' }
 
-// template matches a line whose value is an unquoted template.
-var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?\{\{`)
+// template matches a line with a value, or an element of a list in brackets, that is an unquoted template.
+var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?(\[([^'"#]*,)?\s*)?\{\{`)
 
 // TemplateLine returns the line of the template that makes data invalid YAML, or 0. err is the parser's
 // error.

@@ -19,6 +19,11 @@ func TestValuesError(t *testing.T) {
 		"a: 1\nb: c\x00d\n":                "v.yaml:2: invalid YAML: contains a control character; remove it",
 		"a: 1\nb: \xff\n":                  "v.yaml:2: invalid YAML: not UTF-8; save the file as UTF-8",
 		"a: *x\n":                          "v.yaml: invalid YAML: unknown anchor 'x' referenced",
+		"a: [\n":                           `v.yaml:1: invalid YAML: a "[" or "{" is not closed`,
+		"a: 1\nb: {":                       `v.yaml:2: invalid YAML: a "[" or "{" is not closed`,
+		"a: 1\nb: [{{ .x }}]\n":            "v.yaml:2: template syntax ({{ … }}) in a plain YAML file; quote it",
+		"a: 1\nb: [c, {{ .x }}]\n":         "v.yaml:2: template syntax ({{ … }}) in a plain YAML file; quote it",
+		"a: '[{{'\n? {b: c}\n: d\n":        "v.yaml: invalid YAML: a key is a mapping; write a string",
 		"- a\n":                            "v.yaml: must be a mapping (key: value), but is a list",
 	} {
 		values := map[string]any{}

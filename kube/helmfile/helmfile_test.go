@@ -181,6 +181,7 @@ func TestReadErrors(t *testing.T) {
 	t.Setenv("PATH", "")
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
+		{"hooks: [{events: [presync]}]", "helmfile.yaml:1: lockstep does not support helmfile's hooks; move them into the charts as Helm hooks"},
 		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
 		{a + "  adopt: [apps/Deployment/a]", "lockstep does not support helmfile's adopt; remove it, and set takeOwnership: true on the release"},
 		{a + "  forceNamespace: x", "lockstep does not support helmfile's forceNamespace; remove it, and set namespace on the release"},

@@ -34,6 +34,9 @@ func (p position) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
 }
 
+// wholeFile is what the top-level mapping of a helmfile is called in messages.
+const wholeFile = "the helmfile"
+
 // node is a value of a helmfile, with the file that contains it.
 type node struct {
 	*kyaml.Node
@@ -163,7 +166,11 @@ func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
 		case !known:
 			return nil, at.errorf("unknown key %q in %s; see: lockstep help helmfile", name, what)
 		case advice != "" && !fields[name].isEmpty():
-			return nil, at.errorf("%s: lockstep does not support helmfile's %s; %s", what, name, advice)
+			refused := fmt.Errorf("lockstep does not support helmfile's %s; %s", name, advice)
+			if what != wholeFile { // the position names the file
+				refused = fmt.Errorf("%s: %w", what, refused)
+			}
+			return nil, at.errorf("%w", refused)
 		}
 	}
 	return fields, nil

@@ -196,7 +196,7 @@ func documentSource(doc *node, fallback string) string {
 
 // addDocument merges a document and its bases into the state.
 func (r *reader) addDocument(s *state, doc *node) error {
-	fields, err := doc.mapping("the helmfile", fileKeys)
+	fields, err := doc.mapping(wholeFile, fileKeys)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package helmfile
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -19,9 +18,6 @@ func syntaxError(path string, data []byte, err error) error {
 	line, message := documents.SyntaxError(data, err)
 	if line == 0 {
 		return fmt.Errorf("%s: invalid YAML: %s", path, message)
-	}
-	if last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1; line > last {
-		line, message = last, "the file ends too early; a bracket or quote is not closed"
 	}
 	return position{path, line}.errorf("invalid YAML: %s", message)
 }

@@ -80,20 +80,20 @@ func newHolder(operation, job string) Holder {
 	return h
 }
 
-// String describes the run: "upgrade by ann on box (process 7) since 2026-01-02 03:04:05 UTC".
+// String describes the run: "upgrade by ann on box, process 7, started 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
 	s := h.User
 	if h.Host != "" {
 		s += " on " + h.Host
 	}
 	if h.Process > 0 {
-		s += fmt.Sprintf(" (process %d)", h.Process)
+		s += fmt.Sprintf(", process %d", h.Process)
 	}
 	if h.Operation != "" {
 		s = h.Operation + " by " + s
 	}
 	if !h.Since.IsZero() {
-		s += " since " + h.Since.UTC().Format("2006-01-02 15:04:05 MST")
+		s += ", started " + h.Since.UTC().Format("2006-01-02 15:04:05 MST")
 	}
 	return s
 }

@@ -43,7 +43,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warn
 		case removed != "":
 			refuse(w, removed)
 		case !definable(f.Resource.Object.Group):
-			refuse(w, ", and no CRD can define it: check its kind and apiVersion"+similarKind(i.Mapping.GroupVersionKind))
+			refuse(w, ", and "+undefinable(i.Mapping.GroupVersionKind.GroupVersion())+": check its kind and apiVersion"+similarKind(i.Mapping.GroupVersionKind))
 		case kindAvailability == unavailable:
 			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
@@ -57,6 +57,19 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warn
 // definable reports whether a CRD can define kinds of an API group.
 func definable(group string) bool {
 	return strings.Contains(group, ".") && !scheme.Scheme.IsGroupRegistered(group)
+}
+
+// undefinable says why no CRD can define kinds of an API version, see definable.
+func undefinable(gv schema.GroupVersion) string {
+	switch {
+	case scheme.Scheme.IsVersionRegistered(gv):
+		return gv.String() + " is built in, so no CRD can add it"
+	case gv.Group == "":
+		return "the core API is built in, so no CRD can add it"
+	case scheme.Scheme.IsGroupRegistered(gv.Group):
+		return fmt.Sprintf("the API group %q is built in, so no CRD can add it", gv.Group)
+	}
+	return fmt.Sprintf("no CRD can add it, because the API group %q has no dot", gv.Group)
 }
 
 // similarKind returns a question that suggests a built-in kind for an unknown one: the same kind with

@@ -40,3 +40,18 @@ func TestDefinable(t *testing.T) {
 		}
 	}
 }
+
+// TestUndefinable: the reason why no CRD can define a kind depends on its API version.
+func TestUndefinable(t *testing.T) {
+	for gv, want := range map[schema.GroupVersion]string{
+		{Version: "v1"}:                 "v1 is built in, so no CRD can add it",
+		{Group: "apps", Version: "v1"}:  "apps/v1 is built in, so no CRD can add it",
+		{Group: "apps", Version: "v9"}:  `the API group "apps" is built in, so no CRD can add it`,
+		{Version: "v9"}:                 "the core API is built in, so no CRD can add it",
+		{Group: "plain", Version: "v1"}: `no CRD can add it, because the API group "plain" has no dot`,
+	} {
+		if got := undefinable(gv); got != want {
+			t.Errorf("%s: got %q, want %q", gv, got, want)
+		}
+	}
+}

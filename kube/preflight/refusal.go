@@ -41,7 +41,7 @@ func (r *Refusal) Error() string {
 			objectsByConflict[key] = append(objectsByConflict[key], w.Object.String())
 		}
 	}
-	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
+	lines := []string{fmt.Sprintf("%s: %d problems; nothing was written:", r.Operation, len(r.Conflicts))}
 	printed := map[conflict]bool{}
 	for _, w := range r.Conflicts {
 		key := conflict{w.Rule, w.Shared}

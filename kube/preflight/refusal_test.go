@@ -25,7 +25,7 @@ func TestRefusalIsShort(t *testing.T) {
 	}{
 		{own, owned},
 		{append(append([]plan.Warning{{Message: "first"}}, own...), shared(3, "R29", "unknown")...),
-			"install: 9 conflicts, nothing was written:\n  first\n  " + owned + "\n  ConfigMap/c0 unknown (R29)\n  ConfigMap/c1 unknown (R29)\n  ConfigMap/c2 unknown (R29)"},
+			"install: 9 problems; nothing was written:\n  first\n  " + owned + "\n  ConfigMap/c0 unknown (R29)\n  ConfigMap/c1 unknown (R29)\n  ConfigMap/c2 unknown (R29)"},
 		{own[:1], "ConfigMap/c0 owned"},
 	}
 	for _, tt := range tests {

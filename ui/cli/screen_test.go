@@ -161,7 +161,7 @@ func TestScreenControlsRuns(t *testing.T) {
 			t.Errorf("exit code %d, want 3", code)
 		}
 		c.restored()
-		c.await(0, "aborted after")
+		c.await(0, " aborted by ")
 		out, err := helmList(t, env, "a")
 		if err != nil || strings.Contains(out, "fanout") {
 			t.Errorf("the release is still there: %v %s", err, out)
@@ -215,7 +215,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		if code := c.ends(); code != 3 {
 			t.Errorf("exit code %d, want 3", code)
 		}
-		c.await(0, "install s aborted after")
+		c.await(0, "install s aborted by SIGINT after")
 		c.await(0, "next: lockstep install s")
 		if strings.Contains(c.raw(), "\x1b[?1049h") {
 			t.Error("there was a screen")

@@ -170,7 +170,7 @@ func TestSignals(t *testing.T) {
 
 // want returns the expected end of a case.
 func (c signalCase) want() signalEnd {
-	const done, aborted, failed = "s done in", "s aborted after", "s failed after"
+	const done, aborted, failed = "s done in", "s aborted by ", "s failed after"
 	var w signalEnd
 	p, stop := signalPhases[c.phase], c.action == pressCtrlC || c.times == 2
 	switch {

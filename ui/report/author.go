@@ -232,7 +232,11 @@ func reasonsText(s Suggested, style Style) string {
 		if inside > 1 {
 			text = fmt.Sprintf("%d dependencies inside groups are not listed; Helm's install order already covers them", inside)
 		}
-		fmt.Fprintf(&b, "\n%s.\nList all dependencies with -o json; those between groups with --why=all.\n", text)
+		advice := "List all dependencies with -o json"
+		if !s.All {
+			advice += "; those between groups with --why=all"
+		}
+		fmt.Fprintf(&b, "\n%s.\n%s.\n", text, advice)
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ func TestNoHeartbeatBeforeTimeout(t *testing.T) {
 	})
 	var out bytes.Buffer
 	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
-	if n := strings.Count(out.String(), "◐ waiting for Job/a"); n != 5 || !strings.Contains(out.String(), "50s so far\n  60.0s ✗ c:a failed") {
+	if n := strings.Count(out.String(), "◐ waiting for Job/a"); n != 5 || !strings.Contains(out.String(), "50s so far\n  1m00s ✗ c:a failed") {
 		t.Errorf("%d heartbeats in\n%s", n, out.String())
 	}
 }

@@ -171,6 +171,8 @@ type Record struct {
 	manifests []revisionManifests
 	// Damage is the error that ended reading early, or nil.
 	Damage error
+	// Recover is the command that shows what a killed run left in the cluster, or "".
+	Recover string
 }
 
 // Incomplete returns why the record does not cover the whole run, or "".
@@ -178,8 +180,12 @@ func (r *Record) Incomplete() string {
 	switch {
 	case r.Damage != nil:
 		return "the record is incomplete: " + r.Damage.Error()
-	case r.Outcome == Killed && !r.State.Operation.IsWatch():
-		return "the record is incomplete: the run was killed or is still running"
+	case r.State.Operation.IsWatch():
+		return ""
+	case r.Outcome == StillRunning:
+		return "the record is incomplete: the run is still running"
+	case r.Outcome == Killed:
+		return "the record is incomplete: the run was killed" + format.WithPrefix("; see what it left: ", r.Recover)
 	}
 	return ""
 }
@@ -271,7 +277,7 @@ func (l ClusterRuns) text(to Stream) string {
 	default:
 		return clean("no runs in namespace "+l.Namespace+"; list all with: lockstep runs -A") + "\n"
 	}
-	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "SINCE", "STARTED BY", "JOB"}}
+	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "STARTED", "STARTED BY", "JOB"}}
 	for _, r := range l.Runs {
 		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
 	}

@@ -125,6 +125,7 @@ func TestRecordText(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		r.Recover = "lockstep recover shop -n shop"
 		return d.Show(r)
 	}
 	whole := succeeded(t)

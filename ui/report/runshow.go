@@ -122,7 +122,7 @@ func (r *Record) headline(style Style) string {
 	if r.Outcome == Killed {
 		return clean(fmt.Sprintf("%s %s killed after %s (namespace %s)", r.Operation, r.Release, r.took(), r.Namespace))
 	}
-	return verdict(r.State, style)
+	return verdict(r.State, "", style)
 }
 
 // runsDiff compares the groups of two runs.

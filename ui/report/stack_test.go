@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -47,4 +48,26 @@ func TestStackRunStatus(t *testing.T) {
 	s.Apply(event.Event{Kind: event.KindRun, Scope: "n/a", Status: event.Held, Message: "a:two: Job/a:two: exit code 3"})
 	s.Apply(event.Event{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "held: a:two failed; 1 of 2 groups done"})
 	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
+}
+
+// TestStackFailureNamesNamespace expects a failed release with its namespace, once.
+func TestStackFailureNamesNamespace(t *testing.T) {
+	var s event.State
+	release, exit := plan.Object{Kind: "Release", Name: "b"}, 1
+	for n, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "n/b", Objects: []plan.Object{release}}}}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Running},
+		{Kind: event.KindObject, Phase: "releases", Group: "n/b", Object: &release, Status: event.Failed, Cause: "c:mig: Job/mig: exited with code 3"},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Failed, Object: &release, Cause: "c:mig: Job/mig: exited with code 3"},
+		{Kind: event.KindOperation, Status: event.Failed, Exit: &exit},
+	} {
+		e.Time = time.Unix(int64(n), 0)
+		s.Apply(e)
+	}
+	var out bytes.Buffer
+	Summary(&out, &s, Options{Style: plain})
+	if want := "\n✗ n/b: c:mig: Job/mig: exited with code 3\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("the last line is not %q:\n%s", want, out.String())
+	}
 }

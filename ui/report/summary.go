@@ -66,9 +66,9 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	for _, f := range s.Fixed {
 		fmt.Fprintln(w, "  fixed:", clean(f.String()))
 	}
-	text := format.WithReason(verdict(s, style), clean(reason))
+	text := format.WithReason(verdict(s, "", style), clean(reason))
 	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {
-		text = verdict(s, style) + " " + clean(strings.Join(format.NonEmpty(by, rest), "; "))
+		text = verdict(s, by, style) + clean(format.WithPrefix("; ", rest))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), text)
 }
@@ -115,7 +115,7 @@ func writeFailures(w io.Writer, roots []format.Failure, style Style, limit, evid
 	roots = roots[:len(roots)-more]
 	var known []string
 	for _, f := range roots {
-		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Text+" (in "+f.Place+")"))
+		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Sentence()))
 		known = append(known, f.Cause)
 	}
 	if more > 0 {
@@ -156,10 +156,10 @@ func nameObject(o plan.Object, lines []string) []string {
 	return out
 }
 
-// verdict describes how an operation ended, and after what time.
-func verdict(s *event.State, style Style) string {
+// verdict describes how an operation ended, and after what time. by says who aborted it, or is empty.
+func verdict(s *event.State, by string, style Style) string {
 	op := s.Operation
-	ending := style.word(s.Status) + " after "
+	ending := style.word(s.Status) + format.WithPrefix(" ", by) + " after "
 	switch {
 	case s.Ended.IsZero():
 		ending = "still running after "
@@ -170,7 +170,11 @@ func verdict(s *event.State, style Style) string {
 	}
 	end := cmp.Or(s.Ended, s.Now)
 	total, paused := end.Sub(s.Started), ""
-	if idle := total - s.Active(end); idle > 0 {
+	switch idle := total - s.Active(end); {
+	case idle <= 0:
+	case format.Duration(idle) == format.Duration(total):
+		paused = "paused throughout"
+	default:
 		paused = format.Duration(idle) + " paused"
 	}
 	text := op.Name + " " + op.Release + " " + ending + format.Duration(total)

@@ -81,3 +81,29 @@ func TestSlowestGroupsComparedWithLastTime(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictOfAbort expects who aborted a run in front of its time, and a run that never continued as paused
+// throughout.
+func TestVerdictOfAbort(t *testing.T) {
+	exit := 3
+	for paused, want := range map[time.Duration]string{
+		0:                "✗ install shop aborted by SIGTERM after 1m20s (paused throughout); nothing was written\n",
+		50 * time.Second: "✗ install shop aborted by SIGTERM after 1m20s (30.0s paused); nothing was written\n",
+	} {
+		var s event.State
+		start := time.Unix(0, 0)
+		for _, e := range []event.Event{
+			{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
+			{Time: start.Add(paused), Kind: event.KindRun, Status: event.Paused},
+			{Time: start.Add(80 * time.Second), Kind: event.KindOperation, Status: event.Aborted, Exit: &exit,
+				Message: "aborted by SIGTERM before anything was written", Outcome: event.NothingWritten},
+		} {
+			s.Apply(e)
+		}
+		var out bytes.Buffer
+		Summary(&out, &s, Options{Style: plain})
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("the last line is not %q:\n%s", want, out.String())
+		}
+	}
+}

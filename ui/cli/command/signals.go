@@ -135,7 +135,7 @@ func (s *Signals) Unbind() {
 	}
 	s.cancel(ErrInterrupted)
 	if len(s.pending) > 0 && s.notices != nil {
-		s.notices.Note(s.last.String() + ": too late, the operation has ended")
+		s.notices.Note(signalLabel(s.last) + ": too late, the operation has ended")
 	}
 }
 
@@ -269,14 +269,25 @@ func (s *Signals) Consume(e event.Event) {
 		}
 		s.pending = slices.Delete(s.pending, at, at+1)
 		if s.notices != nil {
-			s.notices.Note(s.last.String() + ": " + s.replyText(e))
+			s.notices.Note(signalLabel(s.last) + ": " + s.replyText(e))
 		}
 	}
 }
 
+// signalLabel names a signal for the user who sent it.
+func signalLabel(sig os.Signal) string {
+	if sig == os.Interrupt {
+		return "Ctrl-C"
+	}
+	return signalNames[sig]
+}
+
 // replyText describes an operation's reply to a command.
 func (s *Signals) replyText(e event.Event) string {
-	const again = "; repeat to stop at once"
+	again := "; send it again to stop at once"
+	if s.last == os.Interrupt {
+		again = "; press Ctrl-C again to stop at once"
+	}
 	switch {
 	case e.Message != "":
 		return e.Message
@@ -285,9 +296,9 @@ func (s *Signals) replyText(e event.Event) string {
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback:
-		return "no more groups start; rolling back" + again
+		return "starting no more groups; rolling back" + again
 	}
-	return "no more groups start; " + s.policy.Outcome + again
+	return "starting no more groups; " + s.policy.Outcome + again
 }
 
 // Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for calls

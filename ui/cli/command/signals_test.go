@@ -44,8 +44,8 @@ func TestSignalRepliesArePrinted(t *testing.T) {
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	s.Handle(os.Interrupt)
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
-	want := "interrupt: no more groups start; the release will be marked failed; repeat to stop at once\n" +
-		"interrupt: stopping now; requests in flight are cancelled\n"
+	want := "Ctrl-C: starting no more groups; the release will be marked failed; press Ctrl-C again to stop at once\n" +
+		"Ctrl-C: stopping now; requests in flight are cancelled\n"
 	if output() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
 		t.Errorf("sent %v, printed %q", op.sent, output())
 	}
@@ -57,7 +57,7 @@ func TestSignalBeforeTheFirstWrite(t *testing.T) {
 	s, _, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
 	s.Handle(os.Interrupt)
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
-	if want := "interrupt: aborting; nothing was written\n"; output() != want {
+	if want := "Ctrl-C: aborting; nothing was written\n"; output() != want {
 		t.Errorf("printed %q, want %q", output(), want)
 	}
 }
@@ -74,7 +74,7 @@ func TestSignalsDuringRollback(t *testing.T) {
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
 	}
-	if !strings.HasSuffix(output(), "interrupt: a rollback is running; repeat to stop it\n") {
+	if !strings.HasSuffix(output(), "Ctrl-C: a rollback is running; repeat to stop it\n") {
 		t.Errorf("printed %q", output())
 	}
 }

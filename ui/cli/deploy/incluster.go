@@ -308,7 +308,7 @@ func passedEnv() map[string]string {
 
 const manifestsLong = `Print a Job that runs "upgrade --install" in the cluster, with its Secrets and Lease, as YAML for kubectl, Argo CD or
 Flux. The Secrets contain the chart and all values in plain text: encrypt them before you commit them to Git. The Job is
-not deleted automatically. Its name depends on the chart, the values and the flags: a changed deployment is a new Job.
+not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job gets a new name.
 
 The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. Nothing is
 written, and no cluster is needed.`

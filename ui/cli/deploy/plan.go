@@ -65,7 +65,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	return cmd
 }
 
-// hideRunFlags hides the flags that only affect a run.
+// hideRunFlags hides the flags that plan and rbac ignore, because they only affect a run.
 func hideRunFlags(cmd *cobra.Command) {
 	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {

@@ -26,8 +26,8 @@ may still be running. Make sure that it is not, then run recover. If a run of lo
 and exits with code 2.
 
 -o json prints one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id, after,
-status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
-(applied, earlier, changed, missing or left) and revision.`
+status, objects), left (objects) and next (commands). Each object has group, kind, namespace, name, status, message,
+is (applied, earlier, changed, missing or left) and revision.`
 
 func (a *app) newRecover() *cobra.Command {
 	cmd := &cobra.Command{

@@ -265,7 +265,7 @@ func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display) err
 	deleted, err := job.DeleteUnlessStarted(ctx)
 	switch {
 	case err != nil:
-		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %s/%s may still run, because it could not be deleted: %w", job.Namespace, job.Name, err))
+		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %[1]s/%[2]s may still run, because it could not be deleted: %[3]w; delete it with: kubectl delete job %[2]s -n %[1]s", job.Namespace, job.Name, err))
 	case !deleted:
 		d.Note("the run continues, because its pod has started; attach again: " + command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace}))
 		return nil

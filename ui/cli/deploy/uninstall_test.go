@@ -34,7 +34,7 @@ func TestSignalAfterFirstUninstall(t *testing.T) {
 	if command.ExitCode(err) != command.ExitAborted || err.Error() != "interrupted; not uninstalled: b, c" || len(done) != 1 {
 		t.Errorf("uninstalled %v, error %v", done, err)
 	}
-	if said.String() != "interrupt: too late, the operation has ended\n" {
+	if said.String() != "Ctrl-C: too late, the operation has ended\n" {
 		t.Errorf("printed %q", said.String())
 	}
 	if a.Signals.Context.Err() == nil || context.Cause(a.Signals.Context) != command.ErrInterrupted {

@@ -167,5 +167,9 @@ func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, e
 	}
 	defer run.Close()
 	run.Now(ctx) // waits for all past events
-	return report.NewRecord(job.Name, run.Feed().Events())
+	r, err := report.NewRecord(job.Name, run.Feed().Events())
+	if err == nil && r.Outcome == report.Killed && !job.Ended() {
+		r.Outcome = report.StillRunning
+	}
+	return r, err
 }

@@ -179,8 +179,13 @@ func listRuns() (dir string, runs report.RunList, err error) {
 		return "", nil, err
 	}
 	runs = report.RecordedRuns(dir)
+	return dir, runs, markRunning(runs)
+}
+
+// markRunning changes the outcome of live runs from Killed to StillRunning.
+func markRunning(runs []report.Run) error {
 	if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.Killed }) {
-		return dir, runs, nil
+		return nil
 	}
 	started := map[time.Time]bool{}
 	live, err := LiveRuns(func(event.Operation) bool { return true })
@@ -193,7 +198,7 @@ func listRuns() (dir string, runs report.RunList, err error) {
 			runs[i].Outcome = report.StillRunning
 		}
 	}
-	return dir, runs, err
+	return err
 }
 
 func noRuns(dir string) string { return fmt.Sprintf("no recorded runs yet (looked in %s)", dir) }
@@ -216,7 +221,16 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 	if errors.Is(err, fs.ErrNotExist) {
 		return a.clusterRecord(ctx, name)
 	}
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	run := []report.Run{r.Run}
+	_ = markRunning(run) // without the live runs, the record is still readable
+	r.Run = run[0]
+	if op := r.State.Operation; !op.IsStack() && op.Name != "test" {
+		r.Recover = command.ShellJoin([]string{"lockstep", "recover", r.Release, "-n", r.Namespace})
+	}
+	return r, nil
 }
 
 // removeRuns removes the named records, or the matching ones if no names are given. If a name

@@ -24,6 +24,8 @@ type Failure struct {
 
 	// Place is the group, followed by ", rolling back" in a rollback.
 	Place string `json:"-"`
+	// textHasPlace is true for a stack's release, whose Text starts with Place.
+	textHasPlace bool
 	// State is the state of the group.
 	State *event.GroupState `json:"-"`
 }
@@ -68,10 +70,21 @@ func newFailure(s *event.State, r event.Root) Failure {
 		f.Place += ", rolling back"
 	}
 	if r.Object != nil {
+		if s.Operation.IsStack() { // the object is the release, which Place names with its namespace
+			f.Text, f.textHasPlace = f.Place+strings.TrimPrefix(f.Text, r.Object.Object.String()), true
+		}
 		f.Object = &r.Object.Object
 		f.Details = append(f.Details, r.Object.Diagnosis...)
 	}
 	return f
+}
+
+// Sentence is Text, followed by Place unless it has it already.
+func (f Failure) Sentence() string {
+	if f.textHasPlace {
+		return f.Text
+	}
+	return f.Text + " (in " + f.Place + ")"
 }
 
 // UnknownLines returns the lines that repeat neither a known one nor each other, see event.Repeats.

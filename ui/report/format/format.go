@@ -19,9 +19,9 @@ import (
 func Duration(d time.Duration) string {
 	d = max(d, 0)
 	switch {
-	case d < 100*time.Second:
+	case d.Round(100*time.Millisecond) < time.Minute:
 		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
+	case d.Round(time.Second) < time.Hour:
 		d = d.Round(time.Second)
 		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
 	}

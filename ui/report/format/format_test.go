@@ -27,7 +27,8 @@ func TestFold(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0.0s", 4120 * time.Millisecond: "4.1s", 99 * time.Second: "99.0s", 112 * time.Second: "1m52s", 2*time.Hour + 3*time.Minute + 20*time.Second: "2h03m",
+		-time.Second: "0.0s", 4120 * time.Millisecond: "4.1s", 59940 * time.Millisecond: "59.9s", 59960 * time.Millisecond: "1m00s",
+		80 * time.Second: "1m20s", 112 * time.Second: "1m52s", time.Hour - 100*time.Millisecond: "1h00m", 2*time.Hour + 3*time.Minute + 20*time.Second: "2h03m",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)

@@ -51,10 +51,10 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	var known []string
 	for _, f := range o.Failures {
 		known = append(known, f.Cause)
-		fmt.Fprintf(b, "- **%s** (in %s)\n", escapeMarkdown(f.Text), escapeMarkdown(f.Place))
+		fmt.Fprintf(b, "- **%s**%s\n", escapeMarkdown(f.Text), escapeMarkdown(strings.TrimPrefix(f.Sentence(), f.Text)))
 	}
 	for _, f := range o.Fixed {
-		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.Fix, escapeMarkdown(f.Text), escapeMarkdown(f.Place))
+		fmt.Fprintf(b, "- fixed by %s: %s\n", f.Fix, escapeMarkdown(f.Sentence()))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")

@@ -72,7 +72,7 @@ func TestReports(t *testing.T) {
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	outcomes := map[string]*Outcome{
 		"notstarted": NotStarted(install, start, 2, errors.New("the API server cannot be reached"), nil),
-		"refused": NotStarted(install, start, 2, errors.New("install: 2 conflicts, nothing was written:\n  one\n  two"), []plan.Warning{
+		"refused": NotStarted(install, start, 2, errors.New("install: 2 problems; nothing was written:\n  one\n  two"), []plan.Warning{
 			{Chart: "shop", Object: &plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "settings"}, Message: "shop: ConfigMap/settings: it belongs to release other", Rule: "R29"},
 			{Message: "user few lacks permissions: in namespace ns: secrets [list]"},
 		}),
