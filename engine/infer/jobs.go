@@ -35,7 +35,7 @@ func (r *reader) migrationEdges() {
 					name = db.service.String()
 					why.By = []plan.Object{db.service}
 				}
-				why.Value, why.Text = name, fmt.Sprintf("both use database %s, and a Job prepares it", name)
+				why.Value, why.Text = name, fmt.Sprintf("both use database %s, which the Job prepares", name)
 				r.add(n, j, Soft, why)
 			}
 		}

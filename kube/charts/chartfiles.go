@@ -69,7 +69,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 		return nil, explainInvalid(own, err)
 	}
 	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
-		return nil, fmt.Errorf("chart %s has apiVersion %q; supported: v1, v2, v3", c.Name(), v)
+		return nil, fmt.Errorf("Chart.yaml: apiVersion %q is not supported; use v1, v2 or v3", v)
 	}
 	cf.meta = c.Metadata
 	for _, name := range slices.Sorted(maps.Keys(subcharts)) {
@@ -86,7 +86,11 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 // invalidFile matches an error of Helm's loader about a YAML file.
 var invalidFile = regexp.MustCompile(`^cannot load (\S+): `)
 
-// explainInvalid explains an error of Helm's loader if one of the files is invalid YAML.
+// missingField matches Helm's error about a field that Chart.yaml lacks.
+var missingField = regexp.MustCompile(`^validation: chart\.metadata\.(apiVersion|name|version) is required$`)
+
+// explainInvalid explains an error of Helm's loader if one of the files is invalid YAML, or if Chart.yaml is
+// incomplete.
 func explainInvalid(files []*archive.BufferedFile, err error) error {
 	if found := invalidFile.FindStringSubmatch(err.Error()); found != nil {
 		for _, f := range files {
@@ -94,6 +98,10 @@ func explainInvalid(files []*archive.BufferedFile, err error) error {
 				return documents.Invalid(f.Name, f.Data, err)
 			}
 		}
+	}
+	if found := missingField.FindStringSubmatch(err.Error()); found != nil {
+		example := map[string]string{"apiVersion": "v2", "name": "shop", "version": "0.1.0"}[found[1]]
+		return fmt.Errorf("Chart.yaml: %s is missing; add one, such as %s", found[1], example)
 	}
 	return err
 }

@@ -92,11 +92,15 @@ func TestLoadErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", ref, err, want)
 		}
 	}
-	dir := write(t, plus(in("charts/shop", tree{"Chart.yaml": chartYAML("shop")}), tree{"empty/values.yaml": ""}))
+	dir := write(t, plus(in("charts/shop", tree{"Chart.yaml": chartYAML("shop")}), tree{
+		"empty/values.yaml": "", "unversioned/Chart.yaml": "apiVersion: v2\nname: shop\n", "v7/Chart.yaml": "apiVersion: v7\nname: shop\nversion: 1.0.0\n",
+	}))
 	for path, want := range map[string]string{
 		"charts/shpo": "no such directory or archive; did you mean " + filepath.Join(dir, "charts/shop") + "?",
 		"charts/x":    "no such directory or archive; check the path",
 		"empty":       "it has no Chart.yaml; check the path",
+		"unversioned": "unversioned: Chart.yaml: version is missing; add one, such as 0.1.0",
+		"v7":          `v7: Chart.yaml: apiVersion "v7" is not supported; use v1, v2 or v3`,
 	} {
 		path = filepath.Join(dir, path)
 		if _, err := Load(Ref{Chart: path}, cli.New(), nil); err == nil || err.Error() != "chart "+path+": "+want {

@@ -49,7 +49,14 @@ var errNoKind = errors.New("no kind or apiVersion")
 // noTypeError names a document and the fields that it lacks.
 type noTypeError struct{ document, fields string }
 
-func (e noTypeError) Error() string        { return e.document + " has no " + e.fields }
+func (e noTypeError) Error() string {
+	advice := "add it"
+	if strings.Contains(e.fields, " and ") {
+		advice = "add both"
+	}
+	return e.document + " has no " + e.fields + "; " + advice
+}
+
 func (e noTypeError) Is(target error) bool { return target == errNoKind }
 
 // missingType returns the error about an object that lacks its kind, apiVersion or both.

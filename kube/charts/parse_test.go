@@ -57,8 +57,8 @@ func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: b: c":                               "shop/templates/x.yaml: invalid YAML",
 		"kind: ConfigMap":                       "shop/templates/x.yaml: the document that starts with \"kind: ConfigMap\" has no apiVersion",
-		"apiVersion: v1\nmetadata: {name: app}": "shop/templates/x.yaml: the document named app has no kind",
-		"data: {}":                              "starts with \"data: {}\" has no apiVersion and no kind",
+		"apiVersion: v1\nmetadata: {name: app}": "shop/templates/x.yaml: the document named app has no kind; add it",
+		"data: {}":                              "starts with \"data: {}\" has no apiVersion and no kind; add both",
 		"just text":                             "shop/templates/x.yaml: not a Kubernetes object",
 		"apiVersion: v1\nkind: L\nitems: [x]":   "shop/templates/x.yaml: item 0 of the L is not an object",
 	} {

@@ -43,7 +43,8 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
 		text = notJSON.ReplaceAllString(text, "$1 $2: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
 		text = noValue.ReplaceAllString(text, "$0; use key=value")
-		return nil, errors.New(notNumber.ReplaceAllString(text, "$1 is not a number"))
+		text = notNumber.ReplaceAllString(text, "$1 is not a number")
+		return nil, errors.New(badIndex.ReplaceAllString(text, "index $1 is not a number; number the elements from 0: list[0]=value"))
 	}
 	return v, nil
 }
@@ -65,6 +66,7 @@ var (
 	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
 	noValue   = regexp.MustCompile(`key "[^"]*" has no value$`)
 	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
+	badIndex  = regexp.MustCompile(`error parsing index: ("[^"]*") is not a number`)
 )
 
 // IgnoredValues returns a warning for each argument of --set and similar flags that Helm accepts

@@ -47,6 +47,14 @@ type File struct {
 	Selectors []string // from the options
 }
 
+// Source returns the path for messages.
+func (f *File) Source() string {
+	if f.Path == "-" {
+		return "standard input"
+	}
+	return f.Path
+}
+
 // Repository is a chart repository.
 type Repository struct {
 	Name            string `yaml:"name"`

@@ -103,7 +103,7 @@ func (s *Stack) addMembers() error {
 		}
 	}
 	if c := cycle(s.members); c != nil {
-		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one of these needs entries", s.opts.File.Path, strings.Join(c, " → "))
+		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one of these needs entries", s.opts.File.Source(), strings.Join(c, " → "))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func noReleases(file *helmfile.File) error {
 	case len(file.Others) > 0:
 		why = "the conditions of all releases are false"
 	}
-	return fmt.Errorf("%s: %s", file.Path, why)
+	return fmt.Errorf("%s: %s", file.Source(), why)
 }
 
 // connect opens a connection to each context.

@@ -16,6 +16,9 @@ func TestNoReleases(t *testing.T) {
 	if got, want := noReleases(file).Error(), "f.yaml: no release matches --selector a=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	if got, want := noReleases(&helmfile.File{Path: "-"}).Error(), "standard input: the helmfile defines no releases"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 // TestStackName: an invalid --stack is refused before the first connection.

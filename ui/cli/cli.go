@@ -181,6 +181,7 @@ lockstep dag ./shop                      # show the order`,
 	colour := root.PersistentFlags().Lookup("color")
 	colour.Usage, colour.DefValue = "use colours: never, auto, always (default auto)", ""
 	root.PersistentFlags().Lookup("namespace").Usage = "namespace (default: the one in the kubeconfig's context)"
+	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(deploy.Commands(a.App)...)

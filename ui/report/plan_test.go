@@ -42,3 +42,11 @@ func TestStackPlanCountsOnce(t *testing.T) {
 		t.Errorf("%d refused, %d changed; want 4, 1", refused, changed)
 	}
 }
+
+// TestStackPlanNamesAbsentReleases: a release that is not installed and must not be is not called unchanged.
+func TestStackPlanNamesAbsentReleases(t *testing.T) {
+	p := StackPlan{Releases: []ReleasePlan{{Release: "n/a", Unchanged: true, Absent: true}, {Release: "n/b", Unchanged: true}}}
+	if got, want := p.text(Stream{Style: plain}), "n/a not installed\n\nn/b unchanged\n\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

@@ -143,7 +143,7 @@ func FindRun(dir, name string) (string, error) {
 	case len(found) == 1:
 		name = found[0]
 	case !slices.Contains(found, name):
-		return "", fmt.Errorf("%s matches several records: %s", name, format.Abbreviate(found))
+		return "", fmt.Errorf("%s matches several records: %s; use a longer prefix", name, format.Abbreviate(found))
 	}
 	return filepath.Join(dir, name+runSuffix), nil
 }

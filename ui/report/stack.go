@@ -165,6 +165,8 @@ type ReleasePlan struct {
 	// Unchanged releases have no Plan.
 	Unchanged bool  `json:"unchanged"`
 	Plan      *Plan `json:"plan,omitempty"`
+	// Absent releases are Unchanged because they are not installed and must not be.
+	Absent bool `json:"-"`
 }
 
 // Count counts the refused changes together with errors about anything else, and the releases to
@@ -220,7 +222,11 @@ func (p StackPlan) text(to Stream) string {
 		name, needs := to.Style.render(theme.Strong, r.Release), clean(format.WithPrefix(", after ", strings.Join(r.Needs, ", ")))
 		if r.Plan == nil {
 			unchanged++
-			b.WriteString(name + " unchanged" + needs + "\n\n")
+			state := " unchanged"
+			if r.Absent {
+				state = " not installed"
+			}
+			b.WriteString(name + state + needs + "\n\n")
 			continue
 		}
 		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")

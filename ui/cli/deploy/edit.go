@@ -117,7 +117,7 @@ type savedValues struct {
 	mu      sync.Mutex
 	path    string
 	current func() (map[string]any, error) // returns the values of the run
-	// before and saved are the values of the run at that time, and those in the file.
+	// before and saved are the values of the run when the file was saved, and those in the file.
 	before, saved string
 }
 

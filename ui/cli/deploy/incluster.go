@@ -91,8 +91,12 @@ type packedRun struct {
 // runAsJob runs a command as a Job and attaches to it.
 func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packedRun) error {
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
-			c.requestedBy(cmd), rbacArguments(cmd), a.Settings.Namespace())
+		needing := "this release needs"
+		if p.stack {
+			needing = "these releases need"
+		}
+		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
+			c.requestedBy(cmd), needing, rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)
@@ -308,7 +312,8 @@ func passedEnv() map[string]string {
 
 const manifestsLong = `Print a Job that runs "upgrade --install" in the cluster, with its Secrets and Lease, as YAML for kubectl, Argo CD or
 Flux. The Secrets contain the chart and all values in plain text: encrypt them before you commit them to Git. The Job is
-not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job gets a new name.
+not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job
+gets a new name.
 
 The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. Nothing is
 written, and no cluster is needed.`
@@ -324,6 +329,7 @@ lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml |
 		"post-renderer", "post-renderer-args"} {
 		cmd.Flags().Lookup(name).Hidden = true
 	}
+	cmd.Flags().Lookup("step").Usage = "start paused, before the first write; resume with lockstep attach or ctl"
 	return cmd
 }
 

@@ -130,9 +130,9 @@ func (a *app) withCluster(cmd *cobra.Command, sandbox bool, do func(*helmcli.Env
 	if !sandbox {
 		return do(a.Settings)
 	}
-	notices := a.Display(cmd)
+	d := a.Display(cmd)
 	start := time.Now()
-	ready := notices.Start("starting a throwaway cluster")
+	ready := d.Start("starting a throwaway cluster")
 	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
 	if err != nil {
 		ready("")
@@ -140,7 +140,7 @@ func (a *app) withCluster(cmd *cobra.Command, sandbox bool, do func(*helmcli.Env
 	}
 	defer func() {
 		if err := cluster.Close(); err != nil {
-			notices.Warn(err.Error())
+			d.Warn(err.Error())
 		}
 	}()
 	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))

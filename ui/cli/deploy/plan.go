@@ -25,9 +25,9 @@ an earlier group may create its namespace or kind. Values of Secrets are hidden;
 message), warnings and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.
 
 Like every operation, plan first checks the cluster: permissions, API versions, objects owned by others, references to
-missing objects, quotas, limits, the namespace's PodSecurity level, and webhooks
-without a ready backend. Problems that may resolve themselves are warnings; others are errors, and the operation would
-be refused. --skip-preflight skips these checks.
+missing objects, quotas, limits, the namespace's PodSecurity level, and webhooks without a ready backend. Problems that
+may resolve themselves are warnings; others are errors, and the operation would be refused. --skip-preflight skips these
+checks.
 
 With --tui, plan opens the screen, which compares an object when you select it.
 

@@ -51,7 +51,7 @@ lockstep rbac -f helmfile.yaml`,
 	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
 	flags.run.cluster.account = "lockstep"
 	f.Lookup("service-account").Usage, f.Lookup("service-account").DefValue = "name of the ServiceAccount", "lockstep"
-	f.Lookup("in-cluster").Usage = "also print what a run with --in-cluster needs"
+	f.Lookup("in-cluster").Usage = "also print the permissions for --in-cluster"
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.rbacStack)
 	hideRunFlags(cmd)
 	for _, name := range []string{"output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for"} {

@@ -201,7 +201,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack = stack.Info().Release
 	for _, rel := range stack.Releases() {
-		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
+		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil}
 		if !release.Unchanged {
 			if release.Plan, err = planOf(ctx, rel.Operation); err != nil {
 				return out, fmt.Errorf("release %s: %w", rel.ID, err)

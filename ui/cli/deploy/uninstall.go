@@ -61,7 +61,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 		}
 		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
 	}
-	var changes error // of plan: exit code 4
+	var changes error // set if plan found changes (exit code 4)
 	for i := range names {
 		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:], i == 0))
 		unchanged := err != nil && command.ExitCode(err) == command.ExitNothingWritten

@@ -149,7 +149,7 @@ lockstep runs rm --older-than 30d`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "remove all records")
-	f.StringVar(&age, "older-than", "", "remove records older than this: 36h, 30d")
+	f.StringVar(&age, "older-than", "", "remove records older than this, for example 36h or 30d")
 	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.NoFileCompletions) // fails only if the flag is not defined
 	cmd.MarkFlagsMutuallyExclusive("all", "older-than")
 	return cmd
