@@ -58,7 +58,7 @@ func TestHostileArchives(t *testing.T) {
 		"absolute":             {[]entry{chart, {name: "shop//etc/evil", data: "x"}}, "chart illegally contains absolute paths"},
 		"drive":                {[]entry{chart, {name: "shop/c:/evil", data: "x"}}, "chart contains illegally named files"},
 		"no directory":         {[]entry{{name: "Chart.yaml", data: chart.data}}, "illegally contains content outside the base directory"},
-		"Chart.yaml is a link": {[]entry{{name: "shop/Chart.yaml", kind: tar.TypeSymlink, link: "/etc/passwd"}}, "chart.metadata"},
+		"Chart.yaml is a link": {[]entry{{name: "shop/Chart.yaml", kind: tar.TypeSymlink, link: "/etc/passwd"}}, "Chart.yaml: name is required"},
 		"too large":            {append([]entry{chart}, large...), "decompressed chart is larger than the maximum size"},
 		"claims a large file":  {[]entry{chart, {name: "shop/zeros", size: 1 << 40}}, "decompressed chart is larger than the maximum size"},
 		"truncated":            {[]entry{chart, {name: "shop/zeros", data: "x", size: 1000}}, "unexpected EOF"},

@@ -101,7 +101,7 @@ func explainInvalid(files []*archive.BufferedFile, err error) error {
 	}
 	if found := missingField.FindStringSubmatch(err.Error()); found != nil {
 		example := map[string]string{"apiVersion": "v2", "name": "shop", "version": "0.1.0"}[found[1]]
-		return fmt.Errorf("Chart.yaml: %s is missing; add one, such as %s", found[1], example)
+		return fmt.Errorf("Chart.yaml: %s is required; add one, such as %s", found[1], example)
 	}
 	return err
 }

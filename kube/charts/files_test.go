@@ -99,8 +99,8 @@ func TestLoadErrors(t *testing.T) {
 		"charts/shpo": "no such directory or archive; did you mean " + filepath.Join(dir, "charts/shop") + "?",
 		"charts/x":    "no such directory or archive; check the path",
 		"empty":       "it has no Chart.yaml; check the path",
-		"unversioned": "unversioned: Chart.yaml: version is missing; add one, such as 0.1.0",
-		"v7":          `v7: Chart.yaml: apiVersion "v7" is not supported; use v1, v2 or v3`,
+		"unversioned": "Chart.yaml: version is required; add one, such as 0.1.0",
+		"v7":          `Chart.yaml: apiVersion "v7" is not supported; use v1, v2 or v3`,
 	} {
 		path = filepath.Join(dir, path)
 		if _, err := Load(Ref{Chart: path}, cli.New(), nil); err == nil || err.Error() != "chart "+path+": "+want {
