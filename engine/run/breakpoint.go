@@ -79,7 +79,7 @@ func (m *machine) toggleDisabled(target event.Unit) (refusal string) {
 	switch {
 	case refusal != "":
 	case u.breakpoint == noBreakpoint:
-		refusal = u.Group + " has no breakpoint"
+		refusal = u.Group + " has no breakpoint; set one first"
 	case u.breakpoint == breakpointDisabled:
 		m.setBreakpoint(u, breakpointSet)
 	default:
@@ -88,7 +88,7 @@ func (m *machine) toggleDisabled(target event.Unit) (refusal string) {
 	return refusal
 }
 
-// runTo resumes the run until a unit could start. Other breakpoints still pause it earlier.
+// runTo resumes the run until the given unit could start. Other breakpoints still pause it earlier.
 func (m *machine) runTo(target event.Unit) string {
 	if m.steering.reported == event.Held {
 		return m.heldRefusal()

@@ -99,7 +99,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.at(9 * sec)
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s c:a running", "0.0s disable refused (c:b has no breakpoint)", "0.0s breakpoint c:b set", "0.0s break accepted",
+			trace: []string{"0.0s c:a running", "0.0s disable refused (c:b has no breakpoint; set one first)", "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:b disabled", "0.0s disable accepted", "0.0s breakpoint c:c set", "0.0s break accepted", "0.0s breakpoint c:c disabled", "0.0s disable accepted",
 				"2.0s c:a ready", "2.0s c:b running", "3.0s breakpoint c:c set", "3.0s disable accepted", "4.0s c:b ready",
 				"4.0s c:c held (breakpoint)", "4.0s run paused (breakpoint c:c)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},

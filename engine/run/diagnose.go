@@ -20,7 +20,7 @@ const (
 	maxGap = 30 * time.Second
 	// maxDiagnoses is the maximum number of waiting objects that are diagnosed at the same time.
 	maxDiagnoses = 8
-	// maxDiagnosisRequests limits the requests that the diagnoses of an object send in requestWindow. The
+	// maxDiagnosisRequests is about the limit of requests that the diagnoses of an object send in requestWindow. The
 	// diagnosis of its failure is exempt: with it, an object causes about 20 per minute.
 	maxDiagnosisRequests = 14
 	requestWindow        = time.Minute
@@ -40,7 +40,7 @@ func (m *machine) nextDiagnosis() time.Time {
 	return m.stage.schedule.Next()
 }
 
-// diagnoseLater schedules a diagnosis without a sign of trouble.
+// diagnoseLater schedules the next diagnosis of an object that shows no sign of trouble.
 func (s *stage) diagnoseLater(g *group, o *object) {
 	at := o.since.Add(firstDiagnosis(o.Object))
 	if o.pace.count > 0 {

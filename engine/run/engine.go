@@ -38,10 +38,11 @@ type Options struct {
 	Breakpoints []string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
-	// HoldOnFailure holds the run when a group fails, also during a rollback (R44).
+	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool
 	// Heartbeat is the interval of KindWaiting events while no group changes its status, and of
-	// KindServer events during an outage; 0 for none, and one event per outage.
+	// KindServer events during an outage. If it is 0, there are no KindWaiting events, and an outage is
+	// reported once.
 	Heartbeat time.Duration
 	// Diagnose finds out why an object is not ready. The engine calls it in a separate goroutine,
 	// with a short deadline. Nil means no diagnoses.
@@ -121,7 +122,7 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 // After the closing event it is ignored (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
-// ServerUnreachable reports that the API server has been unreachable since a time. Readiness
+// ServerUnreachable reports that the API server has been unreachable since the given time. Readiness
 // timeouts are suspended until ServerReachable (R53).
 func (e *Engine) ServerUnreachable(since time.Time, reason string) {
 	e.inbox.put(serverUnreachable{since, reason})
@@ -139,7 +140,7 @@ func (e *Engine) Admit(phase string, g *plan.Group) error {
 }
 
 // RequestContext returns the context for requests of the operation. A Stop command cancels it at
-// once, an abort or the timeout after windDownTime. When a rollback or an edited revision starts,
+// once, an abort, an edit or the timeout after windDownTime. When a rollback or an edited revision starts,
 // it is cancelled and replaced: call RequestContext again.
 func (e *Engine) RequestContext() context.Context {
 	return ask(e, e.ctx, func(l *loop) context.Context { return l.requests })
@@ -161,7 +162,7 @@ func (e *Engine) StartRollback(op event.Operation, reason string) error {
 }
 
 // StartEditedRevision starts the edited revision and announces its phases. Timeouts start over, and
-// breakpoints are kept (R46). It returns ErrAborted if a later command replaced the Edit.
+// breakpoints are kept, except run-to targets (R46). It returns ErrAborted if a later command replaced the Edit.
 func (e *Engine) StartEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startEditedRevision(op, reason, phases) })
 }

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/text"
 )
 
-// fail ends a group as failed, if it is running. Unless the symptom is the whole cause, the failure is
+// fail ends a group as failed, if it is running. Unless the reason is the whole cause, the failure is
 // published after a diagnosis.
 //
 // Rule R26: after a failure no further group starts; running ones finish
@@ -31,12 +31,12 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	}
 	f.group = g
 	f.object = o
-	f.symptom = text.TrimFullStop(f.symptom)
+	f.reason = text.TrimFullStop(f.reason)
 	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
 	s.continueGroup(g) // groups that started with it no longer wait for it
-	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
+	if f.reasonKind != causeKnown && s.m.opts.Diagnose != nil {
 		s.diagnosing++
 		s.m.emit(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
 		return
@@ -59,7 +59,7 @@ func (s *stage) reportFailures() {
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
 	f.Message = f.text(found)
-	f.Cause = cmp.Or(found.Cause, f.symptom)
+	f.Cause = cmp.Or(found.Cause, f.reason)
 	f.Evidence = found.Evidence
 	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.reportRun()
@@ -68,10 +68,10 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 // text describes why a group failed: the cause, or else the state of its object.
 func (f *failure) text(found Finding) string {
 	switch {
-	case f.certainty == causeKnown || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
-		return f.symptom
+	case f.reasonKind == causeKnown || found.Cause == "" || strings.Contains(f.reason, found.Cause):
+		return f.reason
 	case found.Symptom:
-		return f.symptom + "; " + found.Cause
+		return f.reason + "; " + found.Cause
 	case f.timeoutNote != "":
 		return found.Cause + "; " + f.timeoutNote
 	}
@@ -89,10 +89,10 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	}
 	o.pace.addCost(s.m.now, found.Requests)
 	s.diagnosing--
-	if found.Symptom && o.request != requestSucceeded && !s.removes() { // the object does not exist yet
+	if found.Symptom && o.request != requestSucceeded && !s.removes() { // not applied in this attempt: it may be the old object, or none
 		found = Finding{}
 	}
-	o.setFinding(d.failure.addSymptom(found))
+	o.setFinding(d.failure.addReason(found))
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || len(found.Lines) > 0 {
 		s.reportFinding(d.group, o, d.actual, found.Lines)
@@ -116,15 +116,15 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	}
 }
 
-// addSymptom adds the symptom to the finding if it is a cause, because the diagnosis may not find it.
-func (f *failure) addSymptom(found Finding) Finding {
+// addReason adds the reason to the finding if it is part of the cause, because the diagnosis may not find it.
+func (f *failure) addReason(found Finding) Finding {
 	switch {
-	case f.certainty != causePartial || strings.Contains(found.Cause, f.symptom):
+	case f.reasonKind != causePartial || strings.Contains(found.Cause, f.reason):
 		return found
 	case found.Symptom || found.Cause == "":
-		found.Cause = f.symptom
+		found.Cause = f.reason
 	default:
-		found.Cause = f.symptom + "; " + found.Cause
+		found.Cause = f.reason + "; " + found.Cause
 	}
 	found.Symptom = false
 	return found
@@ -139,7 +139,7 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 	})
 }
 
-// setFinding stores a finding, unless it is only a symptom and a cause is known.
+// setFinding stores a finding that has a cause. A symptom never replaces a real cause.
 func (o *object) setFinding(found Finding) {
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines, found.Cause = nil, text.TrimFullStop(found.Cause)

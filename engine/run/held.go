@@ -44,8 +44,8 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	s.ended = 0 // groups that had ended are running again
-	s.fullyApplied = 0
+	s.endedCount = 0 // groups that had ended are running again
+	s.appliedCount = 0
 	for _, f := range chosen {
 		if command == event.Retry {
 			m.setUnit(f.group.unit, event.Running, "")

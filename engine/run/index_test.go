@@ -38,7 +38,7 @@ func (x *simulation) checkIndexes() {
 	if s.allEnded() != over {
 		x.r.fail("allEnded is %t, want %t", s.allEnded(), over)
 	}
-	for _, g := range s.groups[:s.fullyApplied] {
+	for _, g := range s.groups[:s.appliedCount] {
 		if !g.isApplied() {
 			x.r.fail("%v counts as applied", g.Unit)
 		}

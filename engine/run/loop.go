@@ -100,8 +100,8 @@ func (l *loop) newRequestContexts() {
 	l.endRetries = end
 }
 
-// RetryContext returns the context that ends when the run stops retrying requests, at an abort or
-// the timeout. If ctx does not derive from a RequestContext, RetryContext returns ctx.
+// RetryContext returns the context that ends when the run stops retrying requests: at an abort,
+// an edit or the timeout. If ctx does not derive from a RequestContext, RetryContext returns ctx.
 func RetryContext(ctx context.Context) context.Context {
 	if retries, ok := ctx.Value(retryKey{}).(context.Context); ok {
 		return retries

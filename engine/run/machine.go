@@ -146,7 +146,7 @@ func (m *machine) advance() {
 // windingDown reports whether nothing more may start until a rollback or an edited revision.
 func (m *machine) windingDown() bool { return m.steering.ending != nil || m.timeouts.expired }
 
-// windDown ends the stage after an abort or the timeout, as soon as no request and no diagnosis of a
+// windDown ends the stage after an abort, an edit or the timeout, as soon as no request and no diagnosis of a
 // failure is running (R43).
 func (m *machine) windDown() {
 	cause := ErrAborted
@@ -163,7 +163,7 @@ func (m *machine) windDown() {
 	if !m.timeouts.windDownStarted { // even between stages: Helm sends requests then
 		m.timeouts.windDownStarted = true
 		m.timeouts.cancelAt = m.now.Add(windDownTime)
-		if m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
+		if m.steering.ending == nil && m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
 			m.timeouts.cancelAt = m.now
 		}
 		m.emit(endRetries{cause})

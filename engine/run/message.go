@@ -78,7 +78,7 @@ type (
 	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.
 	startDiagnosis struct{ diagnosis diagnosis }
 	// endRetries ends the context of retries, cancelRequests the context of requests;
-	// resetRequests creates both again.
+	// resetRequests cancels both and creates new ones.
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	resetRequests  struct{}
@@ -87,7 +87,7 @@ type (
 		admission *admission
 		err       error
 	}
-	// reportAllApplied ends WaitApplied, endStage also Wait.
+	// reportAllApplied lets WaitApplied return, endStage lets Wait and WaitApplied return.
 	reportAllApplied struct{ run *StageRun }
 	endStage         struct {
 		run *StageRun

@@ -85,7 +85,7 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	}
 	message := text.CollapseSpace(err.Error())
 	s.setObject(g, o, event.Failed, message, "")
-	s.fail(g, o, &failure{symptom: message, certainty: causeKnown})
+	s.fail(g, o, &failure{reason: message, reasonKind: causeKnown})
 	if why != nil {
 		s.reportFinding(g, o, o.actual(), why.Finding().Lines)
 	}
@@ -114,8 +114,8 @@ func (s *stage) nameFreed(r request) {
 	}
 }
 
-// continueGroup queues the waves that are due after a change in a group, also those of groups that
-// started with it, and ends the group if all its objects are settled.
+// continueGroup queues the waves that are due after a change in a group, including those of groups
+// that started with it, and ends the group if all its objects are settled.
 func (s *stage) continueGroup(g *group) {
 	if s.closed || s.m.windingDown() {
 		return
@@ -230,11 +230,11 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
 	if o.status == event.Failed && (g.await || g.attempt.rechecking) {
-		certainty := causeUnknown
+		kind := causeUnknown
 		if o.last.FailureDeclared {
-			certainty = causePartial
+			kind = causePartial
 		}
-		s.fail(g, o, &failure{symptom: text.CollapseSpace(o.message), certainty: certainty})
+		s.fail(g, o, &failure{reason: text.CollapseSpace(o.message), reasonKind: kind})
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pace limits the diagnoses of one object: the gaps between them grow, and together they
-// send at most maxDiagnosisRequests in requestWindow. The zero value is ready to use.
+// Pace limits the diagnoses of one object: the gaps between them grow, and a diagnosis
+// that costs as much as the last one waits until it stays within maxDiagnosisRequests in requestWindow. The zero value is ready to use.
 type Pace struct {
 	count int // diagnoses since the last reset
 	costs []cost
@@ -18,14 +18,14 @@ type cost struct {
 	requests int
 }
 
-// next returns the first time, not before at, at which another diagnosis may start.
-func (p *Pace) next(at time.Time) time.Time {
+// next returns the first time from earliest on when another diagnosis may start.
+func (p *Pace) next(earliest time.Time) time.Time {
 	if n := len(p.costs); n > 0 {
-		if next := p.costs[n-1].at.Add(gap(max(p.count, 1))); next.After(at) {
-			at = next
+		if next := p.costs[n-1].at.Add(gap(max(p.count, 1))); next.After(earliest) {
+			earliest = next
 		}
 	}
-	return p.withinBudget(at)
+	return p.withinBudget(earliest)
 }
 
 // Cancel cancels the next diagnosis.
@@ -57,20 +57,20 @@ func (p *Pace) reset() {
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
-// withinBudget returns the first time, not before at, at which another diagnosis stays within
+// withinBudget returns the first time from earliest on when another diagnosis stays within
 // maxDiagnosisRequests if it costs as much as the last one.
-func (p *Pace) withinBudget(at time.Time) time.Time {
+func (p *Pace) withinBudget(earliest time.Time) time.Time {
 	sum := 0
 	for i, x := range slices.Backward(p.costs) {
 		if i == len(p.costs)-1 {
 			sum = x.requests
 		}
 		if sum += x.requests; sum > maxDiagnosisRequests {
-			if free := x.at.Add(requestWindow); free.After(at) {
+			if free := x.at.Add(requestWindow); free.After(earliest) {
 				return free
 			}
 			break
 		}
 	}
-	return at
+	return earliest
 }

@@ -21,7 +21,8 @@ type Stage struct {
 	// a removal, be gone; 0 for no limit (R25).
 	ObjectTimeout time.Duration
 	// Lenient is for removals: an object that is still being deleted does not fail its group. The
-	// group stops waiting for it after ObjectTimeout, or after goneGrace if no other group waits (R30).
+	// group stops waiting for it after ObjectTimeout (goneGrace if no other group waits for the group),
+	// when a diagnosis says that waiting will not help, or at the operation's timeout (R30).
 	Lenient bool
 }
 
@@ -43,7 +44,7 @@ type StageError struct {
 	// Skipped lists the groups that never started, in plan order.
 	Skipped []string
 	// Cancelled is the number of requests that the run cancelled: at a Stop command, or windDownTime
-	// after an abort or the timeout.
+	// after an abort, an edit or the timeout.
 	Cancelled int
 	// Cause is or wraps ErrAborted, ErrTimeout or ErrReplaced if one of them ended the stage, or nil.
 	Cause error
@@ -74,8 +75,8 @@ type stage struct {
 	groups            []*group  // in plan order
 	byID              map[string]*group
 	candidates        []*group   // not started, and either startable or admitted, in plan order
-	ended             int        // the groups before this one have ended
-	fullyApplied      int        // all requests of the groups before this one have succeeded
+	endedCount        int        // the first endedCount groups have ended
+	appliedCount      int        // all requests of the first appliedCount groups have succeeded
 	queue             []request  // waiting for a free slot, or for an earlier request for the same object
 	inFlight          int        // requests without an answer
 	diagnosing        int        // diagnoses of failures that are running
@@ -158,19 +159,19 @@ type failure struct {
 	Failure
 	group       *group
 	object      *object
-	symptom     string    // state of the object, as a complete message
-	timeoutNote string    // the timeout that made it fail, or empty
-	certainty   certainty // of the symptom
+	reason      string     // why the engine failed the group: the state of the object, or the error of its request
+	timeoutNote string     // the timeout that made it fail, or empty
+	reasonKind  reasonKind // how much of the cause the reason explains
 	state       failureState
 }
 
-// certainty is how much of a failure's cause its symptom explains.
-type certainty uint8
+// reasonKind is how much of a failure's cause its reason explains.
+type reasonKind uint8
 
 const (
-	causeUnknown certainty = iota // the symptom is only the object's state: diagnose it
-	causePartial                  // the symptom is a cause, to which a diagnosis may add
-	causeKnown                    // the symptom is the whole cause: no diagnosis is needed
+	causeUnknown reasonKind = iota // the reason is only the object's state: diagnose it
+	causePartial                   // the reason is part of the cause, to which a diagnosis may add
+	causeKnown                     // the reason is the whole cause: no diagnosis is needed
 )
 
 // failureState is the progress of a failure. It never goes back.
@@ -247,10 +248,10 @@ func (s *stage) running() (n int) {
 }
 
 func (s *stage) allEnded() bool {
-	for s.ended < len(s.groups) && s.groups[s.ended].status.Over() {
-		s.ended++
+	for s.endedCount < len(s.groups) && s.groups[s.endedCount].status.Over() {
+		s.endedCount++
 	}
-	return s.ended == len(s.groups)
+	return s.endedCount == len(s.groups)
 }
 
 // reportApplied sends reportAllApplied once every request of the stage has succeeded.
@@ -258,8 +259,8 @@ func (s *stage) reportApplied() {
 	if s.appliedReported || s.inFlight > 0 || len(s.queue) > 0 {
 		return
 	}
-	for ; s.fullyApplied < len(s.groups); s.fullyApplied++ {
-		if !s.groups[s.fullyApplied].isApplied() {
+	for ; s.appliedCount < len(s.groups); s.appliedCount++ {
+		if !s.groups[s.appliedCount].isApplied() {
 			return
 		}
 	}

@@ -174,8 +174,8 @@ func (m *machine) step(target event.Unit) string {
 	switch {
 	case u == nil:
 		return fmt.Sprintf("no group %q", target.Group)
-	case u.status != event.Waiting && u.status != event.AtBreakpoint:
-		return u.Group + " has already started"
+	case !u.unstarted():
+		return u.startedRefusal()
 	case !slices.Contains(startable, u):
 		return u.Group + " is waiting for " + m.waitsFor(u)
 	}
@@ -204,15 +204,24 @@ func (m *machine) waitsFor(u *unit) string {
 
 // unstarted returns the named unit, or a refusal if there is none or it has started.
 func (m *machine) unstarted(target event.Unit) (u *unit, refusal string) {
-	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.AtBreakpoint }
-	u = m.units.find(target, waiting)
+	u = m.units.find(target, (*unit).unstarted)
 	switch {
 	case u == nil:
 		return nil, fmt.Sprintf("no group %q", target.Group)
-	case !waiting(u):
-		return nil, u.Group + " has already started"
+	case !u.unstarted():
+		return nil, u.startedRefusal()
 	}
 	return u, ""
+}
+
+func (u *unit) unstarted() bool { return u.status == event.Waiting || u.status == event.AtBreakpoint }
+
+// startedRefusal says why a command for a unit that has not started is refused.
+func (u *unit) startedRefusal() string {
+	if u.status == event.Skipped {
+		return u.Group + " was skipped"
+	}
+	return u.Group + " has already started"
 }
 
 // Rule R46: while paused or held, an edited revision replaces the running one

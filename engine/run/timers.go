@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/text"
 )
 
-// windDownTime is how long requests in flight may take after an abort or the timeout. After that
+// windDownTime is how long requests in flight may take after an abort, an edit or the timeout. After that
 // they are cancelled, so that an unreachable API server cannot block the run.
 const windDownTime = 10 * time.Second
 
@@ -106,7 +106,7 @@ const goneGrace = 2 * time.Second
 
 // setDeadline starts the readiness timeout of an object, or restarts it.
 //
-// Rule R25: timeouts count active time, for one object from its apply, and for the operation
+// Rule R25: both timeouts count only active time: an object's from its apply, the operation's from its start
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.ObjectTimeout
 	if s.Lenient && o.request == requestSucceeded && len(g.dependents) == 0 {
@@ -211,7 +211,7 @@ func (s *stage) expireDeadlines() {
 			continue
 		}
 		s.fail(d.group, d.object, &failure{
-			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", s.goal(), s.ObjectTimeout, d.object.state())),
+			reason:      text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", s.goal(), s.ObjectTimeout, d.object.state())),
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
 		})
 	}
@@ -258,7 +258,7 @@ func (m *machine) failUnready() {
 				limit := m.opts.Operation.Timeout
 				outage := m.outage.suffix(m.now)
 				m.stage.fail(g, o, &failure{
-					symptom:     text.CollapseSpace(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
+					reason:      text.CollapseSpace(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
 					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
 				})
 				break

@@ -22,7 +22,7 @@ type units struct {
 	byID map[event.Unit]*unit
 }
 
-// getOrAdd returns the unit with an id, and whether it is new.
+// getOrAdd returns the unit with the given id, and whether it is new.
 func (us *units) getOrAdd(id event.Unit) (u *unit, added bool) {
 	if u := us.byID[id]; u != nil {
 		return u, false

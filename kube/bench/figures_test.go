@@ -85,9 +85,9 @@ func (r *results) dates(wanted func(*figure) bool) (text string) {
 		}
 		row = f.Row
 		if a, ok := r.Later[row]; ok {
-			text += fmt.Sprintf(" The rows of %s were measured on %s, lockstep %s", row, a.Date, a.Commit)
+			text += fmt.Sprintf(" The \"%s\" rows were measured on %s with lockstep %s", row, a.Date, a.Commit)
 			if len(a.Load) == 2 {
-				text += fmt.Sprintf(", with a load average of %s to %s", number(a.Load[0]), number(a.Load[1]))
+				text += fmt.Sprintf(" at a load average of %s to %s", number(a.Load[0]), number(a.Load[1]))
 			}
 			text += "."
 		}

@@ -93,7 +93,7 @@ func TestAdd(t *testing.T) {
 	}}
 	r.add(&results{about: about{Date: "tomorrow", Commit: "d", Load: []float64{1, 2.5}}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
 	got := r.markdown(everyFigure, nil)
-	if want := `consecutive runs. The rows of 1,000 gates were measured on tomorrow, lockstep d, with a load average of 1 to 2.5.
+	if want := `consecutive runs. The "1,000 gates" rows were measured on tomorrow with lockstep d at a load average of 1 to 2.5.
 
 |  |  | lockstep | helm | ratio | goal |
 |---|---|---|---|---|---|

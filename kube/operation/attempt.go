@@ -147,7 +147,7 @@ func (a *attempt) warnOfTerminating() {
 			continue
 		}
 		a.engine.Publish(event.WarningEvent(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
-			"%s is still being deleted; lockstep does not wait for it: %s", o, why)}))
+			"%s is still being deleted (%s); lockstep no longer waits for it", o, why)}))
 	}
 }
 

@@ -53,8 +53,8 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 	return values, nil
 }
 
-// Edit prepares another revision of the running operation, with other values and, unless c is nil, another chart. An
-// error changes nothing.
+// Edit prepares another revision of the running operation, with other values and, unless c is nil, another chart. If
+// it returns an error, nothing has changed.
 func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edit, error) {
 	if err := op.CheckEditable(); err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 func replacedMessage(revision int, created bool, final finalState) string {
 	switch {
 	case !created:
-		return fmt.Sprintf("revision %d was not created yet; it starts over with the edit", revision)
+		return fmt.Sprintf("revision %d had not been created yet; it starts over with the edit", revision)
 	case final.err != nil:
 		return fmt.Sprintf("revision %d was edited, but it could not be marked failed", revision)
 	}

@@ -29,8 +29,8 @@ func (op *Operation) fail(r *runner, a *attempt, err error) error {
 	}
 }
 
-// endFailed ends the operation as the command that ends the run says, if there is one, and returns why it failed. ended is
-// false if another command was accepted meanwhile.
+// endFailed ends the operation and returns why it failed. If a command ends the run, that command decides how. ended is
+// false if another command was accepted in the meantime.
 func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, cause error) {
 	ending := op.engine.EndingCommand()
 	end := run.End{Status: event.Failed, Exit: event.ExitFailed, Cause: err.Error()} // the cause is used if no group failed
@@ -48,10 +48,10 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
-		end.Message = lost.Error() + "; this run stopped and writes nothing more"
+		end.Message = lost.Error() + "; this run has stopped and will write nothing more"
 	case edit != nil && r != nil:
 		return r.startEditedRevision(a, edit)
-	case wrote && lostRace(err):
+	case wrote && lostRace(err) && !op.createdBeforeEdit:
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:

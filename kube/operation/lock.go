@@ -23,7 +23,7 @@ type lockState struct {
 	cancel context.CancelCauseFunc // of ctx
 
 	mu    sync.Mutex // guards the fields below
-	lease *heldLease // nil if there is none, or not yet
+	lease *heldLease // nil until it is acquired, and if Leases are unavailable
 	// lostErr is why the lock is lost. Once it is set, no more writes are sent.
 	lostErr error
 }

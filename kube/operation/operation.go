@@ -62,7 +62,7 @@ type shared struct {
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
-	// running is the operation whose revision is being deployed, attempt its attempt, nil until it starts.
+	// running is the operation whose revision is being deployed. attempt is its attempt, nil until that starts.
 	running *Operation
 	attempt *attempt
 	// createdBeforeEdit is set if an edit has replaced a revision that was already created,

@@ -34,7 +34,7 @@ type planInput struct {
 	prelude        []event.Phase // phases to run first
 }
 
-// plan plans all phases: the prelude, pre hooks, the target's objects, removals (also of leftovers, R32a) and post hooks.
+// plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
 func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)

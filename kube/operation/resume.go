@@ -67,7 +67,7 @@ func (r *releaseState) checkMark(s *preflight.Session, operation string, m relea
 	case m.To == rcommon.StatusSuperseded && s.Common.PlanOnly:
 		message += "; the operation would mark it superseded"
 	case m.To == rcommon.StatusSuperseded:
-		message += "; it is marked superseded"
+		message += fmt.Sprintf("; lockstep marks revision %d superseded", m.Revision)
 	case !m.Ours:
 		return fmt.Errorf("%s by another program, perhaps helm, which may still be running; "+recoverAdvice,
 			message, s.Common.Release, s.Common.Namespace)
@@ -81,12 +81,12 @@ func (r *releaseState) checkMark(s *preflight.Session, operation string, m relea
 			message += " and resume from it"
 		}
 	default:
-		message += " by a run that has ended; it is marked failed"
+		message += " by a run that has ended; lockstep marks the revision failed"
 		if s.Lease.Status == lease.Dead {
-			message = fmt.Sprintf("%s by a run that was killed: %s; it is marked failed", m, s.Lease.Holder)
+			message = fmt.Sprintf("%s by a run that was killed: %s; lockstep marks the revision failed", m, s.Lease.Holder)
 		}
 		if resumes {
-			message += ", and this run resumes from it"
+			message += ", and resumes from it"
 		}
 	}
 	r.warnings = append(r.warnings, plan.Warning{Rule: "R52", Message: message})

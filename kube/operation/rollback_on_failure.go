@@ -102,7 +102,7 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
-// leftBehind names the objects that a run created and did not delete again (R43), "" for none.
+// leftBehind names the objects that a run created and did not delete (R43), "" for none.
 func leftBehind(events []event.Event) string {
 	var left []string
 	for _, e := range events {

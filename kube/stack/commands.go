@@ -180,7 +180,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	switch {
 	case c.Name == event.Disable && before == "":
 		s.mu.Unlock()
-		s.refuse(c, c.Group+" has no breakpoint")
+		s.refuse(c, c.Group+" has no breakpoint; set one first")
 		return
 	case c.Name == event.Disable && before == event.Set:
 		status = event.Disabled

@@ -70,6 +70,7 @@ func stepped(t *testing.T, w, h int, look theme.Options) (frames []frame) {
 			lasts = min(max(lasts, shortestFrame), longestFrame)
 		}
 		s.feed(events[from : n+1]...)
+		s.settle() // the comparison of the next objects
 		from = n + 1
 		show(lasts, key)
 		key = ""
@@ -171,6 +172,9 @@ func TestPicturesAnimated(t *testing.T) {
 	}
 	if bytes.Contains(got, []byte("<script")) {
 		t.Error("the picture contains a script")
+	}
+	if !bytes.Contains(got, []byte("example/shop-api:1.1.0")) {
+		t.Error("the picture does not show the diff at the breakpoint")
 	}
 	keep(t, "stepping", got)
 }

@@ -296,7 +296,7 @@ func (s *Signals) replyText(e event.Event) string {
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback:
-		return "starting no more groups; rolling back" + again
+		return "starting no more groups, then rolling back"
 	}
 	return "starting no more groups; " + s.policy.Outcome + again
 }
