@@ -228,7 +228,7 @@ func TestRunOnAnotherMachine(t *testing.T) {
 				t.Errorf("OnWait messages: %q", waits)
 			}
 			if alive {
-				if !errors.As(err, new(*lease.LockedError)) || !strings.Contains(err.Error(), "ada@elsewhere since ") {
+				if !errors.As(err, new(*lease.LockedError)) || !strings.Contains(err.Error(), "ada@elsewhere, started ") {
 					t.Errorf("error %v", err)
 				}
 				return
