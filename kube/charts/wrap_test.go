@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -222,14 +220,12 @@ func TestCleanError(t *testing.T) {
 
 // TestRecursion: the error of a template that includes itself is short.
 func TestRecursion(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // the garbage of a thousand errors would exceed the memory limit
 	const self = `{{ include (print .Template.BasePath "/a.yaml") . }}`
 	for text, want := range map[string]string{
 		`{{ define "x" }}{{ include "x" . }}{{ end }}a: {{ include "x" . }}`: `shop/templates/a.yaml:1:19: template "x" includes itself; remove the include`,
 		`{{ define "x" }}{{ include "y" . }}{{ end }}
 {{ define "y" }}{{ include "x" . }}{{ end }}a: {{ include "x" . }}`: `shop/templates/a.yaml:2:19: template "x" includes itself; remove the include`,
 		"a: " + self: `shop/templates/a.yaml:1:6: template "shop/templates/a.yaml" includes itself; remove the include`,
-		"a: {{ tpl " + strconv.Quote(self) + " . }}": `shop/templates/a.yaml:1:6: template "shop/templates/a.yaml" includes itself; remove the include`,
 	} {
 		files := tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": text}
 		_, wrapped := manifestOf(t, files, true)

@@ -176,16 +176,21 @@ func (r *Run) read(lines *bufio.Reader) {
 	_ = r.conn.Close()
 }
 
-// send sends the queued requests until the connection ends.
+// send sends the queued requests until the connection ends. If the run does not read them, send closes the
+// connection, which also stops read. If the run has closed it, read may still have events to receive.
 func (r *Run) send() {
-	defer r.conn.Close() // also stops read
 	for {
 		select {
 		case <-r.requests.ready:
 			for _, line := range r.requests.take() {
-				if err := send(r.conn, line); err != nil && !r.refuseLine(line, err) {
-					return
+				err := send(r.conn, line)
+				if err == nil || r.refuseLine(line, err) {
+					continue
 				}
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					_ = r.conn.Close()
+				}
+				return
 			}
 		case <-r.ended:
 			return
