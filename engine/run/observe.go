@@ -131,7 +131,7 @@ func (s *stage) continueGroup(g *group) {
 func (s *stage) deleted(g *group, o *object, out Response) {
 	switch {
 	case out.Change == event.Kept:
-		s.setObject(g, o, event.Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)
+		s.setObject(g, o, event.Ready, "kept: "+cmp.Or(out.Message, "helm.sh/resource-policy: keep"), out.Change)
 	case out.Change == event.Absent, o.last.Status == event.Gone:
 		s.setObject(g, o, event.Gone, "", out.Change)
 	default:

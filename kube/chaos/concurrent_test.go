@@ -192,7 +192,7 @@ func (r *race) namesHolder(p *process) bool {
 	host, _ := os.Hostname()
 	text := p.err.String()
 	late := slices.ContainsFunc([]string{"still in use", "already exists", "not found", "is deployed"}, func(s string) bool { return strings.Contains(text, s) })
-	return late || strings.Contains(text, host) && strings.Contains(text, ", started ")
+	return late || strings.Contains(text, host) && strings.Contains(text, ", since ")
 }
 
 // overlap reports whether the writes of two commands overlap in time.

@@ -34,11 +34,11 @@ type Removal struct {
 func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
 	switch by := manifest.OwnerOf(live); {
 	case scope.OwnedByOther(by):
-		return "kept: it belongs to " + by + " now"
+		return "it belongs to " + by + " now"
 	case r.OnlyOwned && by == "":
-		return "kept: not labelled as part of the release"
+		return "not labelled as part of the release"
 	case live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy:
-		return "kept: helm.sh/resource-policy"
+		return "helm.sh/resource-policy: keep"
 	}
 	return ""
 }

@@ -58,8 +58,8 @@ type deletedPod struct {
 	until time.Time
 }
 
-// lateWarnings is how long after the deletion of a pod lockstep still reports warnings about it.
-const lateWarnings = 2 * time.Minute
+// lateWarningPeriod is how long lockstep still reports warnings about a pod after its deletion.
+const lateWarningPeriod = 2 * time.Minute
 
 func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOptions) *podWatches {
 	all := opts.AllNamespaces
@@ -181,14 +181,14 @@ func follow(ctx context.Context, open func() (watch.Interface, error), handle fu
 	}
 }
 
-// listen calls sign at each sign of trouble with an object.
-func (w *podWatches) listen(o owner, s *Signs, sign func()) {
+// listen calls onTrouble at each sign of trouble with an object.
+func (w *podWatches) listen(o owner, s *Signs, onTrouble func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.listeners[o] == nil {
 		w.listeners[o] = map[*Signs]func(){}
 	}
-	w.listeners[o][s] = sign
+	w.listeners[o][s] = onTrouble
 }
 
 func (w *podWatches) unlisten(o owner, s *Signs) {
@@ -206,18 +206,18 @@ func (w *podWatches) handlePod(p *corev1.Pod, deleted bool) {
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	if deleted {
 		delete(w.reported, p.UID)
-		w.deleted = append(w.deleted, deletedPod{name, time.Now().Add(lateWarnings)})
+		w.deleted = append(w.deleted, deletedPod{name, time.Now().Add(lateWarningPeriod)})
 		return
 	}
-	of := ownerOf(p)
-	w.owners[name] = of
-	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.notify(of, time.Time{}) {
+	owner := ownerOf(p)
+	w.owners[name] = owner
+	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.notify(owner, time.Time{}) {
 		w.reported[p.UID] = t
 	}
 }
 
-// forgetDeleted forgets the owners of pods that were deleted longer ago than lateWarnings. If there is a new pod with the same
-// name, its next change makes its owner known again. The caller holds the lock.
+// forgetDeleted forgets the owners of pods that were deleted longer ago than lateWarningPeriod. If there is a new pod with
+// the same name, its next change makes its owner known again. The caller holds the lock.
 func (w *podWatches) forgetDeleted() {
 	n := 0
 	for now := time.Now(); n < len(w.deleted) && w.deleted[n].until.Before(now); n++ {
@@ -227,26 +227,26 @@ func (w *podWatches) forgetDeleted() {
 }
 
 func (w *podWatches) handleWarning(e *corev1.Event) {
-	of := owner{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name}
+	owner := owner{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch of.kind {
+	switch owner.kind {
 	case "Pod":
-		of = cmp.Or(w.owners[types.NamespacedName{Namespace: of.namespace, Name: of.name}], of)
+		owner = cmp.Or(w.owners[types.NamespacedName{Namespace: owner.namespace, Name: owner.name}], owner)
 	case "ReplicaSet": // a Deployment names its ReplicaSets NAME-HASH
-		if at := strings.LastIndex(of.name, "-"); at > 0 && w.listeners[of] == nil {
-			of.kind, of.name = "Deployment", of.name[:at]
+		if at := strings.LastIndex(owner.name, "-"); at > 0 && w.listeners[owner] == nil {
+			owner.kind, owner.name = "Deployment", owner.name[:at]
 		}
 	}
-	w.notify(of, e.CreationTimestamp.Time)
+	w.notify(owner, e.CreationTimestamp.Time)
 }
 
-// notify calls those listeners of an object whose runs started before a sign of trouble appeared at the given time; zero
-// means now. It reports whether there were any. The caller holds the lock.
-func (w *podWatches) notify(of owner, at time.Time) (notified bool) {
-	for s, sign := range w.listeners[of] {
+// notify calls the listeners of an object, except those of runs that started after at, the time of the sign of trouble. A
+// zero at means now. It reports whether there were any. The caller holds the lock.
+func (w *podWatches) notify(o owner, at time.Time) (notified bool) {
+	for s, onTrouble := range w.listeners[o] {
 		if at.IsZero() || !at.Before(s.started) {
-			sign()
+			onTrouble()
 			notified = true
 		}
 	}

@@ -56,15 +56,15 @@ func newSigns(watches *podWatches) *Signs {
 	return &Signs{watches: watches, started: started, namespaces: map[string]bool{}, objects: map[owner]bool{}}
 }
 
-// listen calls sign at each sign of trouble with an object.
-func (s *Signs) listen(o owner, sign func()) {
+// listen calls onTrouble at each sign of trouble with an object.
+func (s *Signs) listen(o owner, onTrouble func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	s.objects[o] = true
-	s.watches.listen(o, s, sign)
+	s.watches.listen(o, s, onTrouble)
 	if !s.namespaces[o.namespace] {
 		s.namespaces[o.namespace] = true
 		s.watches.acquire(o.namespace)
@@ -110,12 +110,12 @@ func troubleOf(p *corev1.Pod) string {
 
 // ownerOf returns the object that the trouble of a pod is about: the Deployment, another controller, or the pod itself.
 func ownerOf(p *corev1.Pod) owner {
-	of := owner{p.Namespace, "Pod", p.Name}
+	owner := owner{p.Namespace, "Pod", p.Name}
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
-		of.kind, of.name = c.Kind, c.Name
+		owner.kind, owner.name = c.Kind, c.Name
 		if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(c.Name, "-"+hash) {
-			of.kind, of.name = "Deployment", strings.TrimSuffix(c.Name, "-"+hash)
+			owner.kind, owner.name = "Deployment", strings.TrimSuffix(c.Name, "-"+hash)
 		}
 	}
-	return of
+	return owner
 }

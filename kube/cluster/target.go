@@ -39,13 +39,12 @@ type Session struct {
 
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
 type Target struct {
-	session Session
-	infos   map[plan.Object]*resource.Info
-	send    func(*resource.Info) error // applies an object; nil for a removal
-	removal Removal
-	// hooks are the hooks in the plan, expiring the Jobs with a TTL.
-	hooks    map[plan.Object]Hook
-	expiring map[plan.Object]*expiringJob
+	session  Session
+	infos    map[plan.Object]*resource.Info
+	send     func(*resource.Info) error // applies an object; nil for a removal
+	removal  Removal
+	hooks    map[plan.Object]Hook         // the hooks in the plan
+	expiring map[plan.Object]*expiringJob // the Jobs with ttlSecondsAfterFinished
 
 	mu       sync.Mutex
 	attempts map[plan.Object]int
@@ -207,9 +206,9 @@ func (t *Target) ResolveLate() (remain bool) {
 	return remain
 }
 
-// createNamed creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
+// createGenerated creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
 // attempt created (R44).
-func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
+func (t *Target) createGenerated(i *resource.Info, obj plan.Object) error {
 	t.stopDeferred(obj)
 	if i.Name != "" {
 		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
@@ -296,7 +295,7 @@ func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, obj plan.Ob
 // applyGenerated creates an object whose name the API server generates.
 func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (run.Response, error) {
 	t.expiring[obj].begin()
-	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
+	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createGenerated(i, obj) }); err != nil {
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
 	t.expiring[obj].applied(i)
@@ -322,8 +321,8 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 		return func() {}
 	}
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
-	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(of connect.Target, _ time.Time, reason string) {
-		if of.Subresource = ""; of == about {
+	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(requested connect.Target, _ time.Time, reason string) {
+		if requested.Subresource = ""; requested == about {
 			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(reason)})
 		}
 	}})
@@ -336,7 +335,8 @@ func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (
 		return run.Response{}, fmt.Errorf("read %s: %w", obj, err)
 	}
 	t.session.Warn(plan.Warning{Rule: "R44", Object: &obj,
-		Message: fmt.Sprintf("%s keeps a change made outside the chart since it was applied: %v", obj, conflict)})
+		Message: fmt.Sprintf("lockstep kept a change that was made to %s after it was applied: %v; "+
+			"add it to the chart so that the next upgrade does not conflict with it", obj, conflict)})
 	return run.Response{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
@@ -370,7 +370,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 		return run.Response{Change: event.Absent}, nil
 	}
 	if err := t.session.Builder.Fact(i).Before().Err; err != nil {
-		return run.Response{Change: event.Kept, Message: "kept: " + diagnose.Unreadable("its owner", err)}, nil
+		return run.Response{Change: event.Kept, Message: diagnose.Unreadable("its owner", err)}, nil
 	}
 	defer t.reportRetries(i, obj)()
 	if t.removal.Keep {

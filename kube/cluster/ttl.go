@@ -119,7 +119,8 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 	if !known {
 		o := ob.Object
 		t.session.Warn(plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
-			"%s: removed by ttlSecondsAfterFinished before its result was seen; counted as complete", o)})
+			"%s is gone and its result is unknown, probably because ttlSecondsAfterFinished removed it; counted as complete; "+
+				"set a longer ttlSecondsAfterFinished so that lockstep can see the result", o)})
 	}
 	j.end = end
 	report(withResult(ob, end))
@@ -129,8 +130,8 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 var endReasons = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
 	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded}
 
-// resultOf returns the result of a Job that is gone, and whether an Event shows it. The status is InProgress if the Job still
-// exists, or if the API server does not respond until ctx or the retries end.
+// resultOf returns the result of a Job that is gone; known is false if no Event shows it. The status is InProgress if the Job
+// still exists, or if the API server does not respond before ctx ends or the retries run out.
 func resultOf(ctx context.Context, c *connect.Client, namespace, name string, job types.UID) (end run.Observation, known bool) {
 	end.Status = event.Ready
 	if live, err := c.Clientset.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && live.UID == job {

@@ -16,15 +16,15 @@ import (
 // Params describe the run that acquires a lock.
 type Params struct {
 	Namespace, Release, Operation string
-	// Job is the Job in whose pod the run works, as namespace/name, or "".
+	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string
 	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
 	// another error if it cannot tell. If it is nil, the records are not checked.
 	CheckRecords func(context.Context) error
-	// OnForbidden, if set, is called once when the run can no longer use Leases and continues without them,
+	// OnUnavailable, if set, is called once when the run can no longer use Leases and continues without them,
 	// and again only if it has held its Lease in between.
-	OnForbidden func(State)
+	OnUnavailable func(State)
 }
 
 // Lease is the lock of a run on its release. It is renewed until it is released or lost.
@@ -43,8 +43,8 @@ type Lease struct {
 	latest latestObservation
 
 	// Only renewLoop uses these while it runs.
-	object            *coordinationv1.Lease // as last seen
-	forbiddenReported bool                  // OnForbidden was called since the Lease was last held
+	object              *coordinationv1.Lease // as last seen
+	unavailableReported bool                  // OnUnavailable was called since the Lease was last held
 }
 
 // Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
@@ -88,7 +88,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 			l.object = object
 			l.setHeld(sent)
 			return State{}, nil
-		case unavailable(err):
+		case isUnavailable(err):
 			return State{Status: Unavailable, Err: err}, nil
 		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 		default:
@@ -136,7 +136,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 
 // setHeld records that the Lease is ours, as shown by a request made at the time sent.
 func (l *Lease) setHeld(sent time.Time) {
-	l.forbiddenReported = false
+	l.unavailableReported = false
 	l.latest.set(observation{condition: held, at: sent})
 }
 

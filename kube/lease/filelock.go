@@ -9,12 +9,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// While a run's process is alive, it holds an flock on its own lock file, which only its user can read.
+// From Acquire to Release, a run holds an flock on its own lock file, which only its user can read. If the process dies,
+// the kernel drops the flock.
 
 const (
 	lockFileSuffix = ".lock"
-	// lockFileRetention is how long the lock files of killed runs are kept: they show other runs
-	// that those runs are dead.
+	// lockFileRetention is how long a lock file is kept after its creation if its run was killed: until it is removed,
+	// other runs can tell that the run is dead.
 	lockFileRetention = 7 * 24 * time.Hour
 )
 
@@ -65,7 +66,7 @@ func lockFileFree(path string) (free, known bool) {
 	return free, err == nil
 }
 
-// removeOldLockFiles removes the lock files of runs that were killed long ago. Errors are ignored.
+// removeOldLockFiles removes unlocked lock files that are older than lockFileRetention. Errors are ignored.
 func removeOldLockFiles(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

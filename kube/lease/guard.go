@@ -26,7 +26,7 @@ func (l *Lease) Guard(ctx context.Context) error {
 	for {
 		o, changed := l.latest.get()
 		switch o.conditionAt(time.Now(), l.duration) {
-		case held, forbidden, namespaceGone:
+		case held, unavailable, namespaceGone:
 			return nil
 		case lost:
 			return o.lostErr

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// records stand for the release records that CheckRecords checks.
+// records is a fake of the release records that CheckRecords checks.
 type records struct {
-	s                 *store
-	changed           atomic.Bool // by somebody else
-	unreadable        atomic.Bool
-	checks            atomic.Int32
-	withoutPermission atomic.Int32 // calls of OnForbidden
+	s                *store
+	changed          atomic.Bool // by somebody else
+	unreadable       atomic.Bool
+	checks           atomic.Int32
+	unavailableCalls atomic.Int32 // calls of OnUnavailable
 }
 
 func (r *records) params() Params {
-	return Params{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnForbidden: func(State) { r.withoutPermission.Add(1) }}
+	return Params{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnUnavailable: func(State) { r.unavailableCalls.Add(1) }}
 }
 
 func (r *records) checkRecords(context.Context) error {
@@ -110,8 +110,8 @@ func TestPermissionIsRevoked(t *testing.T) {
 		l := acquire(t, r.s, r.params(), Options{})
 		r.s.deny(true)
 		time.Sleep(2*time.Minute + retryDelay/2) // between two renewals
-		if err := l.Guard(canceledContext(t)); err != nil || r.withoutPermission.Load() != 1 {
-			t.Errorf("error %v, OnForbidden called %d times, want 1", err, r.withoutPermission.Load())
+		if err := l.Guard(canceledContext(t)); err != nil || r.unavailableCalls.Load() != 1 {
+			t.Errorf("error %v, OnUnavailable called %d times, want 1", err, r.unavailableCalls.Load())
 		}
 		return r, l
 	}
@@ -121,7 +121,7 @@ func TestPermissionIsRevoked(t *testing.T) {
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if err := l.Release(ctx); !unavailable(err) || time.Since(start) > 0 {
+			if err := l.Release(ctx); !isUnavailable(err) || time.Since(start) > 0 {
 				t.Errorf("error %v after %s", err, time.Since(start))
 			}
 		})
@@ -177,15 +177,15 @@ func TestOneWarningIfRecreateIsForbidden(t *testing.T) {
 			r.s.denyCreate()
 			r.s.deleteByHand("r")
 			time.Sleep(time.Minute + retryDelay/2) // between two renewals
-			if err := l.Guard(canceledContext(t)); err != nil || r.withoutPermission.Load() != wantCalls {
-				t.Errorf("error %v, OnForbidden called %d times, want %d", err, r.withoutPermission.Load(), wantCalls)
+			if err := l.Guard(canceledContext(t)); err != nil || r.unavailableCalls.Load() != wantCalls {
+				t.Errorf("error %v, OnUnavailable called %d times, want %d", err, r.unavailableCalls.Load(), wantCalls)
 			}
 		}
 		loseLease(1)
-		r.s.restoreNamespace()
+		r.s.allowCreate()
 		time.Sleep(6 * time.Second)
 		if o, _ := l.latest.get(); o.condition != held {
-			t.Errorf("condition %v after creations are allowed again, want held", o.condition)
+			t.Errorf("condition %v after Create is allowed again, want held", o.condition)
 		}
 		loseLease(2)
 		release(t, l)
@@ -238,7 +238,7 @@ func TestNamespaceIsRecreated(t *testing.T) {
 
 // TestNeverTwoWriters causes outages, revoked and restored permission, deletions by hand, and a namespace that is
 // deleted and created again, while a second run tries to take the Lease of the first. Once the second has
-// run for longer than the first needs to notice, the first writes nothing more (R51a).
+// run for longer than the first needs to notice, at most one of them may write (R51a).
 func TestNeverTwoWriters(t *testing.T) {
 	for seed := range uint64(300) {
 		if violation := simulateTwoRuns(t, rand.New(rand.NewPCG(seed, 1))); violation != "" {
@@ -252,9 +252,10 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 		r := &records{s: newStore()}
 		l := acquire(t, r.s, r.params(), Options{})
 		var other *Lease
-		var bothActive time.Duration // the second run is active, the API server is reachable, and the namespace exists
+		// how long the second run has been active with the API server reachable and the namespace present
+		var bothActive time.Duration
 		var gone bool
-		var outage time.Duration
+		var outageEnd time.Duration
 		var steps []string
 		for now := time.Duration(0); now < 2*time.Minute; now += time.Second {
 			if random.IntN(6) == 0 {
@@ -264,7 +265,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 				case "delete Lease":
 					r.s.deleteByHand("r")
 				case "outage":
-					outage = now + time.Duration(random.IntN(30))*time.Second
+					outageEnd = now + time.Duration(random.IntN(30))*time.Second
 				case "deny", "allow":
 					r.s.deny(do == "deny")
 				case "delete namespace":
@@ -275,7 +276,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 					gone = false
 				}
 			}
-			r.s.setUnreachable(now < outage)
+			r.s.setUnreachable(now < outageEnd)
 			if other == nil {
 				ctx, cancel := context.WithTimeout(t.Context(), 16500*time.Millisecond)
 				if found, err := Look(ctx, r.s, "r", Options{}); err == nil && found.Status != Live && found.Status != Unavailable {
@@ -288,7 +289,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 				cancel()
 			}
 			time.Sleep(time.Second)
-			if other != nil && now > outage && !gone {
+			if other != nil && now > outageEnd && !gone {
 				bothActive += time.Second
 			}
 			if bothActive > 9*time.Second && l.Guard(canceledContext(t)) == nil && other.Guard(canceledContext(t)) == nil {

@@ -2,8 +2,8 @@
 // release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
 // the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/plan.
 //
-// client-go's leaderelection does not fit: it keeps the Lease after its release, cannot
-// store details of the holder, and finds out that a holder is dead only by waiting.
+// client-go's leaderelection does not fit: it does not delete the Lease when it gives it up,
+// cannot store details of the holder, and finds out that a holder is dead only by waiting.
 package lease
 
 import (
@@ -57,7 +57,7 @@ type Holder struct {
 	Host    string `json:"host,omitempty"`
 	Process int    `json:"process,omitempty"`
 	RunID   string `json:"run,omitempty"`
-	// Job is the Job in whose pod the run works, as namespace/name, or "".
+	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string `json:"job,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
@@ -80,7 +80,7 @@ func newHolder(operation, job string) Holder {
 	return h
 }
 
-// String describes the run: "upgrade by ann on box, process 7, started 2026-01-02 03:04:05 UTC".
+// String describes the run: "upgrade by ann on box, process 7, since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
 	s := h.User
 	if h.Host != "" {
@@ -93,7 +93,7 @@ func (h Holder) String() string {
 		s = h.Operation + " by " + s
 	}
 	if !h.Since.IsZero() {
-		s += ", started " + h.Since.UTC().Format("2006-01-02 15:04:05 MST")
+		s += ", since " + h.Since.UTC().Format("2006-01-02 15:04:05 MST")
 	}
 	return s
 }
@@ -151,12 +151,13 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s", e.Release, e.Namespace, e.Why)
+	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s; when no other run is active, run the command again",
+		e.Release, e.Namespace, e.Why)
 }
 
-// unavailable reports whether Leases cannot be used: the user has no permission for them,
+// isUnavailable reports whether Leases cannot be used: the user has no permission for them,
 // or the cluster does not serve them.
-func unavailable(err error) bool {
+func isUnavailable(err error) bool {
 	switch {
 	case namespaceTerminating(err):
 		return false

@@ -71,7 +71,7 @@ const pollInterval = time.Second
 //
 // The holder counts as dead once the Lease has stayed unchanged for its full duration, by the monotonic clock of this
 // machine. Each renewal changes the resourceVersion, so the holder sent its last renewal before the first read here. Its
-// Guard allows no writes once the duration has passed since then, unless it lost its permission for Leases (R51).
+// Guard allows no writes once the duration has passed since then, unless it can no longer use Leases (R51).
 // Clocks of two machines are never compared. A takeover fails if the resourceVersion has changed since.
 //
 // An outage may have kept the holder from renewing too. So the time between two reads counts as at most a quarter of
@@ -81,16 +81,16 @@ type observer struct {
 	name   string
 	opts   Options
 
-	first   *coordinationv1.Lease // the first version read
-	last    time.Time             // time of the last read
-	counted time.Duration         // how long the Lease counts as unchanged
+	firstSeen  *coordinationv1.Lease // the first version read
+	lastReadAt time.Time
+	counted    time.Duration // how long the Lease counts as unchanged
 }
 
 func (o *observer) look(ctx context.Context) (State, error) {
 	for {
 		l, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
 		switch {
-		case unavailable(err):
+		case isUnavailable(err):
 			return State{Status: Unavailable, Err: err}, nil
 		case apierrors.IsNotFound(err):
 			return State{}, nil
@@ -122,19 +122,19 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	case certain:
 		return live, true
 	}
-	if o.first == nil {
-		o.first, o.last = l, now
+	if o.firstSeen == nil {
+		o.firstSeen, o.lastReadAt = l, now
 		if o.opts.OnWait != nil {
 			o.opts.OnWait(fmt.Sprintf("locked by another run: %s; waiting up to about %s to see whether it is still running", h, durationOf(l)))
 		}
 		return State{}, false
 	}
-	if l.UID != o.first.UID || l.ResourceVersion != o.first.ResourceVersion {
+	if l.UID != o.firstSeen.UID || l.ResourceVersion != o.firstSeen.ResourceVersion {
 		return live, true
 	}
 	duration := durationOf(l)
-	o.counted += min(now.Sub(o.last), max(duration/4, 2*pollInterval))
-	o.last = now
+	o.counted += min(now.Sub(o.lastReadAt), max(duration/4, 2*pollInterval))
+	o.lastReadAt = now
 	if o.counted >= duration {
 		return dead, true
 	}

@@ -11,9 +11,9 @@ type condition int
 const (
 	// held: renewed, so nobody else can take it before its duration is over.
 	held condition = iota
-	// forbidden: the user no longer has permission for Leases. The release records show other runs (R51), and so
-	// does the Lease if it can still be read.
-	forbidden
+	// unavailable: the run can no longer use Leases: permission was revoked, or the cluster does not serve them. The
+	// release records, and the Lease if it is still readable, show whether another run has started (R51).
+	unavailable
 	// namespaceGone: the namespace is being deleted or is gone, so nobody can hold a Lease in it.
 	namespaceGone
 	// unknown: deleted, or not renewed in time; another run may be writing.
@@ -28,7 +28,7 @@ const (
 type observation struct {
 	condition condition
 	// at is when the request that showed it was sent. For unknown, it is still the time of the last held or
-	// forbidden observation.
+	// unavailable observation.
 	at      time.Time
 	lostErr *LostError // if the condition is lost
 }
@@ -40,7 +40,7 @@ const namespaceGoneGrace = 3 * time.Second
 // conditionAt returns the condition at a later time. Observations expire.
 func (o observation) conditionAt(now time.Time, duration time.Duration) condition {
 	switch o.condition {
-	case held, forbidden:
+	case held, unavailable:
 		if !within(o.at, now, duration) {
 			return unknown
 		}

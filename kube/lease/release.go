@@ -21,7 +21,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	err := l.deleteOwn(ctx)
 	releaseLockFile(l.lockFile, err == nil)
 	if err != nil {
-		return fmt.Errorf("unlock release %s: %w", l.params.Release, err)
+		return fmt.Errorf("could not delete the lock of release %s: %w; it expires within %s", l.params.Release, err, l.duration)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (l *Lease) deleteOwn(ctx context.Context) error {
 		switch done, err := l.tryDelete(ctx); {
 		case done:
 			return nil
-		case unavailable(err):
+		case isUnavailable(err):
 			return err
 		case err != nil:
 			select {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// retryDelay is the delay between attempts to renew, recreate or delete the Lease.
+// retryDelay is the delay after a failed attempt to renew, recreate or delete the Lease, and between attempts to recreate
+// it while its namespace is gone.
 const retryDelay = time.Second
 
 // renewLoop renews the Lease until ctx ends or the lock is lost.
@@ -52,10 +53,10 @@ func (l *Lease) renew(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return l.confirmHeld(ctx, renewed, sent)
-	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run has it
+	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run holds the Lease
 		return l.reread(ctx)
-	case unavailable(err):
-		return l.continueWithoutPermission(ctx, err)
+	case isUnavailable(err):
+		return l.continueWithoutLease(ctx, err)
 	case apierrors.IsNotFound(err):
 		return l.recreate(ctx)
 	}
@@ -66,14 +67,14 @@ func (l *Lease) renew(ctx context.Context) error {
 func (l *Lease) reread(ctx context.Context) error {
 	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	switch {
-	case unavailable(err):
-		return l.continueWithoutPermission(ctx, err)
+	case isUnavailable(err):
+		return l.continueWithoutLease(ctx, err)
 	case apierrors.IsNotFound(err):
 		return l.recreate(ctx)
 	case err != nil:
 		return err
 	case !l.ours(current):
-		l.loseTo(current)
+		l.setTakenOver(current)
 		return nil
 	}
 	at := time.Time{}
@@ -98,25 +99,26 @@ func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, s
 	return nil
 }
 
-// checkRecords loses the lock if somebody else has changed the release records.
+// checkRecords marks the lock as lost, and returns nil, if somebody else has changed the release records. It returns an
+// error if they cannot be read.
 func (l *Lease) checkRecords(ctx context.Context) error {
 	if l.params.CheckRecords == nil {
 		return nil
 	}
 	err := l.params.CheckRecords(ctx)
 	if found := (*LostError)(nil); errors.As(err, &found) {
-		l.lose(found)
+		l.setLost(found)
 		return nil
 	}
 	return err
 }
 
-// continueWithoutPermission lets the run continue without permission for Leases, as long as the release records are as
-// this run left them and, if the Lease can be read, no other run holds it.
-func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error {
+// continueWithoutLease lets the run continue while Leases are unavailable, as long as the release records are as this run
+// left them and, if the Lease can be read, no other run holds it.
+func (l *Lease) continueWithoutLease(ctx context.Context, why error) error {
 	sent := time.Now()
 	if current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
-		l.loseTo(current)
+		l.setTakenOver(current)
 		return nil
 	}
 	if err := l.checkRecords(ctx); err != nil {
@@ -125,11 +127,11 @@ func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error 
 	if l.latest.lastCondition() == lost {
 		return nil
 	}
-	l.latest.set(observation{condition: forbidden, at: sent})
-	if !l.forbiddenReported && l.params.OnForbidden != nil {
-		l.params.OnForbidden(State{Status: Unavailable, Err: why})
+	l.latest.set(observation{condition: unavailable, at: sent})
+	if !l.unavailableReported && l.params.OnUnavailable != nil {
+		l.params.OnUnavailable(State{Status: Unavailable, Err: why})
 	}
-	l.forbiddenReported = true
+	l.unavailableReported = true
 	return nil
 }
 
@@ -140,7 +142,7 @@ func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error 
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {
-		l.loseBecause("it was not renewed in time and was deleted; another run may have changed the release")
+		l.setLostBecause("it was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
 	if o.condition != namespaceGone {
@@ -153,8 +155,8 @@ func (l *Lease) recreate(ctx context.Context) error {
 		return l.confirmHeld(ctx, object, sent)
 	case apierrors.IsAlreadyExists(err):
 		return l.reread(ctx)
-	case unavailable(err):
-		return l.continueWithoutPermission(ctx, err)
+	case isUnavailable(err):
+		return l.continueWithoutLease(ctx, err)
 	case namespaceTerminating(err), apierrors.IsNotFound(err):
 		l.latest.set(observation{condition: namespaceGone, at: sent})
 		return nil
@@ -162,19 +164,19 @@ func (l *Lease) recreate(ctx context.Context) error {
 	return err
 }
 
-func (l *Lease) loseTo(current *coordinationv1.Lease) {
+func (l *Lease) setTakenOver(current *coordinationv1.Lease) {
 	if ptr.Deref(current.Spec.HolderIdentity, "") == "" {
-		l.loseBecause("its Lease has no holder any more; something other than lockstep released it")
+		l.setLostBecause("its Lease has no holder any more; something other than lockstep released it")
 		return
 	}
-	l.loseBecause("another run took it over: " + holderOf(current).String())
+	l.setLostBecause("another run took it over: " + holderOf(current).String())
 }
 
-func (l *Lease) loseBecause(why string) {
-	l.lose(&LostError{l.params.Release, l.params.Namespace, why})
+func (l *Lease) setLostBecause(why string) {
+	l.setLost(&LostError{l.params.Release, l.params.Namespace, why})
 }
 
-func (l *Lease) lose(err *LostError) {
+func (l *Lease) setLost(err *LostError) {
 	l.latest.set(observation{condition: lost, lostErr: err})
 	close(l.lost)
 }

@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store keeps Leases in memory, for use with synctest. The packages that use leases
-// have the tests on a real API server.
+// store keeps Leases in memory, for use with synctest. Tests against a real API server are in kube/e2e/lease.
 type store struct {
 	Client // for the methods that tests do not call
 
@@ -30,7 +29,7 @@ type store struct {
 	// latency is the duration of a request; while blocked is set, requests wait.
 	latency time.Duration
 	blocked bool
-	// denied refuses all writes; createErr is the error of creations.
+	// denied refuses all writes; createErr, if set, is returned by Create.
 	denied    bool
 	createErr error
 }
@@ -170,7 +169,7 @@ func (s *store) deny(denied bool) {
 	s.denied = denied
 }
 
-// deleteNamespace deletes the namespace; creations then fail with this error.
+// deleteNamespace deletes the namespace. Create then fails with this error.
 func (s *store) deleteNamespace(createErr error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,13 +177,16 @@ func (s *store) deleteNamespace(createErr error) {
 	clear(s.leases)
 }
 
-func (s *store) restoreNamespace() {
+func (s *store) restoreNamespace() { s.allowCreate() }
+
+// allowCreate makes Create work again.
+func (s *store) allowCreate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.createErr = nil
 }
 
-// denyCreate refuses creations, but no other writes.
+// denyCreate makes Create fail, but no other write.
 func (s *store) denyCreate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

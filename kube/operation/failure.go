@@ -48,7 +48,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
-		end.Message = lost.Error() + "; this run has stopped and will write nothing more"
+		end.Message = "stopped, and will write nothing more: " + lost.Error()
 	case edit != nil && r != nil:
 		return r.startEditedRevision(a, edit)
 	case wrote && lostRace(err) && !op.createdBeforeEdit:

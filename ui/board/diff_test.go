@@ -140,7 +140,7 @@ func TestChangeTexts(t *testing.T) {
 			{inspector.Change{Action: inspector.Modify, Fields: one}, "", "1 field"},
 			{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
 			{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
-			{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
+			{inspector.Change{Action: inspector.Keep, Message: "helm.sh/resource-policy: keep"}, "", "2 objects: 2 kept (helm.sh/resource-policy: keep)"},
 			{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
 			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
 			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created by this run, unchanged since"},

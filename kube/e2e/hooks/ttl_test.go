@@ -121,7 +121,7 @@ func TestFailedJobWithTTL(t *testing.T) {
 				if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "after") == failed {
 					t.Errorf("ConfigMaps: %v", got)
 				}
-				if out.HasWarning("R22", "before its result was seen") {
+				if out.HasWarning("R22", "its result is unknown") {
 					t.Errorf("a warning says that the result is unknown")
 				}
 				if way != "watched" {
@@ -158,7 +158,7 @@ func TestJobWithUnknownEnd(t *testing.T) {
 			}
 		}
 	})
-	if !deleted || out.Err != nil || !out.HasWarning("R22", "Job/work", "before its result was seen") {
+	if !deleted || out.Err != nil || !out.HasWarning("R22", "Job/work", "its result is unknown") {
 		t.Errorf("deleted %v: %v, warnings %v", deleted, out.Err, out.State.Warnings)
 	}
 }

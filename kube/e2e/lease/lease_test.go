@@ -88,7 +88,7 @@ func TestOneRunAtATime(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			for _, part := range []string{"release t", "upgrade by " + locked.Holder.User + " on " + host, fmt.Sprintf("process %d", os.Getpid()), locked.Holder.Since.Format("started 2006-01-02 15:04")} {
+			for _, part := range []string{"release t", "upgrade by " + locked.Holder.User + " on " + host, fmt.Sprintf("process %d", os.Getpid()), locked.Holder.Since.Format("since 2006-01-02 15:04")} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%s: error lacks %q: %v", name, part, err)
 				}
@@ -228,7 +228,7 @@ func TestRunOnAnotherMachine(t *testing.T) {
 				t.Errorf("OnWait messages: %q", waits)
 			}
 			if alive {
-				if !errors.As(err, new(*lease.LockedError)) || !strings.Contains(err.Error(), "ada@elsewhere, started ") {
+				if !errors.As(err, new(*lease.LockedError)) || !strings.Contains(err.Error(), "ada@elsewhere, since ") {
 					t.Errorf("error %v", err)
 				}
 				return
