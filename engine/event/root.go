@@ -135,6 +135,9 @@ func (s *State) Reason() string {
 		return s.Message
 	}
 	reason := roots[0].String()
+	if o := roots[0].Object; o != nil && s.Operation.IsStack() { // the object is the release that the group deploys
+		reason = "release " + roots[0].Group.ID + strings.TrimPrefix(reason, o.Object.String())
+	}
 	if more := len(roots) - 1; more > 0 {
 		reason += "; and " + text.Count(more, "more failure")
 	}

@@ -296,7 +296,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Skipped || last.Message != "not started: the run had already failed" {
+		if last.Status != event.Skipped || last.Message != "no object was applied: the operation failed" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

@@ -246,7 +246,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		m.endUnits(m.skipReason("the run had already failed"))
+		m.endUnits(m.skipReason("the operation failed"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -285,7 +285,9 @@ func (m *machine) endUnits(why string) {
 			m.setUnit(u, event.Aborted, "interrupted: "+why)
 		case u.status == event.Running && m.steering.ending != nil:
 			m.setUnit(u, event.Aborted, "no object was applied: "+why)
-		case u.status == event.Running, u.status == event.Waiting, u.status == event.AtBreakpoint:
+		case u.status == event.Running: // admitted, but its stage has not started
+			m.setUnit(u, event.Skipped, "no object was applied: "+why)
+		case u.status == event.Waiting, u.status == event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)
 		}
 	}

@@ -99,7 +99,7 @@ func rolledBack(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "the release was uninstalled"
 	}
-	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
+	return fmt.Sprintf("the release was rolled back to revision %d", info.ToRevision)
 }
 
 // leftBehind names the objects that a run created and did not delete (R43), "" for none.

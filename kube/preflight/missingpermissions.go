@@ -73,7 +73,7 @@ const anonymous = "system:anonymous"
 // missingPermissionsText returns the message about permissions that the named user lacks.
 func missingPermissionsText(c *connect.Client, name string, missing permissions.Set) string {
 	if name == anonymous && !c.Impersonates() {
-		return fmt.Sprintf("the API server accepted no credentials from context %q, and anonymous users lack permissions: %s; "+
+		return fmt.Sprintf("context %q has no valid credentials, so the API server treats you as anonymous, without these permissions: %s; "+
 			"log in, or select another context with --kube-context", c.ContextName(), missing)
 	}
 	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", describeUser(c, name), missing)

@@ -50,7 +50,7 @@ func refused(t *testing.T) []event.Event {
 		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: readPlan("shop/db:schema: ConfigMap/ddl")}
 		b.Announce(back)
 		_ = b.Run(run.Stage{Phase: back, Cluster: newFake(nil)})
-		b.Finish(run.End{Status: event.Failed, Message: "the release is back at revision 3: " + err.Error(), Outcome: "the release is back at revision 3", Exit: 1})
+		b.Finish(run.End{Status: event.Failed, Message: "the release was rolled back to revision 3: " + err.Error(), Outcome: "the release was rolled back to revision 3", Exit: 1})
 	})
 }
 
@@ -98,7 +98,7 @@ func TestLastLinesOfFailure(t *testing.T) {
 			`✗ StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist; gave up after 25s (--readiness-timeout) (in shop:db)`,
 			"✗ Deployment/pooler: container pooler exited with code 1 (2 restarts): FATAL: no route to db; gave up after 25s (in shop:db)",
 			"ProvisioningFailed", "\n✗ install shop failed"}},
-		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release is back at revision 3"}},
+		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release was rolled back to revision 3"}},
 		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},
 		"timeout": {timesOut, []string{"Service/queue: not finished after 8s (--timeout): in-progress, 0 of 1 available"}},
 		"none":    {noGroupFails, []string{"install shop failed", "etcdserver: request is too large"}},

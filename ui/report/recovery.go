@@ -85,7 +85,7 @@ func (r Recovery) text(to Stream) string {
 	var rows [][]string
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {
-			status := withMessage(to.Style.mark(o.Status)+"  "+o.origin(), o.Status, o.Message)
+			status := withMessage(to.Style.mark(o.Status), o.Status, o.Message) + " (" + o.origin() + ")"
 			if o.Match == "missing" {
 				status = to.Style.glyph(event.Skipped) + " not created"
 			}
@@ -100,7 +100,7 @@ func (r Recovery) text(to Stream) string {
 		objects = objects[len(g.Objects):]
 	}
 	for _, o := range r.Leftovers {
-		fmt.Fprintf(&b, "%s %s\n", clean(o.String()), o.origin())
+		fmt.Fprintf(&b, "%s (%s)\n", clean(o.String()), o.origin())
 	}
 	for _, l := range r.Next {
 		fmt.Fprintln(&b, "next:", clean(l))

@@ -160,6 +160,9 @@ func formatGroups(groups []Group, style Style) string {
 	var b strings.Builder
 	for _, g := range groups {
 		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, clean(g.title)), g.ready(), len(g.Objects), g.LastRun)
+		if g.Status == event.Failed && g.LastRun == nil { // its objects may still be in progress
+			b.WriteString("  " + style.word(g.Status))
+		}
 		b.WriteString(style.render(theme.Quiet, format.WithPrefix("  after ", strings.Join(g.direct, ", "))))
 		b.WriteString("\n" + joinLines(objects[:len(g.Objects)]))
 		objects = objects[len(g.Objects):]
@@ -184,7 +187,7 @@ func withMessage(text string, status event.Status, message string) string {
 	if status == event.Ready {
 		return text
 	}
-	return format.WithReason(text, clean(message))
+	return format.WithReason(text, clean(strings.TrimPrefix(message, string(status)+": ")))
 }
 
 // ready counts the objects that are ready, or gone in a removal.

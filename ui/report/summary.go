@@ -172,6 +172,8 @@ func verdict(s *event.State, by string, style Style) string {
 	total, paused := end.Sub(s.Started), ""
 	switch idle := total - s.Active(end); {
 	case idle <= 0:
+	case format.Duration(idle) == format.Duration(total) && anyStarted(s): // step by step
+		paused = "stepped"
 	case format.Duration(idle) == format.Duration(total):
 		paused = "paused throughout"
 	default:
@@ -186,6 +188,15 @@ func verdict(s *event.State, by string, style Style) string {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)
+}
+
+func anyStarted(s *event.State) bool {
+	for g := range s.GroupStates() {
+		if !g.Started.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // writeGroups writes the totals, then each group that is not OK, with its diagnosis.

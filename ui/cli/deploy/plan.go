@@ -39,7 +39,7 @@ func (a *app) newPlan() *cobra.Command {
 	show := executor{run: a.plan}
 	cmd, flags := a.newUpgradeWithFlags(show)
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.planStack)
-	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan {NAME CHART | COMMAND | -f HELMFILE}", "release", "show what an operation would do", planLong
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan {NAME CHART | COMMAND … | -f HELMFILE}", "release", "show what an operation would do", planLong
 	cmd.Example = `lockstep plan shop ./shop -n shop
 lockstep plan uninstall shop
 lockstep plan -f helmfile.yaml

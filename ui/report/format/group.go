@@ -88,7 +88,7 @@ func Problem(g *event.GroupState) string {
 	case event.Applied:
 		if len(objects) == 0 && g.Done < len(g.Objects) {
 			removing := slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Deleting })
-			return "not checked; " + Progress(g, removing) + " at the end"
+			return "not required to be ready; " + Progress(g, removing) + " at the end"
 		}
 	case event.Aborted:
 		first = AbortReason(g.Message)
