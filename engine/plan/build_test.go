@@ -109,6 +109,17 @@ func TestBuildPlan(t *testing.T) {
 		want:     []string{"shop/x:(unsequenced) = ConfigMap/b", "shop:a = ConfigMap/a"},
 		warnings: []string{`R8: shop/x: ConfigMap/b: group "b" waits for "a", which does not exist`},
 	}, {
+		name: "R2, R8 a group without objects because of an invalid annotation",
+		resources: []Resource{
+			res("shop", "ConfigMap/a", in, "a", needs, "b, c"),
+			res("shop", "ConfigMap/b", in, "b", needs, `["a"]`),
+		},
+		want: []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b"},
+		warnings: []string{
+			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups must be a list`,
+			`R8: shop: ConfigMap/b: group "b" waits for "a", which has no objects because an annotation of ConfigMap/a is invalid, so "b" is deployed last`,
+		},
+	}, {
 		name: "R8 one warning for each group, with all missing groups",
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, "a", needs, `["y", "b"]`),

@@ -227,6 +227,13 @@ func (p *planner) warnBroken(d *draft) {
 			moved = append(moved, n)
 		}
 	}
+	for _, n := range missing {
+		if m := p.faultyMember(d.chart, n.name); m != nil {
+			p.warn("R8", d.chart, &n.by.Object, "%s: group %q waits for %q, which has no objects because an annotation of %s is invalid, "+
+				"so %q is %s; correct that annotation", n.by.Object, d.name, n.name, m.Object, d.name, deployedLast)
+			return
+		}
+	}
 	blamed, why := missing, []string{"which does not exist", "which do not exist"}
 	if len(missing) == 0 {
 		blamed, why = moved, []string{"which is itself deployed last", "which are themselves deployed last"}
@@ -246,6 +253,16 @@ func (p *planner) warnBroken(d *draft) {
 	}
 	p.warn("R8", d.chart, &by.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
 		by.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
+}
+
+// faultyMember returns an object that declares a group of a chart but has an invalid annotation (R2), or nil.
+func (p *planner) faultyMember(chart, group string) *member {
+	for _, m := range p.charts[chart].members {
+		if name, _ := Annotation(m.Annotations, AnnotationGroup); name == group && len(m.faults) > 0 {
+			return m
+		}
+	}
+	return nil
 }
 
 // deployedLast describes in messages what happens to an unsequenced group or object (R10).

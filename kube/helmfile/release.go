@@ -66,7 +66,11 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 			if definedNames[path.Base(need)] && r.Namespace != "" {
 				return nil, fmt.Errorf("%s: release %s needs %s, but -n moves all releases to namespace %s: drop -n, or write needs: [%s]", rel.At, rel.ID(), need, r.Namespace, path.Base(need))
 			}
-			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
+			fix := "correct the name, or write namespace/name"
+			if strings.Contains(need, "/") {
+				fix = "correct the name or the namespace in needs, or add the release"
+			}
+			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: %s", rel.At, rel.ID(), need, s.path, fix)
 		}
 	}
 	selected := map[string]bool{}

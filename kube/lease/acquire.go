@@ -72,7 +72,7 @@ func Acquire(ctx context.Context, c Client, params Params, found State, opts Opt
 	return l, State{}, nil
 }
 
-// take creates the Lease, or takes over a dead run's. It tries until this run or another one has it.
+// take creates the Lease, or takes over a dead run's. It tries again if somebody else changed the Lease first.
 func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
 	for {
 		switch found.Status {
@@ -94,7 +94,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		default:
 			return State{}, fmt.Errorf("lock release %s: %w", l.params.Release, err)
 		}
-		// Another run was first, or our own earlier request, whose response was lost.
+		// Somebody else changed or deleted the Lease first, or our request succeeded, but its response was lost and it was retried.
 		current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 		if err == nil && l.ours(current) {
 			l.object = current
@@ -111,7 +111,7 @@ func (l *Lease) ours(object *coordinationv1.Lease) bool {
 	return ptr.Deref(object.Spec.HolderIdentity, "") == l.self.identity()
 }
 
-// write creates the Lease as ours, or overwrites previous if it has not changed.
+// write creates the Lease with this run as its holder, or overwrites previous if it has not changed.
 func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
 	holder, err := json.Marshal(l.self)
@@ -134,7 +134,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	return l.client.Create(ctx, object, metav1.CreateOptions{})
 }
 
-// setHeld records that the Lease is ours, as shown by a request made at the time sent.
+// setHeld records that the Lease is ours; sent is when the request that showed it was sent.
 func (l *Lease) setHeld(sent time.Time) {
 	l.unavailableReported = false
 	l.latest.set(observation{condition: held, at: sent})

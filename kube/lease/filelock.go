@@ -14,16 +14,16 @@ import (
 
 const (
 	lockFileSuffix = ".lock"
-	// lockFileRetention is how long a lock file is kept after its creation if its run was killed: until it is removed,
-	// other runs can tell that the run is dead.
+	// lockFileRetention is how long an unlocked lock file is kept at least, counted from its creation. A run leaves one if
+	// it is killed or cannot delete its Lease; other runs then know that it is dead.
 	lockFileRetention = 7 * 24 * time.Hour
 )
 
 // safeRunID matches the run IDs that are safe as a file name: a Lease may contain anything.
 var safeRunID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
 
-// acquireLockFile creates and locks the lock file of a run. It returns nil if that fails. If this run is then killed,
-// other runs have to wait for its Lease to expire.
+// acquireLockFile creates and locks the lock file of a run. It returns nil on failure: if a run without a lock
+// file is killed, other runs have to wait for its Lease to expire.
 func acquireLockFile(dir, runID string) *flock.Flock {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return nil
@@ -57,8 +57,8 @@ func (o Options) dead(h Holder) (dead, known bool) {
 	return lockFileFree(filepath.Join(o.LockDir, h.RunID+lockFileSuffix))
 }
 
-// lockFileFree reports whether nobody has locked an existing lock file. It tries a shared lock, because several
-// processes may ask at once.
+// lockFileFree reports whether a lock file is unlocked; known is false if it is missing or unreadable. It tries a shared
+// lock, because several processes may ask at once.
 func lockFileFree(path string) (free, known bool) {
 	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // not created if it is missing
 	free, err := f.TryRLock()

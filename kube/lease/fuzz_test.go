@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzHolder: any annotation gives the holder that kubectl shows, and no run ID in it names a file outside
-// the directory of lock files (R51).
+// FuzzHolder: whatever the annotation contains, holderOf agrees with the HolderIdentity that kubectl shows, and no run ID
+// leads to a file outside the lock directory (R51).
 func FuzzHolder(f *testing.F) {
 	f.Add(`{"user":"ann","host":"box","process":7,"run":"abcdefgh","since":"2026-01-02T03:04:05Z"}`, "ann@box/7/abcdefgh")
 	f.Add(`{"run":"../../../etc/passwd"}`, "@/0/../../../etc/passwd")

@@ -18,7 +18,7 @@ func (l *Lease) Err() error {
 }
 
 // Guard returns nil if the run may write: it holds the lock, or continues without it. While that is unknown, for
-// example after an outage or a suspension, Guard requests a renewal and waits for it. It returns an error once the lock
+// example after an outage, or after the machine was suspended, Guard requests a renewal and waits for it. It returns an error once the lock
 // is lost or released, or if ctx ends while it waits.
 //
 // Rule R51a: a run that may have lost its release writes nothing.

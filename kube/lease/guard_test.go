@@ -54,7 +54,7 @@ func assertLost(t *testing.T, l *Lease, why string) {
 	}
 }
 
-// TestLeaseIsRecreated: the release records decide whether another run worked while there was no Lease
+// TestLeaseIsRecreated: the release records show whether another run was active while there was no Lease
 // (R51a).
 func TestLeaseIsRecreated(t *testing.T) {
 	t.Run("records unchanged", func(t *testing.T) {
@@ -166,9 +166,9 @@ func TestPermissionIsRevoked(t *testing.T) {
 	})
 }
 
-// TestOneWarningIfRecreateIsForbidden: the Lease was deleted and may not be created again, although it may be updated
-// (R51).
-func TestOneWarningIfRecreateIsForbidden(t *testing.T) {
+// TestWarnsOncePerLoss: if the Lease is deleted and the run has permission to update but not to create it, the run warns
+// once, and once more only after it has held the Lease again (R51).
+func TestWarnsOncePerLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &records{s: newStore()}
 		l := acquire(t, r.s, r.params(), Options{})
@@ -253,7 +253,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 		l := acquire(t, r.s, r.params(), Options{})
 		var other *Lease
 		// how long the second run has been active with the API server reachable and the namespace present
-		var bothActive time.Duration
+		var secondActive time.Duration
 		var gone bool
 		var outageEnd time.Duration
 		var steps []string
@@ -270,7 +270,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 					r.s.deny(do == "deny")
 				case "delete namespace":
 					r.s.deleteNamespace(errNamespaceGone)
-					gone, bothActive = true, 0 // nobody can hold a Lease in it
+					gone, secondActive = true, 0 // nobody can hold a Lease in it
 				case "create namespace":
 					r.s.restoreNamespace()
 					gone = false
@@ -290,9 +290,9 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 			}
 			time.Sleep(time.Second)
 			if other != nil && now > outageEnd && !gone {
-				bothActive += time.Second
+				secondActive += time.Second
 			}
-			if bothActive > 9*time.Second && l.Guard(canceledContext(t)) == nil && other.Guard(canceledContext(t)) == nil {
+			if secondActive > 9*time.Second && l.Guard(canceledContext(t)) == nil && other.Guard(canceledContext(t)) == nil {
 				violation = strings.Join(append(steps, fmt.Sprintf("%s both write", now)), "; ")
 				break
 			}

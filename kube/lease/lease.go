@@ -7,6 +7,7 @@
 package lease
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -82,7 +83,7 @@ func newHolder(operation, job string) Holder {
 
 // String describes the run: "upgrade by ann on box, process 7, since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
-	s := h.User
+	s := cmp.Or(h.User, "an unknown holder")
 	if h.Host != "" {
 		s += " on " + h.Host
 	}
@@ -106,8 +107,8 @@ func (h Holder) identity() string {
 // holderKey is the annotation with the holder as JSON.
 const holderKey = "lockstep/holder"
 
-// holderOf returns the holder of a Lease. A Lease of another program lacks the annotation, so only HolderIdentity
-// describes its holder.
+// holderOf returns the holder of a Lease. If the annotation is missing or does not match HolderIdentity, another program
+// holds the Lease; then only HolderIdentity and AcquireTime describe the holder.
 func holderOf(l *coordinationv1.Lease) Holder {
 	identity := ptr.Deref(l.Spec.HolderIdentity, "")
 	var h Holder
@@ -132,14 +133,15 @@ func (e *LockedError) Error() string {
 		e.Release, e.Namespace, e.Holder, e.howToFollow())
 }
 
-// howToFollow says where and how to attach to the holder. Attach finds the runs of this machine, and Jobs in the cluster.
+// howToFollow says how to attach to the holder, and as whom. Attach finds the user's own runs on this machine, and Jobs in
+// the cluster.
 func (e *LockedError) howToFollow() string {
 	where := ""
-	switch host, _ := os.Hostname(); {
-	case e.Holder.Host == "": // another program, or an unknown machine
+	switch self := newHolder("", ""); {
+	case e.Holder.Host == "", e.Holder.Operation == "recover": // another program, an unknown machine, or nothing to attach to
 		return ""
-	case e.Holder.Job == "" && e.Holder.Host != host:
-		where = " on " + e.Holder.Host
+	case e.Holder.Job == "" && (e.Holder.Host != self.Host || e.Holder.User != self.User):
+		where = fmt.Sprintf(" as %s on %s", e.Holder.User, e.Holder.Host)
 	}
 	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, e.Release, e.Namespace)
 }

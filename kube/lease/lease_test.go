@@ -123,9 +123,8 @@ func TestReadGapDoesNotExpireLease(t *testing.T) { // R51: an outage long enough
 	})
 }
 
-// TestTakeoverWithSlowAPIServer: a dead run's Lease is taken over after at most five slow reads, however
-// long each takes (R51).
-func TestTakeoverWithSlowAPIServer(t *testing.T) {
+// TestLookWithSlowAPIServer: Look finds a dead run after at most five slow reads, however long each takes (R51).
+func TestLookWithSlowAPIServer(t *testing.T) {
 	for latency, atMost := range map[time.Duration]time.Duration{0: 16 * time.Second, 4 * time.Second: 25 * time.Second, 20 * time.Second: 105 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,8 +141,8 @@ func TestTakeoverWithSlowAPIServer(t *testing.T) {
 	}
 }
 
-// TestHolderSurvivesOutage: a run keeps its Lease through an outage that affects it and the run
-// that observes its Lease, whenever it starts and however long it lasts (R51).
+// TestHolderSurvivesOutage: a run keeps its Lease through an outage that affects both it and the run that
+// observes it, whenever the outage starts and however long it lasts (R51).
 func TestHolderSurvivesOutage(t *testing.T) {
 	for after := range 6 {
 		for _, outage := range []time.Duration{4 * time.Second, 16 * time.Second, 5 * time.Minute} {

@@ -19,7 +19,7 @@ type Status int
 const (
 	None        Status = iota // not locked
 	Live                      // locked by another run
-	Dead                      // locked by a run that is dead; the next run takes its Lease over
+	Dead                      // the holder is dead, or the Lease has none; the next run takes the Lease over
 	Unavailable               // unknown: no permission for Leases, or the cluster does not serve them
 )
 
@@ -74,7 +74,7 @@ const pollInterval = time.Second
 // Guard allows no writes once the duration has passed since then, unless it can no longer use Leases (R51).
 // Clocks of two machines are never compared. A takeover fails if the resourceVersion has changed since.
 //
-// An outage may have kept the holder from renewing too. So the time between two reads counts as at most a quarter of
+// An outage that delays reads here may also keep the holder from renewing. So the time between two reads counts as at most a quarter of
 // the duration, or 2*pollInterval if that is longer. Five slow reads are therefore enough to decide.
 type observer struct {
 	client Client
@@ -108,8 +108,7 @@ func (o *observer) look(ctx context.Context) (State, error) {
 	}
 }
 
-// judge decides whether the holder of a Lease that was read at the time now is alive. known is false if another read is
-// needed.
+// judge decides whether the holder of l is alive; now is when l was read. known is false if another read is needed.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
 	live, dead := State{Status: Live, Holder: h}, State{Status: Dead, Holder: h, lease: l}

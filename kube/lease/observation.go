@@ -9,7 +9,7 @@ import (
 type condition int
 
 const (
-	// held: renewed, so nobody else can take it before its duration is over.
+	// held: renewed; unless somebody deletes it, no other run can take it before its duration is over.
 	held condition = iota
 	// unavailable: the run can no longer use Leases: permission was revoked, or the cluster does not serve them. The
 	// release records, and the Lease if it is still readable, show whether another run has started (R51).
@@ -52,8 +52,8 @@ func (o observation) conditionAt(now time.Time, duration time.Duration) conditio
 	return o.condition
 }
 
-// within reports whether less than d passed between two times, by both clocks, because the
-// monotonic clock stops while the machine is suspended.
+// within reports whether less than d passed between two times, by the wall clock and, if since has a reading of it, by the
+// monotonic clock: that stops while the machine is suspended, and the wall clock can be set back.
 func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }

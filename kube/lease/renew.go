@@ -53,7 +53,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return l.confirmHeld(ctx, renewed, sent)
-	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run holds the Lease
+	case apierrors.IsConflict(err): // a renewal succeeded but its response was lost, or somebody else changed the Lease
 		return l.reread(ctx)
 	case isUnavailable(err):
 		return l.continueWithoutLease(ctx, err)
@@ -63,7 +63,8 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// reread gets the Lease after a conflict: it is still ours, or the lock is lost.
+// reread gets the Lease after a conflict, or when it already exists, and acts on its state: ours, another run's, deleted
+// or unavailable.
 func (l *Lease) reread(ctx context.Context) error {
 	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	switch {
@@ -84,7 +85,7 @@ func (l *Lease) reread(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, at)
 }
 
-// confirmHeld records that the Lease is ours, as shown by a request made at the time sent. If this run may have been
+// confirmHeld records that the Lease is ours; sent is when the request that showed it was sent. If this run may have been
 // without its Lease before, it first checks that no other run has changed the release records.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
@@ -137,8 +138,8 @@ func (l *Lease) continueWithoutLease(ctx context.Context, why error) error {
 
 // recreate creates the Lease again after somebody deleted it or its namespace. If only the Lease was deleted, writes
 // wait until it exists again and the release records are checked. While there is no namespace, they do not wait, because
-// no other run can hold a Lease in it. If the last renewal was too long ago, another run may have had the Lease, so the
-// lock is lost.
+// no other run can hold a Lease in it. If the Lease was deleted after it had expired, another run may have held it in
+// between, so the lock is lost; this does not apply while the namespace is gone.
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {

@@ -2,24 +2,22 @@ package lease
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 )
 
-// TestLockedErrorSaysHowToFollow: attach finds only runs on the same machine and Jobs in the cluster (R51).
+// TestLockedErrorSaysHowToFollow: attach finds only the user's own runs on this machine, and Jobs in the cluster (R51).
 func TestLockedErrorSaysHowToFollow(t *testing.T) {
-	here, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := newHolder("upgrade", "")
 	const attach = "lockstep attach r -n ns"
 	for name, tt := range map[string]struct {
 		holder Holder
 		want   string // the end
 	}{
-		"this machine":    {Holder{User: "ann", Host: here}, "try again when it has finished, or follow it with: " + attach},
-		"another machine": {Holder{User: "ann", Host: "elsewhere"}, "try again when it has finished, or follow it on elsewhere with: " + attach},
+		"own run":         {self, "try again when it has finished, or follow it with: " + attach},
+		"own recover":     {newHolder("recover", ""), "try again when it has finished"},
+		"another user":    {Holder{User: "someone else", Host: self.Host}, "try again when it has finished, or follow it as someone else on " + self.Host + " with: " + attach},
+		"another machine": {Holder{User: "ann", Host: "elsewhere"}, "try again when it has finished, or follow it as ann on elsewhere with: " + attach},
 		"a Job":           {Holder{User: "ann", Host: "pod", Job: "ns/r-1"}, "try again when it has finished, or follow it with: " + attach},
 		"another program": {Holder{User: "controller"}, "try again when it has finished"},
 	} {

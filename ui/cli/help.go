@@ -195,6 +195,6 @@ func shortHelp(c *cobra.Command, show func()) {
 		f.Hidden = false
 	}
 	if len(hidden) > 0 || c.DisableFlagParsing { // c.Long lists the flags that cobra does not parse
-		report.Page(c.OutOrStdout(), "  Details and all flags: lockstep help "+strings.TrimPrefix(c.CommandPath(), "lockstep ")+"\n")
+		report.Page(c.OutOrStdout(), "  Details and more flags: lockstep help "+strings.TrimPrefix(c.CommandPath(), "lockstep ")+"\n")
 	}
 }

@@ -25,7 +25,7 @@ func explainUsage(root *cobra.Command, args []string, err error) error {
 		if flag := similarFlag(cmd, unknown); flag != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, flag)
 		}
-		return fmt.Errorf("%w; list all flags with: %s; list connection flags with: %s help flags", err, help, root.Name())
+		return fmt.Errorf("%w; list the flags of the command with: %s; list connection flags with: %s help flags", err, help, root.Name())
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("%w; for details: %s", explainValue(invalid), help)

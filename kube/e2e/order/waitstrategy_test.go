@@ -94,7 +94,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "back at revision 1") {
+		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}
 		r.AssertHistory("1 superseded", "2 failed", "3 deployed")

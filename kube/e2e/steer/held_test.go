@@ -246,7 +246,7 @@ func TestHeldRollback(t *testing.T) {
 	if want := []string{"apply edge:bad", event.RollbackPrefix + "apply edge:a"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %v, want %v", failed, want)
 	}
-	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "back at revision 1") {
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")

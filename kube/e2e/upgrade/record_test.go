@@ -93,7 +93,7 @@ func TestHistoryMax(t *testing.T) {
 		t.Fatal(err)
 	}
 	start = time.Now()
-	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "back at revision 5") {
+	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 5") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	r.AssertHistory("5 superseded", "6 failed", "7 deployed")

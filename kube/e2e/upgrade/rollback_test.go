@@ -85,7 +85,7 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 			want := []string{"1 deployed", "2 failed"}
 			if rollback {
 				want = []string{"1 superseded", "2 failed", "3 deployed"}
-				if !strings.Contains(out.State.Message, "back at revision 1") {
+				if !strings.Contains(out.State.Message, "rolled back to revision 1") {
 					t.Errorf("message %s", out.State.Message)
 				}
 			}
