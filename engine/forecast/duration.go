@@ -1,4 +1,4 @@
-// Package forecast estimates how long a run will still take, and finds its critical path and its
+// Package forecast estimates how much longer a run will take, and finds its critical path and its
 // bottleneck. It is pure and reads only event.State; reports and the board import it. Its central
 // types are Forecast and Step.
 package forecast
@@ -63,7 +63,7 @@ func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, too
 }
 
 // Waits returns how long each unit waited for the cluster: the longest time from the API server's
-// answer for one of its objects until that object was ready or gone. The unit spent the rest of its
+// answer for one of its objects until that object was ready, gone or failed, or the group ended. The unit spent the rest of its
 // time on requests. Objects that are not checked (R21) do not count. If a group has several waves,
 // this is a lower bound, because waves can wait one after the other (R17).
 func Waits(s *event.State) map[event.Unit]time.Duration {
@@ -90,8 +90,8 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	return end.Sub(o.Answered)
 }
 
-// Bottleneck returns the group that delayed other groups most, and how much shorter the operation
-// would have been if that group took no time. It is nil if no group delayed the operation.
+// Bottleneck returns the group that would have shortened the operation most had it taken no time, and by how much. It
+// considers only groups that others depend on and that did not fail. group is nil if none would have shortened it.
 func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
 	total := TotalDuration(s, Took)
 	for _, p := range forward(s) {

@@ -13,7 +13,7 @@ import (
 type Forecast struct {
 	// Usual is the total duration, Left the remaining part. A group without a history counts as zero.
 	Usual, Left time.Duration
-	// Slow has the running groups that take much longer than usual, those with the longest delay first.
+	// Slow lists the running groups that take much longer than usual, longest delay first.
 	Slow []Timing
 }
 
@@ -23,15 +23,15 @@ type Timing struct {
 	Took, Usual time.Duration
 }
 
-// A group is slow if it takes longer than usual by more than slowBy, and by more than 1/slowShare of the
-// usual time. So the warning comes early, before a timeout (R25).
+// A group is slow if it exceeds its usual time by more than slowBy and by more than 1/slowShare of it. The limits are low
+// so that the warning usually comes before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run at a time. ok is false if no remaining group has a usual
-// duration, or if the run is paused, held, aborting, rolling back or over.
+// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a usual duration, or if the run
+// is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
@@ -65,7 +65,7 @@ func phases(s *event.State) []*event.PhaseState {
 	return forward(s)
 }
 
-// SlowGroups returns Forecast.Slow at a time. No other group becomes slow before next, unless new
+// SlowGroups returns the groups that are slow at now (see Forecast.Slow). No other group becomes slow before next, unless new
 // phases are announced. next is zero if the run is not running.
 func SlowGroups(s *event.State, now time.Time) (slow []Timing, next time.Time) {
 	running := phases(s)
@@ -109,7 +109,7 @@ func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
 		return fmt.Sprintf("last time %s, %s left", wholeSeconds(f.Usual), left)
 	}
-	return fmt.Sprintf("last time %s, already longer", wholeSeconds(f.Usual))
+	return fmt.Sprintf("last time %s, should end any moment", wholeSeconds(f.Usual))
 }
 
 // String describes a slow group: "slower than last time: 25s instead of 8s".

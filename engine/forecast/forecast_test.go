@@ -82,7 +82,7 @@ func TestSlowestFirst(t *testing.T) {
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
 		t.Errorf("%+v", f)
 	}
-	if got := (Forecast{Usual: seconds(100)}).String(); got != "last time 1m40s, already longer" {
+	if got := (Forecast{Usual: seconds(100)}).String(); got != "last time 1m40s, should end any moment" {
 		t.Error(got)
 	}
 }
@@ -94,7 +94,7 @@ func TestBarsOmitPauses(t *testing.T) {
 		{Start: time.Hour, Took: 4 * time.Second, Waited: 4 * time.Second},
 		{Start: 2 * time.Hour, Took: 0},
 	}
-	want := []Bar{{From: 0, Sent: 5, Waited: 5}, {From: 10, Sent: 0, Waited: 10}, {From: 19, Sent: 1}}
+	want := []Bar{{From: 0, Requests: 5, Waited: 5}, {From: 10, Requests: 0, Waited: 10}, {From: 19, Requests: 1}}
 	if got := Bars(path, 20); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

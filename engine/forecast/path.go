@@ -17,8 +17,8 @@ type Step struct {
 }
 
 // Path returns the critical path in run order. Its last step is the group that ended last. Each step
-// is preceded by the dependency that ended last, or, if there is none, by the group of another phase
-// that ended last before it. A rollback does not count.
+// is preceded by the dependency that ended last or, if there is none, by the last group of another phase to end before the
+// step started. A rollback does not count.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
@@ -30,14 +30,14 @@ func Path(s *event.State) []Step {
 	for last != nil && !seen[last] {
 		seen[last] = true
 		path = append(path, Step{last, last.Started.Sub(s.Started), Took(last), waits[last.Unit()]})
-		last = before(s, last)
+		last = predecessor(s, last)
 	}
 	slices.Reverse(path)
 	return path
 }
 
-// before returns the last group that g waited for, or nil.
-func before(s *event.State, g *event.GroupState) *event.GroupState {
+// predecessor returns the last group that g waited for, or nil.
+func predecessor(s *event.State, g *event.GroupState) *event.GroupState {
 	var last *event.GroupState
 	for _, id := range g.After {
 		if b := s.Find(g.Phase, id); b != nil {
@@ -55,7 +55,7 @@ func before(s *event.State, g *event.GroupState) *event.GroupState {
 	return last
 }
 
-// latest returns the group of last and groups that ended last, but not after limit.
+// latest returns whichever of last and groups ended last, ignoring groups that ended after limit.
 func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
 	for _, g := range groups {
 		ended := !g.Started.IsZero() && !g.Ended.IsZero() && !g.Ended.After(limit)
@@ -66,9 +66,9 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 	return last
 }
 
-// Bar is a step as a bar of cells: blanks, then the time for requests, then the time waiting for the
+// Bar is a step drawn as a row of cells: blanks, then the time for requests, then the time waiting for the
 // cluster.
-type Bar struct{ From, Sent, Waited int }
+type Bar struct{ From, Requests, Waited int }
 
 // Bars scales a path to a width in cells, at least one for each step. It omits the time between steps,
 // which is negligible or a pause.

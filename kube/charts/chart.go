@@ -154,7 +154,7 @@ func LoadPath(path string) (*Chart, error) {
 func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
 	root, err := newChartFiles(files)
 	if err != nil && err.Error() == "Chart.yaml file is missing" {
-		return nil, fmt.Errorf("chart %s: it has no Chart.yaml; check the path", path)
+		return nil, fmt.Errorf("chart %s: no Chart.yaml found; check the path", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", path, err)

@@ -98,7 +98,7 @@ func TestLoadErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		"charts/shpo": "no such directory or archive; did you mean " + filepath.Join(dir, "charts/shop") + "?",
 		"charts/x":    "no such directory or archive; check the path",
-		"empty":       "it has no Chart.yaml; check the path",
+		"empty":       "no Chart.yaml found; check the path",
 		"unversioned": "Chart.yaml: version is required; add one, such as 0.1.0",
 		"v7":          `Chart.yaml: apiVersion "v7" is not supported; use v1, v2 or v3`,
 	} {

@@ -145,7 +145,7 @@ func IgnoredByHelm(outputs Outputs, root string) (warnings []plan.Warning) {
 		if !ok {
 			chart = root
 		}
-		for _, v := range (*documents.Reader)(nil).Read(documents.Split(o.text)) {
+		for _, v := range (*documents.Reader)(nil).ParseAll(documents.Split(o.text)) {
 			fields, _ := v.Value.(map[string]any) // Helm reports other documents
 			object := &unstructured.Unstructured{Object: fields}
 			for _, message := range ignoredValues(annotations(object)) {

@@ -85,7 +85,7 @@ func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
 	for i, text := range texts {
 		sources[i], texts[i] = documents.CutSource(text)
 	}
-	for i, value := range r.Read(texts) {
+	for i, value := range r.ParseAll(texts) {
 		chart, ok := chartPath(sources[i], root)
 		if !ok {
 			chart = root
@@ -132,7 +132,7 @@ func CRDs(c *chart.Chart) ([]Document, error) {
 	for _, crd := range c.CRDObjects() {
 		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(strings.TrimSuffix(crd.Filename, "/"+crd.Name), "/charts/", "/")}
 		texts := documents.Split(string(crd.File.Data))
-		for i, value := range (*documents.Reader)(nil).Read(texts) {
+		for i, value := range (*documents.Reader)(nil).ParseAll(texts) {
 			d.Raw = texts[i]
 			found, err := parseValue(d, value)
 			if err != nil {

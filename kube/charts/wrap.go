@@ -259,17 +259,16 @@ func explainInvalidValues(text, root string) string {
 	if !ok {
 		return text
 	}
-	const heading, fix = "the values violate values.schema.json:", "correct them with -f or --set"
 	violations := violationsIn(list, root)
 	if len(violations) == 1 {
-		return before + heading + " " + violations[0] + "; " + fix
+		return before + "the values violate values.schema.json: " + violations[0] + "; correct them with -f or --set"
 	}
 	var b strings.Builder
-	for _, v := range violations { // with separators, because some screens join the lines
+	for _, v := range violations {
 		indent := indentOf(v)
-		fmt.Fprintf(&b, "\n%s- %s;", v[:indent], v[indent:])
+		fmt.Fprintf(&b, "\n%s- %s", v[:indent], v[indent:])
 	}
-	return before + heading + b.String() + "\n" + fix
+	return before + "the values violate values.schema.json; correct these values:" + b.String()
 }
 
 // violationsIn returns the violations in Helm's list. Nested ones are indented.

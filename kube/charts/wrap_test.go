@@ -261,6 +261,8 @@ func TestExplainError(t *testing.T) {
 		invalid  = "values don't meet the specifications of the schema(s) in the following chart(s):\n"
 		violated = "the values violate values.schema.json:"
 		correct  = "; correct them with -f or --set"
+
+		correctThese = "the values violate values.schema.json; correct these values:"
 	)
 	for text, want := range map[string]string{
 		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:                                                                           `error calling include: no template "nope"; define it or correct the name`,
@@ -268,7 +270,7 @@ func TestExplainError(t *testing.T) {
 		invalid + "shop:\n- at '/db/port': got string, want integer\n":                                                                                                              violated + " db.port: got string, want integer" + correct,
 		invalid + "db:\n- at '/port': got string, want integer\n":                                                                                                                   violated + " subchart db: port: got string, want integer" + correct,
 		invalid + "shop:\n- at '/db': 'allOf' failed\n  - at '/db': missing property 'tls'\n":                                                                                       violated + " db: missing property 'tls'" + correct,
-		invalid + "shop:\n- at '': 'allOf' failed\n  - at '': 'allOf' failed\n    - at '/a': no\n  - at '/b': 'anyOf' failed\n    - at '/b': no\n- at '/c': no\ndb:\n- at '': no\n": violated + "\n- a: no;\n- b: anyOf is violated;\n  - b: no;\n- c: no;\n- subchart db: no;\ncorrect them with -f or --set",
+		invalid + "shop:\n- at '': 'allOf' failed\n  - at '': 'allOf' failed\n    - at '/a': no\n  - at '/b': 'anyOf' failed\n    - at '/b': no\n- at '/c': no\ndb:\n- at '': no\n": correctThese + "\n- a: no\n- b: anyOf is violated\n  - b: no\n- c: no\n- subchart db: no",
 		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                           "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
 		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                   `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {

@@ -1,6 +1,6 @@
 // Package documents splits manifests into YAML documents (Split), parses them (Reader) and writes
 // them (Write). It also has helpers that charts, annotate and helmfile share: for YAML nodes
-// (Entries, Resolve, Quote), for errors of YAML parsers (SyntaxError), and for rewriting a user's
+// (Entries, Resolve, Quote), for YAML parsers' errors (SyntaxError), and for rewriting a user's
 // files (WriteAll). All of kube may import it.
 package documents
 
@@ -73,21 +73,21 @@ func CutSource(doc string) (source, raw string) {
 // It may be used by several goroutines. A nil Reader has no cache.
 type Reader struct{ json sync.Map }
 
-// Value is a parsed document, or the error of the parser.
+// Value is a parsed document, or the parser's error.
 type Value struct {
 	Value any // nil if the document has only comments
 	Err   error
 }
 
-// Read parses documents, in parallel, and returns their values in order.
-func (r *Reader) Read(docs []string) []Value {
+// ParseAll parses documents, in parallel, and returns their values in order.
+func (r *Reader) ParseAll(docs []string) []Value {
 	values := make([]Value, len(docs))
-	parallel.Each(len(docs), func(i int) { values[i].Value, values[i].Err = r.Object(docs[i]) })
+	parallel.Each(len(docs), func(i int) { values[i].Value, values[i].Err = r.Parse(docs[i]) })
 	return values
 }
 
-// Object parses one document.
-func (r *Reader) Object(doc string) (value any, err error) {
+// Parse parses one document.
+func (r *Reader) Parse(doc string) (value any, err error) {
 	if r == nil {
 		r = &Reader{}
 	}

@@ -78,7 +78,7 @@ func TestReaderReturnsCopies(t *testing.T) {
 	}
 	r := &Reader{}
 	for range 2 {
-		values := r.Read(docs)
+		values := r.ParseAll(docs)
 		for i := 0; i < len(values); i += 4 {
 			object, _ := values[i].Value.(map[string]any)
 			if !reflect.DeepEqual(object, map[string]any{"a": map[string]any{"b": int64(1)}}) {
@@ -96,7 +96,7 @@ func TestReaderReturnsCopies(t *testing.T) {
 			}
 		}
 	}
-	if value, err := (*Reader)(nil).Object("a: 1"); err != nil || !reflect.DeepEqual(value, map[string]any{"a": int64(1)}) {
+	if value, err := (*Reader)(nil).Parse("a: 1"); err != nil || !reflect.DeepEqual(value, map[string]any{"a": int64(1)}) {
 		t.Errorf("%v, %v", value, err)
 	}
 }
@@ -110,7 +110,7 @@ func TestWriteMatchesSigsYAML(t *testing.T) {
 	}
 	texts = append(texts, textsOf(t, "*/*.yaml")...)
 	for _, text := range texts {
-		value, err := (*Reader)(nil).Object(text)
+		value, err := (*Reader)(nil).Parse(text)
 		if err != nil {
 			continue // an invalid chart
 		}

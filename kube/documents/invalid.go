@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// parserError matches an error of a YAML parser, or the first of several.
+// parserError matches a YAML parser's error: the line of the first problem, and the rest of the text.
 var parserError = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\d+): (.*)`)
 
-// parserPrefix matches what precedes the message in an error of a YAML parser.
+// parserPrefix matches the prefix of a YAML parser's error.
 var parserPrefix = regexp.MustCompile(`^(?:.*error converting YAML to JSON: )?yaml: `)
 
-// Messages that SyntaxError may correct after it has looked at the lines of the file.
+// Messages for which SyntaxError checks the file to correct the line or the message.
 const (
 	reserved = "a value starts with a reserved character, such as @, % or a tab; quote it"
 	tab      = "indented with a tab; use spaces"
@@ -25,7 +25,7 @@ const (
 	noValue  = "expected a value"
 )
 
-// plainErrors are the most frequent messages of the parser in plain words.
+// plainErrors maps the parser's most common messages to plain English.
 var plainErrors = map[string]string{
 	"mapping values are not allowed in this context":  `unexpected ":"; check the indentation`,
 	"did not find expected key":                       "expected a key; check the indentation",
@@ -85,7 +85,7 @@ func tabIndented(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text,
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\r' }
 
-// template matches a line with a value, or an element of a list in brackets, that is an unquoted template.
+// template matches a line whose value, list item or whole content starts with an unquoted {{.
 var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?(\[([^'"#]*,)?\s*)?\{\{`)
 
 // TemplateLine returns the line of the template that makes data invalid YAML, or 0. err is the parser's

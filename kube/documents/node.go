@@ -17,7 +17,7 @@ func Resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
-// Entries yields the keys and values of a mapping as written, without resolving aliases and merge
+// Entries yields the keys and values of a mapping as written, without resolving aliases or merge
 // keys. It yields nothing for other nodes and for nil.
 func Entries(m *kyaml.Node) iter.Seq2[*kyaml.Node, *kyaml.Node] {
 	return func(yield func(key, value *kyaml.Node) bool) {
@@ -29,8 +29,8 @@ func Entries(m *kyaml.Node) iter.Seq2[*kyaml.Node, *kyaml.Node] {
 	}
 }
 
-// Entry returns the entry of a mapping with that key, nil if there is none. Of several, it returns
-// the last, as Helm does.
+// Entry returns a mapping's entry for a key, or nil. If the key occurs more than once, it returns the last entry, as Helm
+// does.
 func Entry(m *kyaml.Node, name string) (key, value *kyaml.Node) {
 	for k, v := range Entries(m) {
 		if k.Value == name {
@@ -43,7 +43,7 @@ func Entry(m *kyaml.Node, name string) (key, value *kyaml.Node) {
 // Quote returns a string as YAML in single quotes.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// JSON returns a string as JSON without escaping <, > and &.
+// JSON returns a string as JSON without escaping <, > or &.
 func JSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

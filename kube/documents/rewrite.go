@@ -48,12 +48,12 @@ func (f *Rewrite) stage() (temp string, err error) {
 	if err != nil {
 		return "", err
 	}
-	now, err := os.ReadFile(target)
+	current, err := os.ReadFile(target)
 	if err != nil {
 		return "", err
 	}
-	if !bytes.Equal(now, f.Old) {
-		return "", errors.New("it changed after it was read; run the command again")
+	if !bytes.Equal(current, f.Old) {
+		return "", errors.New("the file has changed since it was read; run the command again")
 	}
 	f.Path = target
 	return writeTemp(target, f.New)

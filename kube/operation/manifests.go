@@ -62,7 +62,7 @@ func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 			for _, doc := range manifests(rel) {
 				_, doc = documents.CutSource(doc)
 				u := &unstructured.Unstructured{}
-				value, _ := op.prepared.Common.Reader().Object(doc)
+				value, _ := op.prepared.Common.Reader().Parse(doc)
 				u.Object, _ = value.(map[string]any)
 				if u.Object == nil {
 					continue // the document has no object

@@ -73,7 +73,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 	for n, b := range forecast.Bars(path, max(room, 1)) {
 		out = append(out, canvas.Line{
 			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", tookWidth, canvas.Took(path[n].Took))},
-			{Role: theme.Faint, Text: strings.Repeat(" ", b.From) + strings.Repeat(m.Theme.Lines.Rest, b.Sent)},
+			{Role: theme.Faint, Text: strings.Repeat(" ", b.From) + strings.Repeat(m.Theme.Lines.Rest, b.Requests)},
 			{Role: theme.Busy, Text: strings.Repeat(m.Theme.Lines.Bar, b.Waited)},
 		})
 	}

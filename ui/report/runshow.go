@@ -303,7 +303,7 @@ func bars(s *event.State, path []forecast.Step, style Style, columns int) []stri
 	if !style.Theme.Still { // no bars for screen readers
 		for n, b := range forecast.Bars(path, room) {
 			line := style.Theme.Lines
-			rows[n] = append(rows[n], strings.Repeat(" ", b.From)+strings.Repeat(line.Rest, b.Sent)+strings.Repeat(line.Bar, b.Waited))
+			rows[n] = append(rows[n], strings.Repeat(" ", b.From)+strings.Repeat(line.Rest, b.Requests)+strings.Repeat(line.Bar, b.Waited))
 		}
 	}
 	return format.Fold(table(rows), "  "+style.Theme.Lines.Ellipsis+" %s")

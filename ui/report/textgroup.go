@@ -264,7 +264,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 		}
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
-		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", cause))
+		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", strings.TrimPrefix(cause, "failed: ")))
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }

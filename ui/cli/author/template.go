@@ -52,7 +52,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	f := cmd.Flags()
 	flags.Add(f)
 	command.AddOrder(cmd, &flags.Order)
-	command.AddWait(cmd, &wait, "wait strategy to print for; all but ordered give Helm's order, without group comments")
+	command.AddWait(cmd, &wait, "wait strategy to print for: ordered, or watcher, hookOnly or legacy for Helm's order without group comments")
 	f.BoolVar(&opts.IncludeCRDs, "include-crds", false, "also print crds/")
 	f.BoolVar(&opts.NoHooks, "no-hooks", false, "omit hooks")
 	f.BoolVar(&opts.SkipTests, "skip-tests", false, "omit test hooks")

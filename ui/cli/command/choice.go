@@ -84,14 +84,14 @@ func AddOutput(cmd *cobra.Command, formats ...string) {
 
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	const usage = "order of groups: declared (by the chart) or inferred (also from references and calls between objects)"
+	const usage = "order of groups: declared (by the chart) or inferred (also from references between objects and the Service addresses that they use)"
 	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
 }
 
 // AddWait adds --wait (R27), which may be used without a value. usage is followed by the allowed words.
 func AddWait(cmd *cobra.Command, wait *string, usage string) {
 	allowed := []string{string(kube.WaitOrdered), "watcher", "hookOnly", "legacy"}
-	c := AddChoice(cmd, wait, "wait", "", usage+": "+strings.Join(allowed, ", "), allowed...)
+	c := AddChoice(cmd, wait, "wait", "", usage, allowed...)
 	c.Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

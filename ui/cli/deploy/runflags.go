@@ -43,13 +43,13 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	command.AddOutput(cmd)
 	r.cluster.add(f)
-	const onHangup = "if the terminal closes: continue the run, or abort and keep existing objects (keep)"
+	const onHangup = "if the terminal closes: continue the run, or abort and keep the objects (keep)"
 	command.AddChoice(cmd, &r.hangup, "on-hangup", "", onHangup, command.HangupContinue, command.HangupKeep)
 }
 
 // addWait adds --wait and --no-hooks.
 func (r *runFlags) addWait(cmd *cobra.Command) {
-	command.AddWait(cmd, &r.common.Wait, "wait strategy (--wait without a value: watcher)")
+	command.AddWait(cmd, &r.common.Wait, "what to wait for: ordered (each group before the next), or watcher, hookOnly or legacy as in Helm; without a value: watcher")
 	cmd.Flags().BoolVar(&r.common.NoHooks, "no-hooks", false, "skip hooks")
 }
 
@@ -58,7 +58,7 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object to become ready; at most --timeout")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
-	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs are complete")
+	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs complete (otherwise a Job is ready once it has started)")
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
@@ -72,11 +72,11 @@ func (r *runFlags) addRollback(cmd *cobra.Command, what, undo string) {
 	f.BoolVar(&r.common.RollbackOnFailure, "rollback-on-failure", false, "if "+what+" fails or is interrupted, "+undo)
 	f.BoolVar(&r.common.RollbackOnFailure, "atomic", false, "alias of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // fails only if the flag is not defined
-	const onInterrupt = "on the first SIGINT or SIGTERM: keep existing objects, or roll back (default keep; rollback with --rollback-on-failure)"
+	const onInterrupt = "on the first SIGINT or SIGTERM: keep the objects, or roll back (default keep; rollback with --rollback-on-failure)"
 	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", onInterrupt, "keep", "rollback")
 	hangup := f.Lookup("on-hangup")
 	hangup.Value.(*command.Choice).Allowed = []string{command.HangupContinue, command.HangupKeep, command.HangupRollback}
-	hangup.Usage = "if the terminal closes: continue the run, abort and keep existing objects (keep), or abort and roll back (rollback)"
+	hangup.Usage = "if the terminal closes: continue the run, abort and keep the objects (keep), or abort and roll back (rollback)"
 }
 
 // runOptions are the parsed flags of an operation.
