@@ -86,7 +86,7 @@ func TestBottleneck(t *testing.T) {
 	}
 	single := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
 	if group, _ := Bottleneck(stateOf(append(single, ran("apply", "a", 0, 1, 2)...))); group != nil {
-		t.Errorf("no group waits for %s", group.ID)
+		t.Errorf("bottleneck is %s, want none: no group waits for it", group.ID)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestBottleneckIsOnCriticalPath(t *testing.T) {
 	}
 }
 
-// BenchmarkBottleneck measures Bottleneck on runs with groups of ten objects.
+// BenchmarkBottleneck measures Bottleneck on runs of n/10 groups.
 func BenchmarkBottleneck(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

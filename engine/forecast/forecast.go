@@ -104,12 +104,12 @@ func usualDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "last time 41s, 12s left".
+// String formats the forecast: "estimated 41s, 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
-		return fmt.Sprintf("last time %s, %s left", wholeSeconds(f.Usual), left)
+		return fmt.Sprintf("estimated %s, %s left", wholeSeconds(f.Usual), left)
 	}
-	return fmt.Sprintf("last time %s, should end any moment", wholeSeconds(f.Usual))
+	return fmt.Sprintf("estimated %s, should end any moment", wholeSeconds(f.Usual))
 }
 
 // String describes a slow group: "slower than last time: 25s instead of 8s".

@@ -110,7 +110,7 @@ func TestWrite(t *testing.T) {
 		dir, res := prepared(t)
 		put(t, dir, "templates/b.yaml", text+"# more\n")
 		before := contents(t, dir)
-		if err := res.Write(); err == nil || !strings.Contains(err.Error(), "changed after it was read") {
+		if err := res.Write(); err == nil || !strings.Contains(err.Error(), "changed since it was read") {
 			t.Fatalf("error %v", err)
 		}
 		for name, data := range contents(t, dir) {
