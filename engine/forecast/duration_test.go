@@ -30,8 +30,8 @@ func diamond() []event.Phase {
 	}
 }
 
-// ran returns the events of a group, with the times at which the request for its object was sent and
-// answered, and the object became ready.
+// ran returns the events of a group with one object: its request is sent at from and answered at answered,
+// and it becomes ready at ready.
 func ran(phase, id string, from, answered, ready float64) []event.Event {
 	o := &plan.Object{Kind: "Deployment", Namespace: "n", Name: id}
 	return []event.Event{

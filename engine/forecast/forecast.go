@@ -9,28 +9,28 @@ import (
 	"lockstep/engine/event"
 )
 
-// Forecast is the expected duration of a run if its groups take as long as usual (event.Phase.Usual).
+// Forecast is the expected duration of a run if its groups take as long as last time (event.Phase.Usual).
 type Forecast struct {
-	// Usual is the total duration, Left the remaining part. A group without a history counts as zero.
-	Usual, Left time.Duration
-	// Slow lists the running groups that take much longer than usual, longest delay first.
+	// Total is the estimated duration of the run, Left the remaining part. A group without a history counts as zero.
+	Total, Left time.Duration
+	// Slow lists the running groups that take much longer than last time, longest delay first.
 	Slow []Timing
 }
 
-// Timing is a group with its actual and its usual duration.
+// Timing is a group with its duration in this run and last time, in the last deployed revision that had it.
 type Timing struct {
-	Group       *event.GroupState
-	Took, Usual time.Duration
+	Group      *event.GroupState
+	Took, Last time.Duration
 }
 
-// A group is slow if it exceeds its usual time by more than slowBy and by more than 1/slowShare of it. The limits are low
+// A group is slow if it exceeds its last time by more than slowBy and by more than 1/slowShare of it. The limits are low
 // so that the warning usually comes before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a usual duration, or if the run
+// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, or if the run
 // is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
@@ -43,16 +43,16 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 		return Forecast{}, false
 	}
 	f.Slow, _ = SlowGroups(s, now)
-	usual := usualDuration(s)
-	f.Usual = TotalDuration(s, usual)
+	last := lastDuration(s)
+	f.Total = TotalDuration(s, last)
 	f.Left = TotalDuration(s, func(g *event.GroupState) time.Duration {
 		switch {
 		case g.Status.Over():
 			return 0
 		case g.Started.IsZero():
-			return usual(g)
+			return last(g)
 		}
-		return max(usual(g)-now.Sub(g.Started), 0)
+		return max(last(g)-now.Sub(g.Started), 0)
 	})
 	return f, true
 }
@@ -75,28 +75,28 @@ func SlowGroups(s *event.State, now time.Time) (slow []Timing, next time.Time) {
 	next = now.Add(slowBy) // groups that start later cannot be slow earlier
 	for _, p := range running {
 		for _, g := range p.Groups {
-			usual, known := p.Usual[g.ID]
+			last, known := p.Usual[g.ID]
 			if !known || g.Status.Over() || g.Started.IsZero() {
 				continue
 			}
-			limit := usual + max(slowBy, usual/slowShare)
+			limit := last + max(slowBy, last/slowShare)
 			if took := now.Sub(g.Started); took > limit {
-				slow = append(slow, Timing{g, took, usual})
+				slow = append(slow, Timing{g, took, last})
 			} else if due := g.Started.Add(limit); due.Before(next) {
 				next = due
 			}
 		}
 	}
-	slices.SortStableFunc(slow, func(a, b Timing) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
+	slices.SortStableFunc(slow, func(a, b Timing) int { return cmp.Compare(b.Took-b.Last, a.Took-a.Last) })
 	return slow, next
 }
 
-// Known reports whether any group has a usual duration.
+// Known reports whether any group has a history.
 func Known(s *event.State) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return len(p.Usual) > 0 })
 }
 
-func usualDuration(s *event.State) DurationFunc {
+func lastDuration(s *event.State) DurationFunc {
 	phases := map[string]*event.PhaseState{}
 	for _, p := range s.Phases {
 		phases[p.Name] = p
@@ -107,18 +107,18 @@ func usualDuration(s *event.State) DurationFunc {
 // String formats the forecast: "estimated 41s, 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
-		return fmt.Sprintf("estimated %s, %s left", wholeSeconds(f.Usual), left)
+		return fmt.Sprintf("estimated %s, %s left", wholeSeconds(f.Total), left)
 	}
-	return fmt.Sprintf("estimated %s, should end any moment", wholeSeconds(f.Usual))
+	return fmt.Sprintf("estimated %s, should end any moment", wholeSeconds(f.Total))
 }
 
 // String describes a slow group: "slower than last time: 25s instead of 8s".
 func (t Timing) String() string {
-	return fmt.Sprintf("slower than last time: %s instead of %s", wholeSeconds(t.Took), wholeSeconds(t.Usual))
+	return fmt.Sprintf("slower than last time: %s instead of %s", wholeSeconds(t.Took), wholeSeconds(t.Last))
 }
 
-// Differs reports whether the actual and the usual duration differ by more than noise.
-func (t Timing) Differs() bool { return Differ(t.Took, t.Usual) }
+// Differs reports whether the two durations differ by more than noise.
+func (t Timing) Differs() bool { return Differ(t.Took, t.Last) }
 
 // Differ reports whether two durations of a group differ by more than noise: by minDelta, and by 1/minShare
 // of the shorter one.

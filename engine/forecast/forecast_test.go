@@ -10,17 +10,17 @@ import (
 	"lockstep/engine/event"
 )
 
-// usual has the usual durations of the diamond's groups.
-var usual = map[string]map[string]time.Duration{
+// history has how long the diamond's groups took last time.
+var history = map[string]map[string]time.Duration{
 	"pre-install": {"hook": seconds(1)},
 	"apply":       {"a": seconds(10), "b": seconds(7), "c": seconds(5), "d": seconds(2)},
 }
 
-// known returns the first events of a run of the diamond with usual durations.
-func known() []event.Event {
+// startedRun returns the first events of a run of the diamond whose groups have a history.
+func startedRun() []event.Event {
 	phases := diamond()
 	for n, p := range phases {
-		phases[n].Usual = usual[p.Name]
+		phases[n].Usual = history[p.Name]
 	}
 	return []event.Event{
 		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "shop"}},
@@ -38,16 +38,16 @@ func TestForecast(t *testing.T) {
 		want   string // "" for no forecast
 		slow   string
 	}{
-		"before the first group":                   {nil, 0, "estimated 16s, 16s left", ""},
-		"during a group":                           {hook[:2], 0.4, "estimated 16s, 16s left", ""},
-		"one of two groups ready early":            {both, 5, "estimated 16s, 11s left", ""},
-		"a little slower than usual":               {both, 15, "estimated 16s, 5s left", ""},
-		"much slower than usual":                   {both, 16.5, "estimated 16s, 5s left", "slower than last time: 16s instead of 10s"},
-		"one over its usual time, one not started": {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "estimated 16s, 2s left", ""}, // 2s over is noise
+		"before the first group":                  {nil, 0, "estimated 16s, 16s left", ""},
+		"during a group":                          {hook[:2], 0.4, "estimated 16s, 16s left", ""},
+		"one of two groups ready early":           {both, 5, "estimated 16s, 11s left", ""},
+		"a little slower than before":             {both, 15, "estimated 16s, 5s left", ""},
+		"much slower than before":                 {both, 16.5, "estimated 16s, 5s left", "slower than last time: 16s instead of 10s"},
+		"one over its last time, one not started": {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "estimated 16s, 2s left", ""}, // 2s over is noise
 		"paused":        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
 		"no group left": {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {
-		f, ok := Estimate(stateOf(append(known(), c.events...)), at(c.now))
+		f, ok := Estimate(stateOf(append(startedRun(), c.events...)), at(c.now))
 		got, slow := "", ""
 		if ok {
 			got = f.String()
@@ -60,26 +60,26 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
-		t.Error("a forecast without usual durations")
+		t.Error("a forecast without a history")
 	}
 }
 
-// TestHistorySurvivesANewPlan: a phase that is announced again keeps the usual durations of its groups.
+// TestHistorySurvivesANewPlan: a phase that is announced again keeps the history of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
-	s := stateOf(append(known(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
-	if f, ok := Estimate(s, at(0)); !ok || f.Usual != seconds(16) {
+	s := stateOf(append(startedRun(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
+	if f, ok := Estimate(s, at(0)); !ok || f.Total != seconds(16) {
 		t.Errorf("%+v, %v", f, ok)
 	}
 }
 
 // TestLongestDelayFirst: slow groups are ordered by their delay.
 func TestLongestDelayFirst(t *testing.T) {
-	s := stateOf(append(known(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
+	s := stateOf(append(startedRun(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
 	f, _ := Estimate(s, at(30))
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
 		t.Errorf("%+v", f)
 	}
-	if got := (Forecast{Usual: seconds(100)}).String(); got != "estimated 1m40s, should end any moment" {
+	if got := (Forecast{Total: seconds(100)}).String(); got != "estimated 1m40s, should end any moment" {
 		t.Error(got)
 	}
 }

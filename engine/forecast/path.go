@@ -90,15 +90,15 @@ func Bars(path []Step, width int) []Bar {
 	return bars
 }
 
-// Slowest returns the groups that took longest, the slowest first. It ignores groups without a usual
-// duration, those that did not succeed, and those of a rollback.
+// Slowest returns the groups that took longest, the slowest first. It ignores groups without a
+// history, those that did not succeed, and those of a rollback.
 func Slowest(s *event.State, limit int) []Timing {
 	var all []Timing
 	for _, p := range forward(s) {
 		for _, g := range p.Groups {
 			succeeded := g.Status == event.Ready || g.Status == event.Applied || g.Status == event.Gone
-			if usual, known := p.Usual[g.ID]; known && succeeded {
-				all = append(all, Timing{g, Took(g), usual})
+			if last, known := p.Usual[g.ID]; known && succeeded {
+				all = append(all, Timing{g, Took(g), last})
 			}
 		}
 	}

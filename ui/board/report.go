@@ -100,12 +100,12 @@ func (m *model) slowestLines(width int) []canvas.Line {
 		role, than := theme.Quiet, "about the same"
 		switch {
 		case !g.Differs():
-		case g.Took > g.Usual:
-			role, than = theme.Stopped, "+"+canvas.Took(g.Took-g.Usual)
+		case g.Took > g.Last:
+			role, than = theme.Stopped, "+"+canvas.Took(g.Took-g.Last)
 		default:
-			role, than = theme.Good, "-"+canvas.Took(g.Usual-g.Took)
+			role, than = theme.Good, "-"+canvas.Took(g.Last-g.Took)
 		}
-		took := fmt.Sprintf("%9s  last time %s  ", canvas.Took(g.Took), canvas.Took(g.Usual))
+		took := fmt.Sprintf("%9s  last time %s  ", canvas.Took(g.Took), canvas.Took(g.Last))
 		out = append(out, canvas.Line{{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: took}, {Role: role, Text: than}})
 	}
 	return out

@@ -93,10 +93,10 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 	for _, g := range forecast.Slowest(s, maxSlow) {
 		difference := "about the same"
 		if g.Differs() {
-			difference = withSign((g.Took - g.Usual).Seconds())
+			difference = withSign((g.Took - g.Last).Seconds())
 		}
 		name, took := format.GroupName(s, g.Group), alignRight(format.Duration(g.Took))
-		rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Usual), difference))
+		rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Last), difference))
 	}
 	writeList(w, "compared with last time", table(rows))
 }
