@@ -63,9 +63,9 @@ func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, too
 }
 
 // Waits returns how long each unit waited for the cluster: the longest time from the API server's answer for one of its
-// objects until that object was ready, gone or failed, or the group ended. An object that is not checked (R21) counts
-// only if it became ready, and then until its group ended. In a group with one wave, the rest of its time went into requests. With several waves this is a lower bound,
-// because one wave can wait after another (R17).
+// objects until that object was ready, gone or failed, or the group ended. In a group that is not checked (R21), an object
+// counts only if it became ready, and at most until the group ended. In a group with one wave, the rest of its time went
+// into requests. With several waves this is a lower bound, because one wave can wait after another (R17).
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
 	for g := range s.GroupStates() {

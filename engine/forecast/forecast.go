@@ -23,7 +23,7 @@ type Timing struct {
 	Took, Last time.Duration
 }
 
-// A group is slow if it exceeds its last time by more than slowBy and by more than 1/slowShare of it. The limits are low
+// A group is slow if it takes longer than last time by more than slowBy and by more than 1/slowShare of that time. The limits are low
 // so that the warning usually comes before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
@@ -91,8 +91,8 @@ func SlowGroups(s *event.State, now time.Time) (slow []Timing, next time.Time) {
 	return slow, next
 }
 
-// Known reports whether any group has a history.
-func Known(s *event.State) bool {
+// HasHistory reports whether any group has a history.
+func HasHistory(s *event.State) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return len(p.Usual) > 0 })
 }
 

@@ -10,15 +10,15 @@ import (
 	"lockstep/engine/event"
 )
 
-// history has how long the diamond's groups took last time.
+// history holds the durations of the groups in the last run, by phase and id.
 var history = map[string]map[string]time.Duration{
 	"pre-install": {"hook": seconds(1)},
 	"apply":       {"a": seconds(10), "b": seconds(7), "c": seconds(5), "d": seconds(2)},
 }
 
-// startedRun returns the first events of a run of the diamond whose groups have a history.
+// startedRun returns the first events of a run of testPhases whose groups have a history.
 func startedRun() []event.Event {
-	phases := diamond()
+	phases := testPhases()
 	for n, p := range phases {
 		phases[n].Usual = history[p.Name]
 	}
@@ -38,12 +38,12 @@ func TestForecast(t *testing.T) {
 		want   string // "" for no forecast
 		slow   string
 	}{
-		"before the first group":                  {nil, 0, "estimated 16s, 16s left", ""},
-		"during a group":                          {hook[:2], 0.4, "estimated 16s, 16s left", ""},
-		"one of two groups ready early":           {both, 5, "estimated 16s, 11s left", ""},
-		"a little slower than before":             {both, 15, "estimated 16s, 5s left", ""},
-		"much slower than before":                 {both, 16.5, "estimated 16s, 5s left", "slower than last time: 16s instead of 10s"},
-		"one over its last time, one not started": {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "estimated 16s, 2s left", ""}, // 2s over is noise
+		"before the first group":                     {nil, 0, "estimated 16s, 16s left", ""},
+		"during a group":                             {hook[:2], 0.4, "estimated 16s, 16s left", ""},
+		"one of two groups ready early":              {both, 5, "estimated 16s, 11s left", ""},
+		"a little slower than before":                {both, 15, "estimated 16s, 5s left", ""},
+		"much slower than before":                    {both, 16.5, "estimated 16s, 5s left", "slower than last time: 16s instead of 10s"},
+		"one slower than last time, one not started": {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "estimated 16s, 2s left", ""}, // 2s over is noise
 		"paused":        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
 		"no group left": {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {
@@ -59,14 +59,14 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%s: %q, %q, want %q, %q", name, got, slow, c.want, c.slow)
 		}
 	}
-	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
+	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || HasHistory(stateOf(record())) {
 		t.Error("a forecast without a history")
 	}
 }
 
 // TestHistorySurvivesANewPlan: a phase that is announced again keeps the history of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
-	s := stateOf(append(startedRun(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
+	s := stateOf(append(startedRun(), event.Event{Kind: event.KindPlan, Phases: testPhases()[1:]}))
 	if f, ok := Estimate(s, at(0)); !ok || f.Total != seconds(16) {
 		t.Errorf("%+v, %v", f, ok)
 	}

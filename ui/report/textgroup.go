@@ -335,7 +335,7 @@ func (t *textLog) reportSlow(e event.Event) {
 	if e.Kind == event.KindPlan {
 		t.nextSlow = time.Time{}
 	}
-	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.nextSlow) || !forecast.Known(&t.state) {
+	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.nextSlow) || !forecast.HasHistory(&t.state) {
 		return
 	}
 	late, next := forecast.SlowGroups(&t.state, e.Time)

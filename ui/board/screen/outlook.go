@@ -26,7 +26,7 @@ func (o outlook) Slow(u event.Unit) bool {
 // Outlook returns the current forecast; it is empty if there is none.
 func (s *Screen) Outlook() outlook {
 	now := s.Now()
-	if !forecast.Known(&s.State) {
+	if !forecast.HasHistory(&s.State) {
 		return outlook{}
 	}
 	if age := now.Sub(s.outlook.at); age < 0 || age >= time.Second || s.outlook.seq > s.State.Seq || s.outlook.at.IsZero() {
