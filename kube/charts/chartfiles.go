@@ -58,7 +58,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	own, subcharts := split(files)
 	cf := &chartFiles{originals: map[string][]byte{}}
 	for _, f := range own {
-		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
+		if f.Name == chartFile || f.Name == "requirements.yaml" {
 			cf.originals[f.Name] = f.Data
 			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.unsupported.extract(f.Data)}
 		}
@@ -69,7 +69,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 		return nil, explainInvalid(own, err)
 	}
 	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
-		return nil, fmt.Errorf("Chart.yaml: apiVersion %q is not supported; use v1, v2 or v3", v)
+		return nil, fmt.Errorf("%s: apiVersion %q is not supported; use v1, v2 or v3", chartFile, v)
 	}
 	cf.meta = c.Metadata
 	for _, name := range slices.Sorted(maps.Keys(subcharts)) {
@@ -86,6 +86,8 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 // invalidFile matches an error of Helm's loader about a YAML file.
 var invalidFile = regexp.MustCompile(`^cannot load (\S+): `)
 
+const chartFile = "Chart.yaml"
+
 // missingField matches Helm's error about a field that Chart.yaml lacks.
 var missingField = regexp.MustCompile(`^validation: chart\.metadata\.(apiVersion|name|version) is required$`)
 
@@ -101,7 +103,7 @@ func explainInvalid(files []*archive.BufferedFile, err error) error {
 	}
 	if found := missingField.FindStringSubmatch(err.Error()); found != nil {
 		example := map[string]string{"apiVersion": "v2", "name": "shop", "version": "0.1.0"}[found[1]]
-		return fmt.Errorf("Chart.yaml: %s is required; add one, such as %s", found[1], example)
+		return fmt.Errorf("%s: %s is required; add one, such as %s", chartFile, found[1], example)
 	}
 	return err
 }

@@ -148,7 +148,7 @@ func (e *EndedError) ExitCode() int { return e.Code }
 func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return true, fmt.Errorf("Job %s/%s does not exist", f.run.Namespace, f.run.Name)
+		return true, fmt.Errorf("no Job %s/%s in the cluster", f.run.Namespace, f.run.Name)
 	}
 	if err != nil || !newRun(f.run.kube, job).Ended() {
 		return false, nil
