@@ -110,10 +110,15 @@ var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout|--tim
 // String describes the failure in one sentence:
 // "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".
 func (r Root) String() string {
-	text := r.Cause
-	if r.Object != nil {
-		text = r.Object.Object.String() + ": " + text
+	if r.Object == nil {
+		return r.Why()
 	}
+	return r.Object.Object.String() + ": " + r.Why()
+}
+
+// Why is String without the object.
+func (r Root) Why() string {
+	text := r.Cause
 	if r.Waited > 0 {
 		unit := time.Second
 		if r.Waited < 10*time.Second {
@@ -135,8 +140,8 @@ func (s *State) Reason() string {
 		return s.Message
 	}
 	reason := roots[0].String()
-	if o := roots[0].Object; o != nil && s.Operation.IsStack() { // the object is the release that the group deploys
-		reason = "release " + roots[0].Group.ID + strings.TrimPrefix(reason, o.Object.String())
+	if roots[0].Object != nil && s.Operation.IsStack() { // the object is the release that the group deploys
+		reason = "release " + roots[0].Group.ID + ": " + roots[0].Why()
 	}
 	if more := len(roots) - 1; more > 0 {
 		reason += "; and " + text.Count(more, "more failure")

@@ -1,7 +1,5 @@
 package event
 
-import "strings"
-
 // RunStatus returns the status of the run, and the reason. A stack is Held while one of its releases
 // is, although the stack's own run is only paused.
 func (s *State) RunStatus() (status Status, message string) {
@@ -66,5 +64,5 @@ func (s *State) ReleaseRequests() (n int) {
 // ReleaseProgress returns the message about a stack's release, "held: 1 of 3 groups done", without the
 // status of its run, which ReleaseRun returns.
 func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
-	return strings.TrimPrefix(o.Message, string(s.ReleaseRun(g))+": ")
+	return s.ReleaseRun(g).Detail(o.Message)
 }

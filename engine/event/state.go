@@ -276,6 +276,16 @@ func (s *State) GroupStates() iter.Seq[*GroupState] {
 	}
 }
 
+// AnyGroupStarted reports whether a group of any phase has started.
+func (s *State) AnyGroupStarted() bool {
+	for g := range s.GroupStates() {
+		if !g.Started.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
 

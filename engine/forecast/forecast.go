@@ -23,8 +23,8 @@ type Timing struct {
 	Took, Last time.Duration
 }
 
-// A group is slow if it takes longer than last time by more than slowBy and by more than 1/slowShare of that time. The limits are low
-// so that the warning usually comes before a timeout (R25).
+// A group is slow if it takes longer than last time by more than slowBy and by more than 1/slowShare of that time. The
+// limits are low so that the warning usually comes before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4

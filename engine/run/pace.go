@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pace limits the diagnoses of one object: the gaps between them grow, and a diagnosis
-// that costs as much as the last one waits until it stays within maxDiagnosisRequests in requestWindow. The zero value is ready to use.
+// Pace limits the diagnoses of one object: the gaps between them grow, and a diagnosis that costs as much as the last
+// one waits until it stays within maxDiagnosisRequests in requestWindow. The zero value is ready to use.
 type Pace struct {
 	count int // diagnoses since the last reset
 	costs []cost

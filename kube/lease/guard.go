@@ -18,8 +18,8 @@ func (l *Lease) Err() error {
 }
 
 // Guard returns nil if the run may write: it holds the lock, or continues without it. While that is unknown, for
-// example after an outage, or after the machine was suspended, Guard requests a renewal and waits for it. It returns an error once the lock
-// is lost or released, or if ctx ends while it waits.
+// example after an outage, or after the machine was suspended, Guard requests a renewal and waits for it. It returns an
+// error once the lock is lost or released, or if ctx ends while it waits.
 //
 // Rule R51a: a run that may have lost its release writes nothing.
 func (l *Lease) Guard(ctx context.Context) error {

@@ -74,8 +74,8 @@ const pollInterval = time.Second
 // Guard allows no writes once the duration has passed since then, unless it can no longer use Leases (R51).
 // Clocks of two machines are never compared. A takeover fails if the resourceVersion has changed since.
 //
-// An outage that delays reads here may also keep the holder from renewing. So the time between two reads counts as at most a quarter of
-// the duration, or 2*pollInterval if that is longer. Five slow reads are therefore enough to decide.
+// An outage that delays reads here may also keep the holder from renewing. So the time between two reads counts as at
+// most a quarter of the duration, or 2*pollInterval if that is longer. Five slow reads are therefore enough to decide.
 type observer struct {
 	client Client
 	name   string

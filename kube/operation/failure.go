@@ -41,6 +41,9 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		err = Aborted(ending, err)
 	}
 	wrote, lost, edit := op.wrote(a), op.lost(), op.editOf(ending)
+	op.mu.Lock()
+	createdBeforeEdit := op.createdBeforeEdit
+	op.mu.Unlock()
 	switch {
 	case lost != nil && !wrote: // refused, like a run that finds the release locked
 		err = lost
@@ -51,7 +54,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		end.Message = "stopped, and will write nothing more: " + lost.Error()
 	case edit != nil && r != nil:
 		return r.startEditedRevision(a, edit)
-	case wrote && lostRace(err) && !op.createdBeforeEdit:
+	case wrote && lostRace(err) && !createdBeforeEdit:
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:

@@ -89,8 +89,9 @@ func newOperation(c *connect.Client, main task) *Operation {
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
-// makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has completed
-// the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values are masked in errors of makePlan.
+// makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has
+// completed the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values
+// are masked in errors of makePlan.
 func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
 	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())

@@ -187,7 +187,7 @@ func withMessage(text string, status event.Status, message string) string {
 	if status == event.Ready {
 		return text
 	}
-	return format.WithReason(text, clean(strings.TrimPrefix(message, string(status)+": ")))
+	return format.WithReason(text, clean(status.Detail(message)))
 }
 
 // ready counts the objects that are ready, or gone in a removal.

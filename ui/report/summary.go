@@ -172,7 +172,7 @@ func verdict(s *event.State, by string, style Style) string {
 	total, paused := end.Sub(s.Started), ""
 	switch idle := total - s.Active(end); {
 	case idle <= 0:
-	case format.Duration(idle) == format.Duration(total) && anyStarted(s): // step by step
+	case format.Duration(idle) == format.Duration(total) && s.AnyGroupStarted(): // step by step
 		paused = "stepped"
 	case format.Duration(idle) == format.Duration(total):
 		paused = "paused throughout"
@@ -188,15 +188,6 @@ func verdict(s *event.State, by string, style Style) string {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)
-}
-
-func anyStarted(s *event.State) bool {
-	for g := range s.GroupStates() {
-		if !g.Started.IsZero() {
-			return true
-		}
-	}
-	return false
 }
 
 // writeGroups writes the totals, then each group that is not OK, with its diagnosis.

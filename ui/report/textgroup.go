@@ -119,8 +119,7 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 		}
 		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = []string{r.Cause}
 		if r.Object != roots[0].Object {
-			sentence := strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
-			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), sentence))
+			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), r.Why()))
 		}
 	}
 	for _, r := range roots {
@@ -264,7 +263,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 		}
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
-		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", strings.TrimPrefix(cause, "failed: ")))
+		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", event.Failed.Detail(cause)))
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }

@@ -230,7 +230,7 @@ func (d *Dialog) keepReleasesText() string {
 		case event.Ready, event.Gone:
 			over++
 		case event.Running:
-			if r := d.State.Scopes[n.ID]; r != nil && slices.ContainsFunc(slices.Collect(r.GroupStates()), func(g *event.GroupState) bool { return !g.Started.IsZero() }) {
+			if r := d.State.Scopes[n.ID]; r != nil && r.AnyGroupStarted() {
 				running++
 			}
 		}

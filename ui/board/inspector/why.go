@@ -39,7 +39,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	head = canvas.WrapLines(head, w)
 	tail := s.dependencyLines(n, w)
 	if o != nil {
-		now := strings.TrimPrefix(s.State.ReleaseProgress(n.GroupState, o), "failed: ")
+		now := event.Failed.Detail(s.State.ReleaseProgress(n.GroupState, o))
 		head = append(head, diagnosis(o, now, room-len(head)-len(tail))...)
 	}
 	return append(head, tail...)

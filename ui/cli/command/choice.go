@@ -88,10 +88,9 @@ func AddOrder(cmd *cobra.Command, order *string) {
 	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
 }
 
-// AddWait adds --wait (R27), which may be used without a value. usage is followed by the allowed words.
+// AddWait adds --wait (R27), which may be used without a value.
 func AddWait(cmd *cobra.Command, wait *string, usage string) {
-	allowed := []string{string(kube.WaitOrdered), "watcher", "hookOnly", "legacy"}
-	c := AddChoice(cmd, wait, "wait", "", usage, allowed...)
+	c := AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy")
 	c.Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

@@ -71,7 +71,7 @@ func newFailure(s *event.State, r event.Root) Failure {
 	}
 	if r.Object != nil {
 		if s.Operation.IsStack() { // the object is the release, which Place names with its namespace
-			f.Text, f.textHasPlace = f.Place+strings.TrimPrefix(f.Text, r.Object.Object.String()), true
+			f.Text, f.textHasPlace = f.Place+": "+r.Why(), true
 		}
 		f.Object = &r.Object.Object
 		f.Details = append(f.Details, r.Object.Diagnosis...)

@@ -62,7 +62,8 @@ type (
 
 // junit returns the outcome as JUnit XML: a suite per group, a case per object. A root failure is a failure, an object
 // that an abort interrupted is an error. An object is skipped if it was never started, not checked, not ready when its
-// group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite with an error.
+// group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite
+// with an error.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
