@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fieldsByKind lists the fields that name other objects, other than those of pods.
+// fieldsByKind lists, by kind, the fields outside pod specs that name another object.
 var fieldsByKind = map[plan.GroupKind][]refField{
 	account:                              {{Pull, secret, "imagePullSecrets[].name"}, {Token, secret, "secrets[].name"}},
 	{Group: "apps", Kind: "StatefulSet"}: {{Governing, service, "spec.serviceName"}},
@@ -45,7 +45,7 @@ func (f *finder) autoscaler(o Field) {
 	if !found {
 		group = "" // "v1" has no group
 	}
-	f.name(Target, plan.GroupKind{Group: group, Kind: target.At("kind").Text()}, target.At("name"))
+	f.addNamed(Target, plan.GroupKind{Group: group, Kind: target.At("kind").Text()}, target.At("name"))
 }
 
 func (f *finder) binding(o Field) {

@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// consequences has the effect of a missing object, by its use.
+// consequences maps the use of a reference to the effect of a missing object.
 var consequences = map[Use]string{
 	Environment: "pods cannot start without it",
 	Volume:      "pods cannot start without it",
@@ -15,7 +15,7 @@ var consequences = map[Use]string{
 	Priority:    "no pods can be created without it",
 	Runtime:     "no pods can be created without it",
 	Pull:        "images that need it cannot be pulled",
-	Class:       "no controller will serve the object",
+	Class:       "no controller will handle the Ingress",
 	Backend:     "requests to it fail",
 	TLS:         "the controller serves its default certificate until the Secret exists",
 	Target:      "the autoscaler has nothing to scale",
@@ -23,8 +23,8 @@ var consequences = map[Use]string{
 }
 
 // IfMissing returns what happens if the referenced object is missing: "pods cannot start without it". It returns "" if the
-// reference is optional, if every cluster has the object, or if its absence alone is no problem: a claim may be bound to a
-// PersistentVolume although its StorageClass does not exist.
+// reference is optional, if the cluster provides the object, or if consequences has no entry for its use. Storage has none,
+// because a claim can bind to an existing PersistentVolume even if its StorageClass does not exist.
 func (r Ref) IfMissing() string {
 	if r.Optional || builtIn(r.To) {
 		return ""
@@ -32,7 +32,7 @@ func (r Ref) IfMissing() string {
 	return consequences[r.Use]
 }
 
-// builtIn reports whether every cluster has an object, or creates it in each namespace.
+// builtIn reports whether Kubernetes or OpenShift provides an object that pods refer to.
 func builtIn(o plan.Object) bool {
 	switch o.Kind {
 	case "ServiceAccount":

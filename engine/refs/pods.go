@@ -6,8 +6,8 @@ import "lockstep/engine/plan"
 type Pods struct {
 	Meta map[string]any // may be nil
 	Spec map[string]any
-	Path string // the field of the spec: "spec.template.spec"
-	// None means that the object creates no pods: it has 0 replicas or is suspended.
+	Path string // the path of Spec in the object: "spec.template.spec"
+	// None means that the object creates no pods: its replicas or parallelism is 0, or it is suspended.
 	None bool
 }
 
@@ -27,19 +27,19 @@ var podTemplatePaths = map[plan.GroupKind][]string{
 }
 
 // FindPods returns the pods of an object, if its kind has any.
-func FindPods(name plan.Object, object map[string]any) (Pods, bool) {
-	keys, ok := podTemplatePaths[name.GroupKind()]
+func FindPods(object plan.Object, fields map[string]any) (Pods, bool) {
+	keys, ok := podTemplatePaths[object.GroupKind()]
 	if !ok {
 		return Pods{}, false
 	}
-	template := Field{object, ""}.At(keys...)
+	template := Field{fields, ""}.At(keys...)
 	spec := template.At("spec")
 	p := Pods{Path: spec.Path}
 	p.Meta, _ = template.At("metadata").Value.(map[string]any)
 	if p.Spec, ok = spec.Value.(map[string]any); !ok {
 		return Pods{}, false
 	}
-	objectSpec := Field{object, ""}.At("spec")
+	objectSpec := Field{fields, ""}.At("spec")
 	p.None = isZero(objectSpec.At("replicas").Value) || isZero(objectSpec.At("parallelism").Value) || objectSpec.At("suspend").True()
 	return p, true
 }
@@ -57,8 +57,7 @@ func isZero(v any) bool {
 	return false
 }
 
-// pod reads the spec of a pod. It skips the named volumes, which the claim templates of a StatefulSet
-// replace.
+// pod reads the spec of a pod. It skips the volumes in replaced: a StatefulSet's claim templates replace them.
 func (f *finder) pod(spec Field, replaced map[string]bool) {
 	accountKey := "serviceAccountName"
 	if spec.At(accountKey).Text() == "" {
@@ -92,8 +91,8 @@ func (f *finder) container(c Field) {
 }
 
 // entries adds the ConfigMap or Secret that a source names, with its required keys.
-func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
-	r := f.name(use, kind, source.At(name))
+func (f *finder) entries(use Use, kind plan.GroupKind, source Field, nameKey string) {
+	r := f.addNamed(use, kind, source.At(nameKey))
 	r.Optional = source.At("optional").True()
 	if key := source.At("key").Text(); key != "" {
 		r.Keys = append(r.Keys, key)
@@ -130,6 +129,6 @@ func (f *finder) claim(c Field) {
 	if !class.Exists() {
 		class = c.At("metadata", "annotations", claimClassBeta)
 	}
-	f.name(Storage, storageClass, class)
-	f.name(Bound, volume, c.At("spec", "volumeName"))
+	f.addNamed(Storage, storageClass, class)
+	f.addNamed(Bound, volume, c.At("spec", "volumeName"))
 }

@@ -49,21 +49,21 @@ type Ref struct {
 	Keys []string
 }
 
-// Find returns the references of an object. It ignores fields of a wrong type.
-func Find(name plan.Object, object map[string]any) []Ref {
-	f := &finder{object: name}
-	root := Field{object, ""}
-	if name.Namespace != "" {
-		f.add(Namespace, plan.Object{Kind: "Namespace", Name: name.Namespace}, "metadata.namespace")
+// Find returns the references in an object. It ignores fields that have the wrong type.
+func Find(object plan.Object, fields map[string]any) []Ref {
+	f := &finder{object: object}
+	root := Field{fields, ""}
+	if object.Namespace != "" {
+		f.add(Namespace, plan.Object{Kind: "Namespace", Name: object.Namespace}, "metadata.namespace")
 	}
-	if pods, ok := FindPods(name, object); ok {
+	if pods, ok := FindPods(object, fields); ok {
 		replaced := map[string]bool{}
 		for _, c := range root.At("spec", "volumeClaimTemplates").Each() {
 			replaced[c.At("metadata", "name").Text()] = true
 		}
 		f.pod(Field{pods.Spec, pods.Path}, replaced)
 	}
-	kind := name.GroupKind()
+	kind := object.GroupKind()
 	if kind.Group == "extensions" && kind.Kind == "Ingress" {
 		kind.Group = "networking.k8s.io"
 	}
@@ -91,7 +91,7 @@ type refField struct {
 func (f *finder) read(parent Field, fields []refField) {
 	for _, field := range fields {
 		for _, named := range parent.all(field.path) {
-			f.name(field.use, field.kind, named)
+			f.addNamed(field.use, field.kind, named)
 		}
 	}
 }
@@ -105,9 +105,9 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 	return &f.found[len(f.found)-1]
 }
 
-// name adds a reference to the object named in a field, in the object's own namespace unless the kind
-// is cluster-scoped.
-func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
+// addNamed adds a reference to the object that a field names. Unless its kind is cluster-scoped, it is in
+// the namespace of the referring object.
+func (f *finder) addNamed(use Use, kind plan.GroupKind, at Field) *Ref {
 	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
 	if !clusterScoped[kind] {
 		to.Namespace = f.object.Namespace
@@ -160,7 +160,7 @@ func (v Field) Each() []Field {
 	return out
 }
 
-// all returns the fields with a path such as "tls[].secretName".
+// all returns the fields that match a path such as "tls[].secretName".
 func (v Field) all(path string) (found []Field) {
 	list, rest, items := strings.Cut(path, "[].")
 	at := v.At(strings.Split(list, ".")...)
@@ -188,7 +188,7 @@ func (v Field) True() bool {
 	return b
 }
 
-// Mentions reports whether a string anywhere in a value contains a name as a whole word:
+// Mentions reports whether any string in a value, map keys excepted, contains a name as a whole word:
 // "--secret=web-tls" mentions web-tls, but neither web nor tls.
 func Mentions(value any, name string) bool {
 	switch v := value.(type) {

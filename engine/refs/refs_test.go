@@ -34,7 +34,7 @@ func TestIfMissing(t *testing.T) {
 	}
 }
 
-// TestFind reads each kind of reference from each kind of object, with its field.
+// TestFind checks the references, and their paths, in many kinds of objects.
 func TestFind(t *testing.T) {
 	const pod = `{serviceAccountName: sa, containers: [{name: a, env: [{name: X, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]}`
 	podRefs := func(path string) []string {
@@ -53,12 +53,12 @@ func TestFind(t *testing.T) {
 		"DaemonSet":             {"DaemonSet.apps spec: {template: {spec: " + pod + "}}", podRefs("spec.template.spec")},
 		"Job":                   {"Job.batch spec: {template: {spec: " + pod + "}}", podRefs("spec.template.spec")},
 		"CronJob":               {"CronJob.batch spec: {jobTemplate: {spec: {template: {spec: " + pod + "}}}}", podRefs("spec.jobTemplate.spec.template.spec")},
-		"a kind of somebody's":  {"Deployment.example.com spec: {template: {spec: " + pod + "}}", nil},
+		"custom kind":           {"Deployment.example.com spec: {template: {spec: " + pod + "}}", nil},
 		"a volume that a template replaces": {"StatefulSet.apps spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: more, persistentVolumeClaim: {claimName: more}}]}}, volumeClaimTemplates: [{metadata: {name: data}}]}",
 			[]string{"claim PersistentVolumeClaim/more in ns: spec.template.spec.volumes[1].persistentVolumeClaim.claimName"}},
 		"StatefulSet": {"StatefulSet.apps spec: {serviceName: peers, template: {spec: {containers: []}}, volumeClaimTemplates: [{spec: {storageClassName: fast}}, {spec: {storageClassName: ''}}]}",
 			[]string{"governing Service/peers in ns: spec.serviceName", "storage StorageClass/fast: spec.volumeClaimTemplates[0].spec.storageClassName"}},
-		"classes of pods": {"Pod spec: {priorityClassName: high, runtimeClassName: gvisor, serviceAccount: old, imagePullSecrets: [{name: pull}]}", []string{
+		"pod-level fields": {"Pod spec: {priorityClassName: high, runtimeClassName: gvisor, serviceAccount: old, imagePullSecrets: [{name: pull}]}", []string{
 			"account ServiceAccount/old in ns: spec.serviceAccount", "priority PriorityClass/high: spec.priorityClassName",
 			"runtime RuntimeClass/gvisor: spec.runtimeClassName", "pull Secret/pull in ns: spec.imagePullSecrets[0].name"}},
 		"environment": {"Pod spec: {initContainers: [{envFrom: [{configMapRef: {name: c}}, {secretRef: {name: s, optional: true}}]}], containers: [{env: [{name: A, value: s}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k, optional: true}}}, {name: C, valueFrom: {fieldRef: {fieldPath: x}}}]}]}", []string{
@@ -72,12 +72,12 @@ func TestFind(t *testing.T) {
 			"volume Secret/p in ns: spec.volumes[1].csi.nodePublishSecretRef.name", "storage StorageClass/fast: spec.volumes[2].ephemeral.volumeClaimTemplate.spec.storageClassName"}},
 		"ServiceAccount": {"ServiceAccount imagePullSecrets: [{name: pull}]\nsecrets: [{name: token}]",
 			[]string{"pull Secret/pull in ns: imagePullSecrets[0].name", "token Secret/token in ns: secrets[0].name"}},
-		"claim":            {"PersistentVolumeClaim spec: {storageClassName: fast, volumeName: pv}", []string{"storage StorageClass/fast: spec.storageClassName", "bound PersistentVolume/pv: spec.volumeName"}},
-		"claim of old":     {"PersistentVolumeClaim metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}", []string{"storage StorageClass/slow: metadata.annotations.volume.beta.kubernetes.io/storage-class"}},
-		"claim of nothing": {"PersistentVolumeClaim spec: {storageClassName: ''}", nil},
+		"claim":                             {"PersistentVolumeClaim spec: {storageClassName: fast, volumeName: pv}", []string{"storage StorageClass/fast: spec.storageClassName", "bound PersistentVolume/pv: spec.volumeName"}},
+		"claim with the beta annotation":    {"PersistentVolumeClaim metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}", []string{"storage StorageClass/slow: metadata.annotations.volume.beta.kubernetes.io/storage-class"}},
+		"claim with an empty storage class": {"PersistentVolumeClaim spec: {storageClassName: ''}", nil},
 		"Ingress": {"Ingress.networking.k8s.io spec: {ingressClassName: nginx, defaultBackend: {service: {name: d}}, rules: [{http: {paths: [{backend: {service: {name: w}}}, {backend: {resource: {kind: Bucket, name: b}}}]}}], tls: [{hosts: [h]}, {secretName: cert}]}", []string{
 			"class IngressClass/nginx: spec.ingressClassName", "backend Service/d in ns: spec.defaultBackend.service.name", "backend Service/w in ns: spec.rules[0].http.paths[0].backend.service.name", "tls Secret/cert in ns: spec.tls[1].secretName"}},
-		"Ingress of old": {"Ingress.extensions spec: {backend: {serviceName: d}, rules: [{http: {paths: [{backend: {serviceName: w}}]}}]}",
+		"Ingress before v1": {"Ingress.extensions spec: {backend: {serviceName: d}, rules: [{http: {paths: [{backend: {serviceName: w}}]}}]}",
 			[]string{"backend Service/d in ns: spec.backend.serviceName", "backend Service/w in ns: spec.rules[0].http.paths[0].backend.serviceName"}},
 		"autoscaler":                            {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}", []string{"target Deployment.apps/web in ns: spec.scaleTargetRef.name"}},
 		"autoscaler of a ReplicationController": {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: web}}", []string{"target ReplicationController/web in ns: spec.scaleTargetRef.name"}},
@@ -89,9 +89,9 @@ func TestFind(t *testing.T) {
 		"APIService": {"APIService.apiregistration.k8s.io spec: {service: {name: api, namespace: sys}}", []string{"server Service/api in sys: spec.service.name"}},
 		"CRD": {"CustomResourceDefinition.apiextensions.k8s.io spec: {conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: conv, namespace: sys}}}}}",
 			[]string{"server Service/conv in sys: spec.conversion.webhook.clientConfig.service.name"}},
-		"fields of other types":      {"Pod spec: {serviceAccountName: 3, volumes: {a: b}, containers: [x, {env: 7}], imagePullSecrets: [null, {name: [a]}]}", nil},
+		"fields with the wrong type": {"Pod spec: {serviceAccountName: 3, volumes: {a: b}, containers: [x, {env: 7}], imagePullSecrets: [null, {name: [a]}]}", nil},
 		"no spec":                    {"Deployment.apps data: {}", nil},
-		"a spec that is a text only": {"Pod spec: text", nil},
+		"spec is a string":           {"Pod spec: text", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestFind(t *testing.T) {
 			var got []string
 			for _, r := range Find(object, fields) {
 				if r.Use != Namespace {
-					got = append(got, say(r))
+					got = append(got, describe(r))
 				}
 			}
 			if !slices.Equal(got, tt.want) {
@@ -115,7 +115,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func say(r Ref) string {
+func describe(r Ref) string {
 	kind := r.To.Kind
 	if r.To.Group != "" && !clusterScoped[plan.GroupKind{Group: r.To.Group, Kind: kind}] {
 		kind += "." + r.To.Group
@@ -134,9 +134,9 @@ func say(r Ref) string {
 	return s
 }
 
-// TestNamespaceOfAnObject: an object refers to its namespace, unless it is cluster-scoped.
-func TestNamespaceOfAnObject(t *testing.T) {
-	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || say(got[0]) != "namespace Namespace/ns: metadata.namespace" {
+// TestNamespaceReference: an object refers to its namespace, unless it is cluster-scoped.
+func TestNamespaceReference(t *testing.T) {
+	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || describe(got[0]) != "namespace Namespace/ns: metadata.namespace" {
 		t.Errorf("%+v", got)
 	}
 	if got := Find(plan.Object{Kind: "PersistentVolume", Name: "x"}, nil); len(got) != 0 {
@@ -144,16 +144,17 @@ func TestNamespaceOfAnObject(t *testing.T) {
 	}
 }
 
-// TestObjectsWithoutPods: a workload that is suspended or has 0 replicas creates no pods.
+// TestObjectsWithoutPods: a workload that is suspended, or whose replicas or parallelism is 0, creates no pods.
 func TestObjectsWithoutPods(t *testing.T) {
 	tests := map[string]struct {
 		spec map[string]any
 		none bool
 	}{
-		"by default":        {map[string]any{}, false},
+		"default":           {map[string]any{}, false},
 		"replicas":          {map[string]any{"replicas": int64(2)}, false},
 		"no replicas":       {map[string]any{"replicas": int64(0)}, true},
 		"no replicas, JSON": {map[string]any{"replicas": float64(0)}, true},
+		"no parallelism":    {map[string]any{"parallelism": int64(0)}, true},
 		"suspended":         {map[string]any{"suspend": true}, true},
 	}
 	for name, tt := range tests {

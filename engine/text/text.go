@@ -1,7 +1,8 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
 // clusters must not control the terminal, reverse the text direction, or be invisible.
 // Only Safe decides which characters are safe; the screen cleans the text of its cells, and packages
-// report and reportfile clean all other output. Count writes numbers. Any package may import it.
+// report and reportfile clean all other output. Count, TrimFullStop and CollapseSpace help to build
+// messages. Any package may import it.
 package text
 
 import (
@@ -13,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// sequences matches the control sequences of terminals: CSI; OSC, DCS, SOS, PM and APC, with
-// their text if it ends on the line (else it would hide the rest); and short ones.
+// sequences matches the control sequences of terminals: CSI; OSC, DCS, SOS, PM and APC, with their payload if it is
+// terminated on the same line (an unterminated one would hide the rest of the text); and other escape sequences.
 var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])(?:[^\x07\x1b\x{90}-\x{9f}\n]*(?:\x07|\x1b\\|\x{9c}))?` +
 	`|\x1b[ -/]*[0-~]?`)
@@ -27,9 +28,9 @@ func Safe(r rune) bool {
 		return false
 	case r < 0x7f:
 		return true
-	case r >= 0x2070 && r < 0x3000: // lines, arrows and signs: a fast path for the screen
+	case r >= 0x2070 && r < 0x3000: // box drawing, arrows and symbols: a fast path for the screen
 		return true
-	case r == 0xfe0e || r == 0xfe0f: // text or emoji
+	case r == 0xfe0e || r == 0xfe0f: // variation selectors: text or emoji style
 		return true
 	}
 	return safeByCategory(r)
@@ -73,7 +74,7 @@ func clean(s, keep string) string {
 		switch {
 		case Safe(r), strings.ContainsRune(keep, r):
 			return r
-		case unicode.IsSpace(r) && r != '\r': // \r is dropped: overwritten text is shown too
+		case unicode.IsSpace(r) && r != '\r': // \r moves the cursor, so no space is due
 			return ' '
 		}
 		return -1
@@ -99,8 +100,8 @@ func TrimFullStop(s string) string {
 // CollapseSpace returns a text on one line, with one space for each run of white space.
 func CollapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// EscapeJSON writes the unsafe characters of JSON as \uXXXX; in valid JSON they occur only in
-// strings, except for line breaks.
+// EscapeJSON replaces the unsafe characters in JSON with \uXXXX. It keeps \n and \t, which may also stand between
+// tokens; the JSON must have no \r there.
 func EscapeJSON(json []byte) []byte {
 	s := string(json)
 	if !strings.ContainsFunc(s, unsafe) && utf8.ValidString(s) {

@@ -63,7 +63,7 @@ func TestEscapeJSONKeepsTheValue(t *testing.T) {
 	}
 	var got map[string]string
 	if err := json.Unmarshal(out, &got); err != nil || got[want] != want {
-		t.Errorf("%q, %v, of %s", got, err, out)
+		t.Errorf("Unmarshal(%s) = %q, %v; want the value %q", out, got, err, want)
 	}
 }
 

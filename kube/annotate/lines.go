@@ -48,10 +48,7 @@ func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []
 		if exists {
 			changed = key
 		}
-		line := spelling.key(key) + ": " + scalar(formatList(value))
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
+		lines = append(lines, spelling.key(key)+": "+scalar(formatList(value)))
 	}
 	return lines, changed
 }

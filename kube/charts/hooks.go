@@ -133,12 +133,12 @@ var (
 	outputLogPolicies = []string{"hook-succeeded", "hook-failed"}
 )
 
-// IgnoredByHelm returns a warning for each value of Helm's own annotations that Helm ignores. It reads
-// the outputs of templates, because Helm drops an object with an unknown hook from the release. root
-// is the name of the root chart.
-func IgnoredByHelm(outputs Outputs, root string) (warnings []plan.Warning) {
+// IgnoredAnnotations returns a warning for each value of Helm's own annotations that Helm ignores, and for
+// ordering annotations on a list instead of its items. It reads the outputs of templates, because Helm drops
+// an object with an unknown hook from the release. root is the name of the root chart.
+func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) {
 	for _, o := range outputs {
-		if strings.HasSuffix(o.name, "NOTES.txt") || !hinted(o.text, []string{release.HookAnnotation, helmkube.ResourcePolicyAnno}) {
+		if strings.HasSuffix(o.name, "NOTES.txt") || !hinted(o.text, ignoredHints) {
 			continue
 		}
 		chart, ok := chartPath(o.name, root)
@@ -148,13 +148,34 @@ func IgnoredByHelm(outputs Outputs, root string) (warnings []plan.Warning) {
 		for _, v := range (*documents.Reader)(nil).ParseAll(documents.Split(o.text)) {
 			fields, _ := v.Value.(map[string]any) // Helm reports other documents
 			object := &unstructured.Unstructured{Object: fields}
-			for _, message := range ignoredValues(annotations(object)) {
-				name := object.GetKind() + "/" + cmp.Or(object.GetName(), object.GetGenerateName())
-				warnings = append(warnings, plan.Warning{Rule: "R2b", Chart: chart, Message: chart + ": " + name + ": " + message})
+			set := annotations(object)
+			messages := ignoredValues(set)
+			if object.IsList() {
+				messages = append(messages, ignoredOnList(set)...)
+			}
+			for _, message := range messages {
+				id := object.GetKind()
+				if name := cmp.Or(object.GetName(), object.GetGenerateName()); name != "" {
+					id += "/" + name
+				}
+				warnings = append(warnings, plan.Warning{Rule: "R2b", Chart: chart, Message: chart + ": " + id + ": " + message})
 			}
 		}
 	}
 	return warnings
+}
+
+// ignoredHints are parts of every annotation that IgnoredAnnotations reports.
+var ignoredHints = append([]string{release.HookAnnotation, helmkube.ResourcePolicyAnno}, orderingHints...)
+
+// ignoredOnList describes the ordering annotations of a list, which order none of its items.
+func ignoredOnList(annotations map[string]string) (messages []string) {
+	for _, key := range OrderingKeys {
+		if _, set := annotations[key]; set {
+			messages = append(messages, fmt.Sprintf("annotation %s has no effect on a list; set it on its items", key))
+		}
+	}
+	return messages
 }
 
 // ignoredValues describes the values in the annotations of an object that Helm ignores.

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestIgnoredByHelm: each value of Helm's annotations that Helm ignores is a warning (R2b).
-func TestIgnoredByHelm(t *testing.T) {
+// TestIgnoredAnnotations: each value of Helm's annotations that Helm ignores, and each ordering annotation of a
+// list, is a warning (R2b).
+func TestIgnoredAnnotations(t *testing.T) {
 	const (
 		allEvents   = "pre-install, post-install, pre-upgrade, post-upgrade, pre-rollback, post-rollback, pre-delete, post-delete, test, test-success"
 		allPolicies = "before-hook-creation, hook-succeeded, hook-failed"
@@ -36,7 +37,7 @@ func TestIgnoredByHelm(t *testing.T) {
 	} {
 		outputs := Outputs{{"shop/charts/db/templates/a.yaml", "---\nkind: ConfigMap\nmetadata: {name: a, annotations: {" + annotations + "}}\n"}}
 		var got []string
-		for _, w := range IgnoredByHelm(outputs, "shop") {
+		for _, w := range IgnoredAnnotations(outputs, "shop") {
 			if w.Rule != "R2b" || w.Chart != "shop/db" {
 				t.Errorf("%s: warning of rule %s and chart %s, want R2b and shop/db", annotations, w.Rule, w.Chart)
 			}
@@ -49,8 +50,19 @@ func TestIgnoredByHelm(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", annotations, got, want)
 		}
 	}
+	list := Outputs{{"shop/templates/a.yaml", "kind: List\nmetadata: {annotations: {helm.sh/resource-group: a, helm.sh/depends-on/resource-groups: b}}\nitems: []\n"}}
+	var onList []string
+	for _, w := range IgnoredAnnotations(list, "shop") {
+		onList = append(onList, w.Message)
+	}
+	if want := []string{
+		"shop: List: annotation helm.sh/resource-group has no effect on a list; set it on its items",
+		"shop: List: annotation helm.sh/depends-on/resource-groups has no effect on a list; set it on its items",
+	}; !slices.Equal(onList, want) {
+		t.Errorf("ordering annotations of a list: %q, want %q", onList, want)
+	}
 	notes := Outputs{{"shop/templates/NOTES.txt", "metadata: {annotations: {helm.sh/hook: nope}}"}, {"shop/templates/a.yaml", "helm.sh/hook: [invalid"}}
-	if got := IgnoredByHelm(notes, "shop"); got != nil {
+	if got := IgnoredAnnotations(notes, "shop"); got != nil {
 		t.Errorf("warnings about notes and invalid YAML: %v", got)
 	}
 }

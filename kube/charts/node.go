@@ -202,7 +202,10 @@ var convertedKeys = append(bothSpellings(plan.AnnotationSubchartDependsOn), Orde
 
 func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {
-		all = append(all, key, plan.StoredKey(key))
+		all = append(all, key)
+		if stored := plan.StoredKey(key); stored != key {
+			all = append(all, stored)
+		}
 	}
 	return all
 }

@@ -219,7 +219,7 @@ func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, er
 		outputs:      outputs,
 		builder:      b,
 		list:         list,
-		warnings:     append(warnings, charts.IgnoredByHelm(outputs, root)...),
+		warnings:     append(warnings, charts.IgnoredAnnotations(outputs, root)...),
 		deferredAPIs: deferredAPIs,
 	}, nil
 }

@@ -70,6 +70,8 @@ func (a *app) dryRunServer(cmd *cobra.Command, spec operationSpec, chart *kube.C
 	})
 }
 
+const nothingWritten = "dry run: nothing was written"
+
 // dryRunLines returns an executor that prints the plan of an operation as lines.
 func (a *app) dryRunLines() executor {
 	return executor{run: func(cmd *cobra.Command, spec operationSpec) error {
@@ -78,12 +80,14 @@ func (a *app) dryRunLines() executor {
 				return err
 			}
 			feed, info := event.Feed{Mask: op.Mask().Event}, op.Info()
-			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
+			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: nothingWritten})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 			for _, w := range op.Warnings() {
 				feed.Publish(event.WarningEvent(w))
 			}
-			report.Replay(feed.Events(), a.Display(cmd).Operation(report.Options{}))
+			d := a.Display(cmd)
+			report.Replay(feed.Events(), d.Operation(report.Options{}))
+			d.Print("\n" + nothingWritten + "\n")
 			return nil
 		})
 	}}
