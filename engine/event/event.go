@@ -288,7 +288,7 @@ type Phase struct {
 	Name   string        `json:"name"`
 	Kind   PhaseKind     `json:"kind"`
 	Groups []*plan.Group `json:"groups"`
-	// Usual is how long each group took, by id, in the last deployed revision that had it,
+	// Usual is how long each group took, by id, in the last deployed revision that changed it,
 	// in nanoseconds. Groups without such a revision are missing.
 	Usual map[string]time.Duration `json:"usual,omitempty"`
 }

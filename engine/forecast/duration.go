@@ -26,14 +26,14 @@ func Took(g *event.GroupState) time.Duration {
 // does not count.
 func TotalDuration(s *event.State, took DurationFunc) time.Duration {
 	var end time.Duration
-	for _, p := range forward(s) {
+	for _, p := range forwardPhases(s) {
 		_, end = endTimes(s, p, end, took)
 	}
 	return end
 }
 
-// forward returns the phases that are not part of a rollback.
-func forward(s *event.State) []*event.PhaseState {
+// forwardPhases returns the phases that are not part of a rollback.
+func forwardPhases(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return event.IsRollback(p.Name) })
 }
 
@@ -63,9 +63,10 @@ func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, too
 }
 
 // Waits returns how long each unit waited for the cluster: the longest time from the API server's answer for one of its
-// objects until that object was ready, gone or failed, or the group ended. In a group that is not checked (R21), an object
-// counts only if it became ready, and at most until the group ended. In a group with one wave, the rest of its time went
-// into requests. With several waves this is a lower bound, because one wave can wait after another (R17).
+// objects until that object was ready, gone or failed, or the group ended. In a group that is not checked (R21), only objects
+// that became ready, gone or failed count, and only until the group ended. In a group with one wave, the rest of its time
+// went into requests. With several waves this is a lower bound: if a wave waits until the CRDs of an earlier one are
+// established (R17), the waits add up, but only the longest counts.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
 	for g := range s.GroupStates() {
@@ -94,14 +95,14 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 // considers only groups that others depend on and that did not fail. group is nil if none would have shortened it.
 func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
 	total := TotalDuration(s, Took)
-	for _, p := range forward(s) {
+	for _, p := range forwardPhases(s) {
 		dependencies := map[string]bool{}
 		for _, g := range p.Groups {
 			for _, id := range g.After {
 				dependencies[id] = true
 			}
 		}
-		onPath := critical(s, p)
+		onPath := criticalGroups(s, p)
 		for _, g := range p.Groups {
 			if !dependencies[g.ID] || !onPath[g] || g.Status == event.Failed || Took(g) <= saved { // a group saves at most the time it took
 				continue
@@ -120,8 +121,8 @@ func Bottleneck(s *event.State) (group *event.GroupState, saved time.Duration) {
 	return group, saved
 }
 
-// critical returns the groups on a critical path of a phase: each starts when the previous one ends.
-func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
+// criticalGroups returns the groups on a critical path of a phase: each starts when the previous one ends.
+func criticalGroups(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
 	ends, end := endTimes(s, p, 0, Took)
 	path := map[*event.GroupState]bool{}
 	at := slices.IndexFunc(p.Groups, func(g *event.GroupState) bool { return ends[g.ID] == end })

@@ -30,9 +30,9 @@ func testPhases() []event.Phase {
 	}
 }
 
-// ran returns the events of a group with one object: its request is sent at from and answered at answered,
+// groupEvents returns the events of a group with one object: its request is sent at from and answered at answered,
 // and it becomes ready at ready.
-func ran(phase, id string, from, answered, ready float64) []event.Event {
+func groupEvents(phase, id string, from, answered, ready float64) []event.Event {
 	o := &plan.Object{Kind: "Deployment", Namespace: "n", Name: id}
 	return []event.Event{
 		{Time: at(from), Kind: event.KindGroup, Phase: phase, Group: id, Status: event.Running},
@@ -50,11 +50,11 @@ func record() []event.Event {
 		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
 		{Time: at(0), Kind: event.KindPlan, Phases: testPhases()},
 	}
-	events = append(events, ran("pre-install", "hook", 0, 0.5, 1)...)
-	events = append(events, ran("apply", "b", 1, 1.5, 8)...)
-	events = append(events, ran("apply", "a", 1, 1.5, 11)...)
-	events = append(events, ran("apply", "d", 11, 11.5, 13)...)
-	events = append(events, ran("apply", "c", 11, 11.5, 16)...)
+	events = append(events, groupEvents("pre-install", "hook", 0, 0.5, 1)...)
+	events = append(events, groupEvents("apply", "b", 1, 1.5, 8)...)
+	events = append(events, groupEvents("apply", "a", 1, 1.5, 11)...)
+	events = append(events, groupEvents("apply", "d", 11, 11.5, 13)...)
+	events = append(events, groupEvents("apply", "c", 11, 11.5, 16)...)
 	return append(events, event.Event{Time: at(16), Kind: event.KindOperation, Status: event.Succeeded})
 }
 
@@ -79,21 +79,29 @@ func TestTotalDuration(t *testing.T) { // R14
 }
 
 func TestBottleneck(t *testing.T) {
-	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group waits for the hook,
+	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group depends on the hook,
 	// c or d.
-	if slowest, saved := Bottleneck(stateOf(record())); slowest == nil || slowest.ID != "a" || saved != seconds(3) {
-		t.Errorf("%v saves %s, want a and 3s", slowest, saved)
+	if got, saved := Bottleneck(stateOf(record())); idOf(got) != "a" || saved != seconds(3) {
+		t.Errorf("got %q saving %s, want a saving 3s", idOf(got), saved)
 	}
 	single := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
-	if group, _ := Bottleneck(stateOf(append(single, ran("apply", "a", 0, 1, 2)...))); group != nil {
-		t.Errorf("bottleneck is %s, want none: no group waits for it", group.ID)
+	if got, _ := Bottleneck(stateOf(append(single, groupEvents("apply", "a", 0, 1, 2)...))); got != nil {
+		t.Errorf("got %q, want none: no group depends on it", idOf(got))
 	}
+}
+
+// idOf returns the id of a group, "" for nil.
+func idOf(g *event.GroupState) string {
+	if g == nil {
+		return ""
+	}
+	return g.ID
 }
 
 func TestTotalDurationOfACycle(t *testing.T) {
 	s := stateOf([]event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a", "b"), group("b", "a"), group("c", "c")}}}}})
 	if got := TotalDuration(s, func(*event.GroupState) time.Duration { return time.Second }); got != 2*time.Second {
-		t.Errorf("%s", got)
+		t.Errorf("duration of a cycle is %s, want 2s", got)
 	}
 }
 
@@ -106,16 +114,16 @@ func TestWaitsOfARetry(t *testing.T) {
 		event.Event{Time: at(60), Kind: event.KindGroup, Phase: "apply", Group: "a", Status: event.Failed},
 	)
 	if got := Waits(stateOf(events))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(60) {
-		t.Errorf("failed: waited %s", got)
+		t.Errorf("failed: waited %s, want 60s", got)
 	}
-	if got := Waits(stateOf(append(events, ran("apply", "a", 70, 71, 75)...)))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
-		t.Errorf("retried: waited %s", got)
+	if got := Waits(stateOf(append(events, groupEvents("apply", "a", 70, 71, 75)...)))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
+		t.Errorf("retried: waited %s, want 4s", got)
 	}
 }
 
-// recorded returns the state after a run of the given number of groups, with random durations. Each waits for up
+// randomRun returns the state after a run of the given number of groups, with random durations. Each waits for up
 // to three earlier ones.
-func recorded(rnd *rand.Rand, groups int) *event.State {
+func randomRun(rnd *rand.Rand, groups int) *event.State {
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	events := []event.Event{{Time: at(0), Kind: event.KindPlan}}
 	for n := range groups {
@@ -127,7 +135,7 @@ func recorded(rnd *rand.Rand, groups int) *event.State {
 			}
 		}
 		p.Groups = append(p.Groups, group(id, after...))
-		events = append(events, ran(p.Name, id, 0, 0, float64(rnd.IntN(10)))...)
+		events = append(events, groupEvents(p.Name, id, 0, 0, float64(rnd.IntN(10)))...)
 	}
 	events[0].Phases = []event.Phase{p}
 	return stateOf(events)
@@ -137,7 +145,7 @@ func recorded(rnd *rand.Rand, groups int) *event.State {
 // with trying all groups.
 func TestBottleneckIsOnCriticalPath(t *testing.T) {
 	for seed := range uint64(300) {
-		s := recorded(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%30))
+		s := randomRun(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%30))
 		dependencies := map[string]bool{}
 		for _, g := range s.Groups() {
 			for _, id := range g.After {
@@ -158,8 +166,8 @@ func TestBottleneckIsOnCriticalPath(t *testing.T) {
 			}
 		}
 		got, saved := Bottleneck(s)
-		if got == nil && want != "" || got != nil && got.ID != want || saved != most {
-			t.Fatalf("seed %d: %v saves %s, want %s and %s", seed, got, saved, want, most)
+		if idOf(got) != want || saved != most {
+			t.Fatalf("seed %d: got %q saving %s, want %q saving %s", seed, idOf(got), saved, want, most)
 		}
 	}
 }
@@ -168,7 +176,7 @@ func TestBottleneckIsOnCriticalPath(t *testing.T) {
 func BenchmarkBottleneck(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			s := recorded(rand.New(rand.NewPCG(1, 1)), n)
+			s := randomRun(rand.New(rand.NewPCG(1, 1)), n)
 			b.ReportAllocs()
 			for b.Loop() {
 				Bottleneck(s)

@@ -9,15 +9,16 @@ import (
 	"lockstep/engine/event"
 )
 
-// Forecast is the expected duration of a run if its groups take as long as last time (event.Phase.Usual).
+// Forecast is the expected rest of a run if its groups take as long as last time (event.Phase.Usual).
 type Forecast struct {
-	// Total is the estimated duration of the run, Left the remaining part. A group without a history counts as zero.
-	Total, Left time.Duration
+	// Left is the estimated time until the run ends. A group without a history counts as zero.
+	Left time.Duration
 	// Slow lists the running groups that take much longer than last time, longest delay first.
 	Slow []Timing
 }
 
-// Timing is a group with its duration in this run and last time, in the last deployed revision that had it.
+// Timing compares a group's duration in this run (so far, if it is still running) with last time: in the last deployed
+// revision that changed it.
 type Timing struct {
 	Group      *event.GroupState
 	Took, Last time.Duration
@@ -44,7 +45,6 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	}
 	f.Slow, _ = SlowGroups(s, now)
 	last := lastDuration(s)
-	f.Total = TotalDuration(s, last)
 	f.Left = TotalDuration(s, func(g *event.GroupState) time.Duration {
 		switch {
 		case g.Status.Over():
@@ -62,7 +62,7 @@ func phases(s *event.State) []*event.PhaseState {
 	if s.Status != event.Running || s.Run != event.Running {
 		return nil
 	}
-	return forward(s)
+	return forwardPhases(s)
 }
 
 // SlowGroups returns the groups that are slow at now (see Forecast.Slow). No other group becomes slow before next, unless new
@@ -104,17 +104,17 @@ func lastDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "estimated 41s, 12s left".
+// String formats the forecast: "about 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
-		return fmt.Sprintf("estimated %s, %s left", wholeSeconds(f.Total), left)
+		return fmt.Sprintf("about %s left", left)
 	}
-	return fmt.Sprintf("estimated %s, should end any moment", wholeSeconds(f.Total))
+	return "should finish any moment"
 }
 
-// String describes a slow group: "slower than last time: 25s instead of 8s".
+// String describes a slow group: "slower than last time: 25s so far, last time 8s".
 func (t Timing) String() string {
-	return fmt.Sprintf("slower than last time: %s instead of %s", wholeSeconds(t.Took), wholeSeconds(t.Last))
+	return fmt.Sprintf("slower than last time: %s so far, last time %s", wholeSeconds(t.Took), wholeSeconds(t.Last))
 }
 
 // Differs reports whether the two durations differ by more than noise.

@@ -23,7 +23,7 @@ func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
 	var last *event.GroupState
-	for _, p := range forward(s) {
+	for _, p := range forwardPhases(s) {
 		last = latest(last, p.Groups, s.Now)
 	}
 	seen := map[*event.GroupState]bool{} // instant groups could form a cycle
@@ -70,8 +70,8 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 // cluster.
 type Bar struct{ From, Requests, Waited int }
 
-// Bars scales a path to a width in cells, at least one for each step. It omits the time between steps,
-// which is negligible or a pause.
+// Bars scales a path to a width in cells, at least one for each step. It omits the time between steps: pauses, holds
+// and earlier attempts of a group.
 func Bars(path []Step, width int) []Bar {
 	total := time.Millisecond // never 0
 	for _, step := range path {
@@ -90,11 +90,11 @@ func Bars(path []Step, width int) []Bar {
 	return bars
 }
 
-// Slowest returns the groups that took longest, the slowest first. It ignores groups without a
-// history, those that did not succeed, and those of a rollback.
-func Slowest(s *event.State, limit int) []Timing {
+// LongestGroups returns up to limit groups that took longest, the longest first. It ignores groups without
+// a history, those that did not succeed, and those of a rollback.
+func LongestGroups(s *event.State, limit int) []Timing {
 	var all []Timing
-	for _, p := range forward(s) {
+	for _, p := range forwardPhases(s) {
 		for _, g := range p.Groups {
 			succeeded := g.Status == event.Ready || g.Status == event.Applied || g.Status == event.Gone
 			if last, known := p.Usual[g.ID]; known && succeeded {

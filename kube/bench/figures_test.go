@@ -179,9 +179,10 @@ func (r *results) rivals() (names []string) {
 	return names
 }
 
-func (r *results) headline() string {
+// headline names the versions of lockstep, helm and the given rivals, and the machine.
+func (r *results) headline(rivals []string) string {
 	others := "helm " + r.Helm
-	for _, name := range r.rivals() {
+	for _, name := range rivals {
 		others += ", " + name + " " + r.Rivals[name]
 	}
 	return fmt.Sprintf("%s, lockstep %s, %s, %s", r.Date, r.Commit, others, r.Machine)
@@ -208,7 +209,7 @@ func (r *results) lines(wanted func(*figure) bool, rivals []string) (lines [][]s
 
 func (r *results) text() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, r.headline())
+	fmt.Fprintln(&b, r.headline(r.rivals()))
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(columns(r.rivals()), "\t"))
 	for _, line := range r.lines(everyFigure, r.rivals()) {
@@ -224,7 +225,7 @@ func (r *results) text() string {
 // markdown returns a table of the wanted figures, with columns for rivals.
 func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. Medians; each ratio is the median over pairs of consecutive runs.", r.headline())
+	fmt.Fprintf(&b, "%s. Medians; each ratio is the median over pairs of consecutive runs.", r.headline(rivals))
 	for _, name := range rivals {
 		fmt.Fprintf(&b, " %s %s.", name, toolNamed(name).note)
 	}

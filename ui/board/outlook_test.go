@@ -28,14 +28,14 @@ func TestForecast(t *testing.T) {
 	now := at(5)
 	clock := func(o *Options) { o.Now = func() time.Time { return now } }
 	s := newScreen(t, 120, 30, events, clock)
-	s.shows(t, "estimated 12s, 7s left")
+	s.shows(t, "about 7s left")
 	narrow := newScreen(t, 60, 20, events, clock)
 	if narrow.shows(t, "7s left"); strings.Contains(narrow.text(), "last time") {
 		t.Errorf("too much for 60 columns:\n%s", narrow.text())
 	}
 	now = at(15)
 	s.feed(event.Event{Time: now, Kind: event.KindWaiting})
-	s.shows(t, "a slower than last time: 15s instead of 8s", "estimated 12s, 4s left")
+	s.shows(t, "a slower than last time: 15s so far, last time 8s", "about 4s left")
 	s.feed(event.Event{Time: now, Kind: event.KindRun, Status: event.Paused})
 	if strings.Contains(s.text(), "last time") {
 		t.Errorf("a forecast while it is paused:\n%s", s.text())

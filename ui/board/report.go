@@ -86,7 +86,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 
 // slowestLines lists the slowest groups, compared with the last run.
 func (m *model) slowestLines(width int) []canvas.Line {
-	slowest := forecast.Slowest(&m.State, 3)
+	slowest := forecast.LongestGroups(&m.State, 3)
 	if len(slowest) == 0 {
 		return nil
 	}

@@ -43,10 +43,10 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 		beat(5), beat(15), beat(25),
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{
-		"5.0s ◐ waiting for Job/a in c:a: in-progress; estimated 12s, 7s left\n": 1,
-		"15.0s ! c:a slower than last time: 15s instead of 8s\n":                 1,
+		"5.0s ◐ waiting for Job/a in c:a: in-progress; run: about 7s left\n": 1,
+		"15.0s ! c:a slower than last time: 15s so far, last time 8s\n":                 1,
 		"slower than last time": 1,
-		"25.0s ◐ waiting for Job/a in c:a: in-progress; estimated 12s, 4s left\n": 1,
+		"25.0s ◐ waiting for Job/a in c:a: in-progress; run: about 4s left\n": 1,
 	} {
 		if strings.Count(out.String(), text) != times {
 			t.Errorf("want %d times %q in\n%s", times, text, out.String())

@@ -90,7 +90,7 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 		writeList(w, "critical path", bars(s, path, o.Style, max(o.Width-2, 0)))
 	}
 	var rows [][]string
-	for _, g := range forecast.Slowest(s, maxSlow) {
+	for _, g := range forecast.LongestGroups(s, maxSlow) {
 		difference := "about the same"
 		if g.Differs() {
 			difference = withSign((g.Took - g.Last).Seconds())

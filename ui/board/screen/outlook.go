@@ -1,7 +1,6 @@
 package screen
 
 import (
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -45,9 +44,6 @@ func (s *Screen) estimate(now time.Time) outlook {
 		return out
 	}
 	out.Text = f.String()
-	if _, left, long := strings.Cut(out.Text, ", "); long && s.W < 90 {
-		out.Text = left
-	}
 	for n, g := range f.Slow {
 		out.slow[g.Group.Unit()] = g
 		if n > 0 {
