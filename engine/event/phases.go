@@ -1,7 +1,9 @@
 package event
 
 import (
+	"fmt"
 	"iter"
+	"strings"
 
 	"lockstep/engine/plan"
 )
@@ -39,4 +41,28 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 			}
 		}
 	}
+}
+
+// PhaseTitle names a phase for people: "" for the phase that applies the chart, "delete" for deletions ("delete
+// (revision 2)" for what only revision 2 has), the event of hooks, with "rollback: " in front during a rollback.
+func PhaseTitle(name string, kind PhaseKind) string {
+	name, back := strings.CutPrefix(name, RollbackPrefix)
+	switch kind {
+	case PhaseApply:
+		name = ""
+	case PhaseRemove:
+		_, revision, leftovers := strings.Cut(name, "-")
+		if name = "delete"; leftovers {
+			name += " (revision " + revision + ")"
+		}
+	}
+	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
+		name = strings.TrimSuffix("rollback: "+name, ": ")
+	}
+	return name
+}
+
+// LayerTitle names a layer of a phase for people: "layer 0", "delete layer 0", "rollback: delete layer 0".
+func LayerTitle(name string, kind PhaseKind, layer int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s layer %d", PhaseTitle(name, kind), layer), " ")
 }

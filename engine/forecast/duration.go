@@ -21,9 +21,9 @@ func Took(g *event.GroupState) time.Duration {
 	return g.Ended.Sub(g.Started)
 }
 
-// TotalDuration returns the duration of an operation if its groups take as long as took returns, each
-// group starts when its dependencies end (R14), and each phase when the previous one ends. A rollback
-// does not count.
+// TotalDuration returns how long an operation would take if each group's duration were took(group), each
+// group started when its dependencies ended (R14), and each phase when the previous one ended. It ignores
+// the rollback of a failed or aborted operation.
 func TotalDuration(s *event.State, took DurationFunc) time.Duration {
 	var end time.Duration
 	for _, p := range forwardPhases(s) {
@@ -32,7 +32,7 @@ func TotalDuration(s *event.State, took DurationFunc) time.Duration {
 	return end
 }
 
-// forwardPhases returns the phases that are not part of a rollback.
+// forwardPhases returns the phases of the operation itself, not those of its rollback (event.IsRollback).
 func forwardPhases(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return event.IsRollback(p.Name) })
 }
@@ -64,9 +64,11 @@ func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, too
 
 // Waits returns how long each unit waited for the cluster: the longest time from the API server's answer for one of its
 // objects until that object was ready, gone or failed, or the group ended. In a group that is not checked (R21), only objects
-// that became ready, gone or failed count, and only until the group ended. In a group with one wave, the rest of its time
-// went into requests. With several waves this is a lower bound: if a wave waits until the CRDs of an earlier one are
-// established (R17), the waits add up, but only the longest counts.
+// that became ready, gone or failed count, and only until the group ended.
+//
+// The result is a lower bound. It leaves out waiting for an object of the same name to be deleted (R30), and a re-check
+// (R44) that sends no object. If a wave waits until the CRDs of an earlier one are established (R17), the waits add up,
+// but only the longest counts.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
 	for g := range s.GroupStates() {

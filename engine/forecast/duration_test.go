@@ -82,7 +82,7 @@ func TestBottleneck(t *testing.T) {
 	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group depends on the hook,
 	// c or d.
 	if got, saved := Bottleneck(stateOf(record())); idOf(got) != "a" || saved != seconds(3) {
-		t.Errorf("got %q saving %s, want a saving 3s", idOf(got), saved)
+		t.Errorf("got %q saving %s, want \"a\" saving 3s", idOf(got), saved)
 	}
 	single := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
 	if got, _ := Bottleneck(stateOf(append(single, groupEvents("apply", "a", 0, 1, 2)...))); got != nil {
@@ -121,8 +121,8 @@ func TestWaitsOfARetry(t *testing.T) {
 	}
 }
 
-// randomRun returns the state after a run of the given number of groups, with random durations. Each waits for up
-// to three earlier ones.
+// randomRun returns the state after a run of the given number of groups, with random durations. Each depends on
+// up to three earlier ones; all start at 0, because only the durations matter.
 func randomRun(rnd *rand.Rand, groups int) *event.State {
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	events := []event.Event{{Time: at(0), Kind: event.KindPlan}}

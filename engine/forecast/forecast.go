@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// Forecast is the expected rest of a run if its groups take as long as last time (event.Phase.Usual).
+// Forecast predicts the rest of a run, assuming that each group takes as long as last time (event.Phase.Usual).
 type Forecast struct {
 	// Left is the estimated time until the run ends. A group without a history counts as zero.
 	Left time.Duration
@@ -17,8 +17,8 @@ type Forecast struct {
 	Slow []Timing
 }
 
-// Timing compares a group's duration in this run (so far, if it is still running) with last time: in the last deployed
-// revision that changed it.
+// Timing compares a group's duration in this run (so far, if it is still running) with its duration last time, that is,
+// in the last deployed revision that changed it.
 type Timing struct {
 	Group      *event.GroupState
 	Took, Last time.Duration
@@ -68,12 +68,12 @@ func phases(s *event.State) []*event.PhaseState {
 // SlowGroups returns the groups that are slow at now (see Forecast.Slow). No other group becomes slow before next, unless new
 // phases are announced. next is zero if the run is not running.
 func SlowGroups(s *event.State, now time.Time) (slow []Timing, next time.Time) {
-	running := phases(s)
-	if running == nil {
+	forward := phases(s)
+	if forward == nil {
 		return nil, time.Time{}
 	}
-	next = now.Add(slowBy) // groups that start later cannot be slow earlier
-	for _, p := range running {
+	next = now.Add(slowBy) // a group that starts after now cannot be slow before then
+	for _, p := range forward {
 		for _, g := range p.Groups {
 			last, known := p.Usual[g.ID]
 			if !known || g.Status.Over() || g.Started.IsZero() {

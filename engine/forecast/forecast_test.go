@@ -60,7 +60,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || HasHistory(stateOf(record())) {
-		t.Error("a forecast without a history")
+		t.Error("Estimate or HasHistory found a history in a run without one")
 	}
 }
 

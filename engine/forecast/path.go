@@ -18,7 +18,7 @@ type Step struct {
 
 // Path returns the critical path in run order. Its last step is the group that ended last. Each step
 // is preceded by the dependency that ended last or, if there is none, by the last group of another phase to end before the
-// step started. A rollback does not count.
+// step started. The rollback of a failed or aborted operation is ignored.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
@@ -66,8 +66,8 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 	return last
 }
 
-// Bar is a step drawn as a row of cells: blanks, then the time for requests, then the time waiting for the
-// cluster.
+// Bar is a step drawn as a row of cells: From blanks, then the time that is not in Waited (mostly requests), then the
+// time waiting for the cluster.
 type Bar struct{ From, Requests, Waited int }
 
 // Bars scales a path to a width in cells, at least one for each step. It omits the time between steps: pauses, holds
@@ -91,7 +91,7 @@ func Bars(path []Step, width int) []Bar {
 }
 
 // LongestGroups returns up to limit groups that took longest, the longest first. It ignores groups without
-// a history, those that did not succeed, and those of a rollback.
+// a history, those that did not succeed, and those of the operation's rollback.
 func LongestGroups(s *event.State, limit int) []Timing {
 	var all []Timing
 	for _, p := range forwardPhases(s) {

@@ -2,12 +2,12 @@ package refs
 
 import "lockstep/engine/plan"
 
-// Pods describes the pods that an object is or creates.
+// Pods is the pod template of an object; for a Pod, the Pod itself.
 type Pods struct {
 	Meta map[string]any // may be nil
 	Spec map[string]any
 	Path string // the path of Spec in the object: "spec.template.spec"
-	// None means that the object creates no pods: its replicas or parallelism is 0, or it is suspended.
+	// None is set if the object creates no pods: it is a PodTemplate, is suspended, or has 0 replicas or parallelism.
 	None bool
 }
 
@@ -26,8 +26,9 @@ var podTemplatePaths = map[plan.GroupKind][]string{
 	{Group: "extensions", Kind: "DaemonSet"}:  {"spec", "template"},
 }
 
-// FindPods returns the pods of an object, if its kind has any.
-func FindPods(object plan.Object, fields map[string]any) (Pods, bool) {
+// FindPods returns the pod template of an object. ok is false if its kind has none, or if the object has no valid pod
+// spec.
+func FindPods(object plan.Object, fields map[string]any) (pods Pods, ok bool) {
 	keys, ok := podTemplatePaths[object.GroupKind()]
 	if !ok {
 		return Pods{}, false
@@ -40,7 +41,7 @@ func FindPods(object plan.Object, fields map[string]any) (Pods, bool) {
 		return Pods{}, false
 	}
 	objectSpec := Field{fields, ""}.At("spec")
-	p.None = isZero(objectSpec.At("replicas").Value) || isZero(objectSpec.At("parallelism").Value) || objectSpec.At("suspend").True()
+	p.None = object.Kind == "PodTemplate" || isZero(objectSpec.At("replicas").Value) || isZero(objectSpec.At("parallelism").Value) || objectSpec.At("suspend").True()
 	return p, true
 }
 
@@ -81,17 +82,17 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 
 func (f *finder) container(c Field) {
 	for _, e := range c.At("envFrom").Each() {
-		f.entries(Environment, configMap, e.At("configMapRef"), "name")
-		f.entries(Environment, secret, e.At("secretRef"), "name")
+		f.source(Environment, configMap, e.At("configMapRef"), "name")
+		f.source(Environment, secret, e.At("secretRef"), "name")
 	}
 	for _, e := range c.At("env").Each() {
-		f.entries(Environment, configMap, e.At("valueFrom", "configMapKeyRef"), "name")
-		f.entries(Environment, secret, e.At("valueFrom", "secretKeyRef"), "name")
+		f.source(Environment, configMap, e.At("valueFrom", "configMapKeyRef"), "name")
+		f.source(Environment, secret, e.At("valueFrom", "secretKeyRef"), "name")
 	}
 }
 
-// entries adds the ConfigMap or Secret that a source names, with its required keys.
-func (f *finder) entries(use Use, kind plan.GroupKind, source Field, nameKey string) {
+// source adds a reference to the ConfigMap or Secret that a source names, with the keys that it names.
+func (f *finder) source(use Use, kind plan.GroupKind, source Field, nameKey string) {
 	r := f.addNamed(use, kind, source.At(nameKey))
 	r.Optional = source.At("optional").True()
 	if key := source.At("key").Text(); key != "" {
@@ -113,11 +114,11 @@ var volumeFields = []refField{
 }
 
 func (f *finder) volume(v Field) {
-	f.entries(Volume, configMap, v.At("configMap"), "name")
-	f.entries(Volume, secret, v.At("secret"), "secretName")
+	f.source(Volume, configMap, v.At("configMap"), "name")
+	f.source(Volume, secret, v.At("secret"), "secretName")
 	for _, s := range v.At("projected", "sources").Each() {
-		f.entries(Volume, configMap, s.At("configMap"), "name")
-		f.entries(Volume, secret, s.At("secret"), "name")
+		f.source(Volume, configMap, s.At("configMap"), "name")
+		f.source(Volume, secret, s.At("secret"), "name")
 	}
 	f.read(v, volumeFields)
 	f.claim(v.At("ephemeral", "volumeClaimTemplate"))
@@ -130,5 +131,5 @@ func (f *finder) claim(c Field) {
 		class = c.At("metadata", "annotations", claimClassBeta)
 	}
 	f.addNamed(Storage, storageClass, class)
-	f.addNamed(Bound, volume, c.At("spec", "volumeName"))
+	f.addNamed(Bound, persistentVolume, c.At("spec", "volumeName"))
 }

@@ -45,7 +45,7 @@ type Ref struct {
 	Path string
 	// Optional is set if the object declares the reference optional.
 	Optional bool
-	// Keys lists the keys of a ConfigMap or Secret that the reference requires; empty if it names none.
+	// Keys lists the keys that the reference names in a ConfigMap or Secret. It is empty if the reference names none.
 	Keys []string
 }
 
@@ -116,18 +116,18 @@ func (f *finder) addNamed(use Use, kind plan.GroupKind, at Field) *Ref {
 }
 
 var (
-	configMap      = plan.GroupKind{Kind: "ConfigMap"}
-	secret         = plan.GroupKind{Kind: "Secret"}
-	claim          = plan.GroupKind{Kind: "PersistentVolumeClaim"}
-	volume         = plan.GroupKind{Kind: "PersistentVolume"}
-	account        = plan.GroupKind{Kind: "ServiceAccount"}
-	service        = plan.GroupKind{Kind: "Service"}
-	priorityClass  = plan.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"}
-	runtimeClass   = plan.GroupKind{Group: "node.k8s.io", Kind: "RuntimeClass"}
-	storageClass   = plan.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}
-	ingressClass   = plan.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
-	clusterScoped  = map[plan.GroupKind]bool{volume: true, priorityClass: true, runtimeClass: true, storageClass: true, ingressClass: true}
-	claimClassBeta = "volume.beta.kubernetes.io/storage-class"
+	configMap        = plan.GroupKind{Kind: "ConfigMap"}
+	secret           = plan.GroupKind{Kind: "Secret"}
+	claim            = plan.GroupKind{Kind: "PersistentVolumeClaim"}
+	persistentVolume = plan.GroupKind{Kind: "PersistentVolume"}
+	account          = plan.GroupKind{Kind: "ServiceAccount"}
+	service          = plan.GroupKind{Kind: "Service"}
+	priorityClass    = plan.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"}
+	runtimeClass     = plan.GroupKind{Group: "node.k8s.io", Kind: "RuntimeClass"}
+	storageClass     = plan.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}
+	ingressClass     = plan.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
+	clusterScoped    = map[plan.GroupKind]bool{persistentVolume: true, priorityClass: true, runtimeClass: true, storageClass: true, ingressClass: true}
+	claimClassBeta   = "volume.beta.kubernetes.io/storage-class"
 )
 
 // Field is a value in an object, and its path.

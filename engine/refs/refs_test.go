@@ -11,7 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestIfMissing: an optional, built-in or harmless reference has no consequence.
+// TestIfMissing: IfMissing returns "" for an optional reference, for a built-in object, and for a use without a
+// consequence.
 func TestIfMissing(t *testing.T) {
 	for want, list := range map[string][]Ref{
 		"pods cannot start without it":        {{Use: Volume, To: plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}}},
@@ -137,14 +138,15 @@ func describe(r Ref) string {
 // TestNamespaceReference: an object refers to its namespace, unless it is cluster-scoped.
 func TestNamespaceReference(t *testing.T) {
 	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || describe(got[0]) != "namespace Namespace/ns: metadata.namespace" {
-		t.Errorf("%+v", got)
+		t.Errorf("references of ConfigMap/x: %+v, want only its namespace", got)
 	}
 	if got := Find(plan.Object{Kind: "PersistentVolume", Name: "x"}, nil); len(got) != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("references of PersistentVolume/x: %+v, want none", got)
 	}
 }
 
-// TestObjectsWithoutPods: a workload that is suspended, or whose replicas or parallelism is 0, creates no pods.
+// TestObjectsWithoutPods: a PodTemplate, and a workload that is suspended or whose replicas or parallelism is 0, create
+// no pods.
 func TestObjectsWithoutPods(t *testing.T) {
 	tests := map[string]struct {
 		spec map[string]any
@@ -160,8 +162,12 @@ func TestObjectsWithoutPods(t *testing.T) {
 	for name, tt := range tests {
 		tt.spec["template"] = map[string]any{"spec": map[string]any{}}
 		if p, ok := FindPods(plan.Object{Group: "apps", Kind: "Deployment"}, map[string]any{"spec": tt.spec}); !ok || p.None != tt.none {
-			t.Errorf("%s: %v, %+v", name, ok, p)
+			t.Errorf("%s: None = %v (ok = %v), want %v", name, p.None, ok, tt.none)
 		}
+	}
+	template := map[string]any{"template": map[string]any{"spec": map[string]any{}}}
+	if p, ok := FindPods(plan.Object{Kind: "PodTemplate"}, template); !ok || !p.None {
+		t.Errorf("PodTemplate: None = %v (ok = %v), want true", p.None, ok)
 	}
 }
 

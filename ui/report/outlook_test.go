@@ -44,7 +44,7 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{
 		"5.0s ◐ waiting for Job/a in c:a: in-progress; run: about 7s left\n": 1,
-		"15.0s ! c:a slower than last time: 15s so far, last time 8s\n":                 1,
+		"15.0s ! c:a slower than last time: 15s so far, last time 8s\n":      1,
 		"slower than last time": 1,
 		"25.0s ◐ waiting for Job/a in c:a: in-progress; run: about 4s left\n": 1,
 	} {

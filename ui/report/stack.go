@@ -92,14 +92,7 @@ func (t *textLog) stackPlan(phases []event.Phase) {
 	var rows [][]string
 	unchanged := 0
 	for _, p := range phases {
-		prefix := ""
-		if p.Kind == event.PhaseRemove {
-			prefix = "remove "
-		}
-		if event.IsRollback(p.Name) {
-			prefix = "rollback " + prefix
-		}
-		layer := func(g *plan.Group) string { return fmt.Sprintf("%slayer %d", prefix, g.Layer) }
+		layer := func(g *plan.Group) string { return event.LayerTitle(p.Name, p.Kind, g.Layer) }
 		rows = append(rows, planRows(p.Groups, layer, func(g *plan.Group) string {
 			release := t.state.Scopes[g.ID]
 			switch {

@@ -298,13 +298,10 @@ func (t *textLog) plan(phases []event.Phase) {
 func phaseRows(p event.Phase) [][]string {
 	layers := plan.Layers(p.Groups)
 	layer := func(g *plan.Group) string {
-		switch p.Kind {
-		case event.PhaseApply:
-			return fmt.Sprintf("%slayer %d", strings.TrimSuffix(p.Name, string(event.PhaseApply)), layers[g.ID])
-		case event.PhaseRemove:
-			return fmt.Sprintf("%s layer %d", p.Name, layers[g.ID])
+		if p.Kind == event.PhaseApply || p.Kind == event.PhaseRemove {
+			return event.LayerTitle(p.Name, p.Kind, layers[g.ID])
 		}
-		return p.Name
+		return event.PhaseTitle(p.Name, p.Kind)
 	}
 	return planRows(inLayers(p.Groups, layers), layer, func(g *plan.Group) string { return text.Count(len(g.Objects), "object") })
 }

@@ -132,7 +132,7 @@ func (l *Layout) listNameWidth() int {
 // phase without layers gets the phase's name alone.
 func (l *Layout) listName(n *graph.Node) string {
 	phase := l.Graph.Cols[n.Col].Phase
-	title := graph.PhaseTitle(phase)
+	title := event.PhaseTitle(phase.Name, phase.Kind)
 	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
 		return title
 	}

@@ -101,9 +101,9 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	first := len(g.Cols)
 	for _, n := range own {
 		for len(g.Cols) <= first+layer[n.ID] {
-			c := &Column{Title: PhaseTitle(phase), Phase: phase}
+			c := &Column{Title: event.PhaseTitle(phase.Name, phase.Kind), Phase: phase}
 			if layered {
-				c.Title = strings.TrimPrefix(c.Title+" "+layerWord+strconv.Itoa(len(g.Cols)-first), " ")
+				c.Title = event.LayerTitle(phase.Name, phase.Kind, len(g.Cols)-first)
 			}
 			g.Cols = append(g.Cols, c)
 		}
@@ -156,22 +156,6 @@ func (c *Column) ShortTitle() string {
 		return number
 	}
 	return shortTitles.Replace(c.Title)
-}
-
-// PhaseTitle returns the title of a phase: "" for the phase that applies the chart, "delete" for
-// deletions, "rollback" in front of either, and the event of hooks.
-func PhaseTitle(phase *event.PhaseState) string {
-	name, back := strings.CutPrefix(phase.Name, event.RollbackPrefix)
-	switch phase.Kind {
-	case event.PhaseApply:
-		name = ""
-	case event.PhaseRemove:
-		name = "delete"
-	}
-	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
-		name = strings.TrimSuffix("rollback: "+name, ": ")
-	}
-	return name
 }
 
 // shortName returns a group's short name; a hook is named after its object.

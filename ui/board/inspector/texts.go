@@ -159,7 +159,7 @@ func (s Subject) neighbours(n *graph.Node) (before, after string) {
 		switch {
 		case c.Phase == own.Phase || event.IsRollback(c.Phase.Name) != n.InRollback():
 		case c.Nodes[0].Col < n.Col:
-			before = cmp.Or(graph.PhaseTitle(c.Phase), "all layers")
+			before = cmp.Or(event.PhaseTitle(c.Phase.Name, c.Phase.Kind), "all layers")
 		case after == "nothing":
 			after = c.Title
 		}

@@ -1,0 +1,30 @@
+package event
+
+import "testing"
+
+// TestLayerTitle: no two phases with layers have the same titles.
+func TestLayerTitle(t *testing.T) {
+	for _, c := range []struct {
+		phase string
+		kind  PhaseKind
+		want  string
+	}{
+		{"apply", PhaseApply, "layer 1"},
+		{"remove", PhaseRemove, "delete layer 1"},
+		{"remove-2", PhaseRemove, "delete (revision 2) layer 1"},
+		{"rollback/apply", PhaseApply, "rollback layer 1"},
+		{"rollback/remove", PhaseRemove, "rollback: delete layer 1"},
+		{"rollback/remove-12", PhaseRemove, "rollback: delete (revision 12) layer 1"},
+	} {
+		if got := LayerTitle(c.phase, c.kind, 1); got != c.want {
+			t.Errorf("%s: %q, want %q", c.phase, got, c.want)
+		}
+	}
+	for phase, want := range map[string]string{
+		"pre-install": "pre-install", "rollback/crds": "rollback: crds", "rollback/post-rollback": "post-rollback", "rollback/pre-delete": "rollback: pre-delete",
+	} {
+		if got := PhaseTitle(phase, PhaseHooks); got != want {
+			t.Errorf("%s: %q, want %q", phase, got, want)
+		}
+	}
+}
