@@ -129,6 +129,9 @@ func (s *State) applyGroup(e Event) {
 	if e.Status.Over() && !g.Status.Over() {
 		g.Ended = e.Time
 	}
+	if e.Status == Skipped { // also if the run ended before the first request
+		g.Started = time.Time{}
+	}
 	g.Status, g.Message = e.Status, e.Message
 	g.FailedObject, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
 	s.object(e).refineCause(e)

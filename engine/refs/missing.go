@@ -23,7 +23,7 @@ var consequences = map[Use]string{
 }
 
 // IfMissing returns what happens if the referenced object is missing: "pods cannot start without it". It returns "" if the
-// reference is optional, if the cluster provides the object, or if consequences has no entry for its use. Storage has none,
+// reference is optional, if builtIn reports true for the object, or if consequences has no entry for its use. Storage has none,
 // because a claim can bind to an existing PersistentVolume even if its StorageClass does not exist.
 func (r Ref) IfMissing() string {
 	if r.Optional || builtIn(r.To) {

@@ -210,6 +210,8 @@ var (
 	schemaChart  = regexp.MustCompile(`^([^\s:]+):$`)
 	schemaPath   = regexp.MustCompile(`^- at '([^']*)': `)
 	combination  = regexp.MustCompile(`'(allOf|anyOf|oneOf)' failed`)
+	// bound matches the violation of a limit.
+	bound        = regexp.MustCompile(`\b(min|max|exclusiveMin|exclusiveMax)(imum|Length|Items|Properties): got (\S+), want (\S+)$`)
 	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)
 )
 
@@ -291,7 +293,7 @@ func violationsIn(list, root string) (violations []string) {
 		text := line[indent:]
 		if m := schemaPath.FindStringSubmatch(text); m != nil {
 			text = text[len(m[0]):]
-			if text == "'allOf' failed" && i+1 < len(lines) && indentOf(lines[i+1]) > indent {
+			if (text == "'allOf' failed" || text == "validation failed") && i+1 < len(lines) && indentOf(lines[i+1]) > indent {
 				dropped = append(dropped, indent)
 				continue // the nested violations say what is wrong
 			}
@@ -299,13 +301,35 @@ func violationsIn(list, root string) (violations []string) {
 				text = path + ": " + text
 			}
 		}
-		text = combination.ReplaceAllString(text, "$1 is violated")
+		text = combination.ReplaceAllString(rewordBound(text), "$1 is violated")
 		if indent -= 2 * len(dropped); indent == 0 {
 			text = subchart + text
 		}
 		violations = append(violations, strings.Repeat(" ", indent)+text)
 	}
 	return violations
+}
+
+// rewordBound rewords a violation such as "exclusiveMinimum: got 0, want 0".
+func rewordBound(violation string) string {
+	m := bound.FindStringSubmatch(violation)
+	if m == nil {
+		return violation
+	}
+	limit, size := "at least ", map[string]string{"Length": "characters", "Items": "items", "Properties": "properties"}[m[2]]
+	switch {
+	case m[1] == "exclusiveMin":
+		limit = "greater than "
+	case m[1] == "exclusiveMax":
+		limit = "less than "
+	case m[1] == "max":
+		limit = "at most "
+	}
+	have, is := "must be ", "but is "
+	if size != "" {
+		have, is, size = "must have ", "but has ", " "+size
+	}
+	return bound.ReplaceAllLiteralString(violation, have+limit+m[4]+size+", "+is+m[3])
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -33,12 +33,7 @@ func noCluster(format string, args ...any) error {
 
 // noClusterError explains why the kubeconfig selects no cluster.
 func (c *Client) noClusterError() error {
-	access := c.Getter.ToRawKubeConfigLoader().ConfigAccess()
-	explicit := access.GetExplicitFile()
-	files := access.GetLoadingPrecedence()
-	if explicit != "" {
-		files = []string{explicit}
-	}
+	files := c.kubeconfigFiles()
 	existing := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
 		_, err := os.Stat(name)
 		return errors.Is(err, fs.ErrNotExist)
@@ -49,12 +44,21 @@ func (c *Client) noClusterError() error {
 		return noCluster("kubeconfig %s has no contexts, so --kube-context %s cannot select one; choose another file with KUBECONFIG or --kubeconfig", strings.Join(existing, ", "), name)
 	case len(existing) > 0:
 		return noCluster("the kubeconfig selects no cluster (%s has no current-context); set KUBECONFIG, --kubeconfig or --kube-context", strings.Join(existing, ", "))
-	case explicit != "" || os.Getenv("KUBECONFIG") == "":
+	case c.settings.KubeConfig != "" || os.Getenv("KUBECONFIG") == "":
 		return noCluster("no kubeconfig found (%s); set KUBECONFIG or --kubeconfig", all)
 	case len(files) == 1:
 		return noCluster("KUBECONFIG points to %s, which does not exist; correct it or pass --kubeconfig", all)
 	}
 	return noCluster("KUBECONFIG points to %s, none of which exist; correct it or pass --kubeconfig", all)
+}
+
+// kubeconfigFiles returns the file of --kubeconfig, else the files that client-go merges.
+func (c *Client) kubeconfigFiles() []string {
+	access := c.Getter.ToRawKubeConfigLoader().ConfigAccess()
+	if explicit := access.GetExplicitFile(); explicit != "" {
+		return []string{explicit}
+	}
+	return access.GetLoadingPrecedence()
 }
 
 // lacksCluster reports whether neither the kubeconfig nor a flag selects a cluster, outside a pod. client-go then uses a
@@ -83,7 +87,7 @@ func (c *Client) kubeconfigError(err error) error {
 	case rawErr == nil && name == "" && current != "" && raw.Contexts[current] == nil:
 		return noCluster("the kubeconfig's current-context %q does not exist; pass --kube-context, or run: kubectl config use-context NAME", current)
 	case rawErr != nil || name == "" || raw.Contexts[name] != nil:
-		return noCluster("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig", err)
+		return noCluster("cannot use kubeconfig %s: %w; correct it, or choose another with KUBECONFIG or --kubeconfig", strings.Join(c.kubeconfigFiles(), ", "), err)
 	case len(raw.Contexts) == 0:
 		return c.noClusterError()
 	}

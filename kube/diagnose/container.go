@@ -49,6 +49,15 @@ func (c Container) exitText() string {
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
+// exit says how the container ended: "exited with code 137 (OOMKilled)".
+func (c Container) exit() string {
+	text := fmt.Sprintf("exited with code %d", c.Exit)
+	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
+		text += " (" + c.EndReason + ")"
+	}
+	return text
+}
+
 // terminationMessage returns the container's termination message, and its reason if that
 // says more than the exit code.
 func (c Container) terminationMessage() string {

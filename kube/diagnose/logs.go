@@ -209,11 +209,7 @@ func (s *logState) reportEnd(instance int, c Container, note func(int, time.Time
 		return
 	}
 	s.ended = instance
-	text := fmt.Sprintf("exited with code %d", c.Exit)
-	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
-		text += " (" + c.EndReason + ")"
-	}
-	note(instance, s.last, text)
+	note(instance, s.last, c.exit())
 }
 
 // read emits the lines of a log that are newer than those emitted before.

@@ -59,6 +59,9 @@ func Explain(err error) error {
 		const advice = "; this user lacks permission: ask an administrator to grant it"
 		text, cause = text+advice, cause+advice
 	}
+	if errs := FieldErrors(cause); errs != nil {
+		cause = strings.Join(errs, "; ")
+	}
 	cause = refusedByServer + strings.TrimPrefix(withoutName(cause), refusedByServer)
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
 }
@@ -197,6 +200,28 @@ func ExplainTypes(text string) string {
 		m := wrongJSON.FindStringSubmatch(s)
 		return "a value in " + m[2] + " " + typeMismatch(typeOfGo(m[3]), typeOfGo(m[1]))
 	})
+}
+
+// typedPatch matches a message about the fields of an object in a server-side apply: one error per line.
+var typedPatch = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
+
+// FieldErrors returns the errors in a message about a server-side apply that ExplainTypes has reworded: "unknown field
+// spec.x". It returns nil for other messages.
+func FieldErrors(message string) (errs []string) {
+	m := typedPatch.FindStringSubmatch(message)
+	if m == nil {
+		return nil
+	}
+	for line := range strings.SplitSeq(m[1], "\n") {
+		line = strings.TrimPrefix(strings.TrimSpace(line), ".")
+		if field, ok := strings.CutSuffix(line, ": field not declared in schema"); ok {
+			line = "unknown field " + field
+		}
+		if line != "" {
+			errs = append(errs, line)
+		}
+	}
+	return errs
 }
 
 // typeMismatch says that a value has one type instead of another. got is "" if it is unknown.

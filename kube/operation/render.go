@@ -236,9 +236,9 @@ func hookEvents(noHooks bool, before, after rel1.HookEvent) helmclient.HookEvent
 func checkForce(replace, conflicts, serverSide bool) error {
 	switch {
 	case replace && serverSide:
-		return errors.New("--force-replace does not work with server-side apply: add --server-side=false")
+		return errors.New("--force-replace does not work with server-side apply: use --server-side=false")
 	case conflicts && !serverSide:
-		return errors.New("--force-conflicts requires server-side apply, which this release does not use: add --server-side=true")
+		return errors.New("--force-conflicts requires server-side apply: use --server-side=true")
 	}
 	return nil
 }

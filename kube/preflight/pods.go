@@ -22,8 +22,8 @@ import (
 // podsOf returns the pod template of an object. ok is false if the object creates no pods, or if the
 // API server would refuse the template anyway.
 func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
-	pods, createsPods := refs.FindPods(o.Object, o.fields)
-	if !createsPods || pods.None {
+	pods, hasTemplate := refs.FindPods(o.Object, o.fields)
+	if !hasTemplate || pods.None {
 		return meta, spec, false
 	}
 	convert := runtime.DefaultUnstructuredConverter

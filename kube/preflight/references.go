@@ -37,8 +37,8 @@ type waitPolicy struct{ groupsReady, jobsComplete bool }
 // plan, and to objects that the plan creates too late.
 func (planned *plannedObjects) references(waits waitPolicy) (missing, late []reference) {
 	for _, o := range planned.objects {
-		pods, createsPods := refs.FindPods(o.Object, o.fields)
-		idle := createsPods && pods.None
+		pods, hasTemplate := refs.FindPods(o.Object, o.fields)
+		idle := hasTemplate && pods.None
 		for _, ref := range refs.Find(o.Object, o.fields) {
 			r := reference{o, ref}
 			if idle || ref.IfMissing() == "" {
@@ -47,7 +47,7 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 			switch target := planned.byObject[ref.To]; {
 			case target == nil && !planned.mayCreate(ref.To) && !requestsCertificate(r):
 				missing = append(missing, r)
-			case target != nil && createsPods && slices.Contains(blocking, ref.Use) &&
+			case target != nil && hasTemplate && slices.Contains(blocking, ref.Use) &&
 				planned.before(o.position, target.position) && blocksLaterGroups(o, waits):
 				late = append(late, r)
 			}
@@ -161,8 +161,8 @@ func blocksLaterGroups(o *incomingObject, waits waitPolicy) bool {
 // without ConfigMaps and Secrets that an object of the plan may write.
 func (planned *plannedObjects) requiredKeys() (out []reference) {
 	for _, o := range planned.objects {
-		pods, createsPods := refs.FindPods(o.Object, o.fields)
-		if !createsPods || pods.None {
+		pods, hasTemplate := refs.FindPods(o.Object, o.fields)
+		if !hasTemplate || pods.None {
 			continue
 		}
 		for _, ref := range refs.Find(o.Object, o.fields) {

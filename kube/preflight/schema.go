@@ -204,8 +204,7 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults 
 }
 
 var (
-	// typedPatch matches messages about a server-side apply, strictDecoding those about other writes.
-	typedPatch     = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
+	// strictDecoding matches messages about writes other than a server-side apply.
 	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
 	invalidName    = regexp.MustCompile(`\bmetadata\.name: Invalid value: "[^"]*": ([^\n]*?)(?:, (?:metadata|spec)\.\S+: .*)?\]?$`)
 	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
@@ -225,10 +224,8 @@ const (
 // fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The faults have the same texts for
 // apply, create and update.
 func fieldFaultsIn(message string) (faults fieldFaults) {
-	var lines []string
-	if m := typedPatch.FindStringSubmatch(message); m != nil {
-		lines = strings.Split(m[1], "\n")
-	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
+	lines := diagnose.FieldErrors(message)
+	if m := strictDecoding.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], ", ")
 	} else if m := undecodable.FindStringSubmatch(message); m != nil {
 		text := m[1]
@@ -238,12 +235,12 @@ func fieldFaultsIn(message string) (faults fieldFaults) {
 		return fieldFaults{list: []fieldFault{typeFault(text)}, refusesPatch: true}
 	}
 	for _, line := range lines {
-		line = strings.TrimPrefix(strings.TrimSpace(line), ".")
-		if field, ok := strings.CutSuffix(line, ": field not declared in schema"); ok {
-			faults.list = append(faults.list, fieldFault{"unknown field " + field, fixName})
-		} else if m := unknownField.FindStringSubmatch(line); m != nil {
-			faults.list = append(faults.list, fieldFault{"unknown field " + m[1], fixName})
-		} else if line != "" {
+		if m := unknownField.FindStringSubmatch(line); m != nil {
+			line = "unknown field " + m[1]
+		}
+		if strings.HasPrefix(line, "unknown field ") {
+			faults.list = append(faults.list, fieldFault{line, fixName})
+		} else {
 			faults.list = append(faults.list, typeFault(line))
 		}
 	}

@@ -134,18 +134,21 @@ func byExpressions(u *unstructured.Unstructured, rule Rule) Result {
 
 // unmet describes expressions that are false, with the actual values.
 func unmet(list []Expression, status map[string]any, exists bool) string {
+	problem := fmt.Sprintf("not ready: readiness-success %s is not met", list[0])
+	if len(list) > 1 {
+		problem = "not ready: no readiness-success expression is met"
+	}
+	if !exists {
+		return problem + ": expressions apply to .status, which the object does not have"
+	}
+	if len(list) == 1 {
+		return fmt.Sprintf("%s (%s)", problem, list[0].Actual(status))
+	}
 	var all []string
 	for _, e := range list {
 		all = append(all, fmt.Sprintf("%s (%s)", e, e.Actual(status)))
 	}
-	controller := ""
-	if !exists {
-		controller = "; no controller has written a status"
-	}
-	if e := list[0]; len(list) == 1 {
-		return fmt.Sprintf("not ready: readiness-success %s is not met (%s%s)", e, e.Actual(status), controller)
-	}
-	return "not ready: no readiness-success expression is met: " + strings.Join(all, ", ") + controller
+	return problem + ": " + strings.Join(all, ", ")
 }
 
 // anyHolds returns the first expression that is true. It adds to r.Doubts.

@@ -239,15 +239,15 @@ func TestComputeCustom(t *testing.T) {
 		Failure: expressions(t, `{.failed} >= 1`),
 	}
 	runCompute(t, []computeTest{
-		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is not set), {.phase} == Done (.phase is not set); no controller has written a status"},
-		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is 0), {.phase} == Done (.phase is not set)"},
+		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: expressions apply to .status, which the object does not have"},
+		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is 0), {.phase} == Done (.status.phase is not set)"},
 		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: event.Ready, message: "{.succeeded} == 1"},
 		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: event.Ready, message: "{.phase} == Done"},
 		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "readiness-failure {.failed} >= 1 is true (.failed is 2)"},
 		{name: "stale", object: crWith(`, status: {observedGeneration: 1, phase: Done, failed: 2}`), rule: rule,
 			status: event.InProgress, message: "its controller has not observed the change yet"},
 		{name: "replaces kstatus", object: crWith(`, status: {conditions: [{type: Ready, status: "True"}]}`), rule: rule,
-			status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is not set), {.phase} == Done (.phase is not set)"},
+			status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.status.succeeded is not set), {.phase} == Done (.status.phase is not set)"},
 		{name: "deleting", object: `{apiVersion: v1, kind: X, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {phase: Done}}`, rule: rule,
 			status: event.Deleting, message: "terminating"},
 		{name: "not for hooks (R5)", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},

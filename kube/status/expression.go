@@ -115,7 +115,7 @@ func (e Expression) notANumber(v any) string {
 	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
 }
 
-// Actual describes the values that the path matches: ".phase is Broken", or ".phase is not set"
+// Actual describes the values that the path matches: ".phase is Broken", or ".status.phase is not set"
 // if it matches no string, number or boolean.
 func (e Expression) Actual(status map[string]any) string {
 	var values []string
@@ -123,7 +123,11 @@ func (e Expression) Actual(status map[string]any) string {
 		values = append(values, scalarText(v))
 	}
 	if len(values) == 0 {
-		return e.field() + " is not set"
+		field := e.field()
+		if strings.HasPrefix(field, ".") { // a whole path
+			field = ".status" + field
+		}
+		return field + " is not set"
 	}
 	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }

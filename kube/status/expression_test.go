@@ -179,7 +179,7 @@ func TestExpressionActual(t *testing.T) {
 	status := statusOf(t, sample)
 	for text, want := range map[string]string{
 		`{.succeeded} == 2`:                  ".succeeded is 1",
-		`{$.status.missing.too} == 2`:        ".missing.too is not set",
+		`{$.status.missing.too} == 2`:        ".status.missing.too is not set",
 		`{.list[*]} == 2`:                    "it is 1, 5, x",
 		`{.half} == 2`:                       ".half is 0.5",
 		`{.none[?(@.type=="a.b]")].at} == 2`: "at is not set",

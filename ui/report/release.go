@@ -206,14 +206,14 @@ func (r *GroupRun) String() string {
 	if r == nil {
 		return ""
 	}
-	how := string(r.Status) + " after"
+	took := format.Seconds(r.Seconds)
 	switch r.Status {
 	case event.Ready:
-		how = "took"
+		return "  took " + took
 	case event.Applied: // not checked (R21)
-		how = "applied in"
+		return "  applied in " + took
 	}
-	return "  " + how + " " + format.Seconds(r.Seconds)
+	return fmt.Sprintf("  %s (%s)", r.Status, took)
 }
 
 // changeLog writes a watched release: all groups as soon as every object has been read, then a line

@@ -108,7 +108,7 @@ func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool
 func logLines(pod *corev1.Pod, container string, s script, a attemptTimes) []line {
 	text := strings.TrimSuffix(s.log, "\n")
 	if text == "" || !s.appliesTo(container) {
-		text = fmt.Sprintf("container %s of pod %s (simulated: nothing runs here)", container, pod.Name)
+		text = fmt.Sprintf("container %s of pod %s is simulated, so it has no output", container, pod.Name)
 	}
 	texts := strings.Split(text, "\n")
 	length := time.Duration(0)

@@ -37,10 +37,11 @@ lockstep checks everything it can before the first write; until then Ctrl-C simp
 screen asks whether to keep the objects or roll back. Without the screen, the first Ctrl-C aborts: requests in flight
 finish and the release is marked failed, or uninstalled with --rollback-on-failure or --on-interrupt=rollback. A second
 Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second stops it. If the terminal closes,
---on-hangup decides whether the install continues or aborts. If it continues and is paused, or held after a failure, it
-waits up to --timeout for someone to attach. While the terminal is open, it waits indefinitely.
+--on-hangup decides whether the install continues or aborts. A paused or held install waits indefinitely while its
+terminal is open, and up to --timeout for someone to attach once it is closed.
 
-After a failure or a kill, run the same command again: it resumes where the last run stopped.
+After a failure or a kill, run the same command again: lockstep applies every group again, but groups that are unchanged
+and ready pass at once.
 
 CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 
@@ -65,7 +66,7 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f.BoolVar(&d.rendering.SkipCRDs, "skip-crds", false, "skip crds/")
 	f.BoolVar(&d.rendering.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
 	addForce(cmd, &d.rendering.ForceConflicts, &d.rendering.ForceReplace)
-	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "skip validation of objects against Kubernetes' schema")
+	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "accepted for compatibility with Helm; the API server validates every object")
 	f.BoolVar(&d.rendering.SubNotes, "render-subchart-notes", false, "also show the notes of subcharts")
 	f.BoolVar(&d.rendering.HideNotes, "hide-notes", false, "hide notes")
 	f.StringVar(&d.rendering.Description, "description", "", "description of the release")

@@ -232,11 +232,18 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		}
 		return err
 	}
-	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
+	place, afterQuit := fmt.Sprintf("running in Job %s/%s", job.Namespace, job.Name), ""
+	if r.sandbox {
+		place += " of the throwaway cluster"
+		afterQuit = "the throwaway cluster is deleted, and the run with it"
+	} else {
+		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", job.Release, job.Namespace)
+	}
+	d.Note(place)
 	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
 	if err != nil {
 		if cmd.Context().Err() != nil { // a signal arrived before the first event
-			return cancelTask(cmd.Context(), job, d)
+			return cancelTask(cmd.Context(), job, d, afterQuit)
 		}
 		return err
 	}
@@ -248,7 +255,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		defer close(recorded)
 		report.Watch(context.Background(), run.Feed(), record)
 	}()
-	err = runs.Attach(a.App, cmd, run, r.screen)
+	err = runs.Attach(a.App, cmd, run, r.screen, afterQuit)
 	run.Close()
 	<-recorded
 	record.Close()
@@ -258,8 +265,8 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	return err
 }
 
-// cancelTask deletes a run after a signal, unless its pod has started.
-func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display) error {
+// cancelTask deletes a run after a signal, unless its pod has started. See runs.Attach for afterQuit.
+func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display, afterQuit string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	deleted, err := job.DeleteUnlessStarted(ctx)
@@ -267,7 +274,7 @@ func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display) err
 	case err != nil:
 		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %[1]s/%[2]s may still run, because it could not be deleted: %[3]w; delete it with: kubectl delete job %[2]s -n %[1]s", job.Namespace, job.Name, err))
 	case !deleted:
-		d.Note("the run continues, because its pod has started; attach again: " + command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace}))
+		d.Note(cmp.Or(afterQuit, "the run continues, because its pod has started; attach again: "+command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace})))
 		return nil
 	}
 	return command.ErrInterrupted

@@ -40,7 +40,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
-	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
+	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip most checks before the first write: fields, permissions, references, quotas, limits and webhooks")
 	command.AddOutput(cmd)
 	r.cluster.add(f)
 	const onHangup = "if the terminal closes: continue the run, or abort and keep the objects (keep)"

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -41,7 +42,7 @@ lockstep attach shop -o json | jq .message`,
 				return err
 			}
 			defer r.Close()
-			return Attach(a.App, cmd, r, command.UseScreen(cmd))
+			return Attach(a.App, cmd, r, command.UseScreen(cmd), "")
 		},
 	}
 	cmd.Flags().Bool("no-tui", false, "print lines instead of the screen")
@@ -57,8 +58,8 @@ func firstArg(args []string) string {
 }
 
 // Attach shows a live run until it ends or the user quits. It returns the run's own error if
-// the run has ended.
-func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) error {
+// the run has ended. afterQuit says what happens to the run if the user quits; "" if it continues.
+func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, afterQuit string) error {
 	d := a.Display(cmd)
 	if onScreen {
 		if err := ShowLive(a, cmd, r, r.Command); err != nil {
@@ -72,7 +73,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) er
 	case s.Ended.IsZero() && r.Lost():
 		return lostError(d, r.Err())
 	case s.Ended.IsZero():
-		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release + connectionFlags(cmd))
+		d.Note(cmp.Or(afterQuit, "the run continues; attach again: lockstep attach "+r.Operation.Release+connectionFlags(cmd)))
 		return nil
 	}
 	return command.OperationError(cmd, s, nil, onScreen)
