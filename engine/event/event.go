@@ -16,10 +16,11 @@ type Kind string
 
 // The kinds of events, with their fields besides seq, time and kind.
 const (
-	// KindOperation opens the record (status running; operation) and closes it (status succeeded, failed or
-	// aborted; message; outcome; unchecked; release; exit; object, cause and evidence of the first failure). It also
-	// starts a rollback (status rolling-back; operation; message), and an edited revision (status running; operation;
-	// message), which ends all phases announced before (R46).
+	// KindOperation opens the record (status running; operation; message for a watch or a dry run) and closes it
+	// (status succeeded, failed or aborted; message; outcome; unchecked; release; exit; object, cause and evidence of
+	// the first failure). It also starts a rollback (status rolling-back; operation; message), and an edited revision
+	// (status running; operation; message), which ends all phases announced before (R46). A watch publishes it again
+	// for each new revision or status of the release, and keeps the phases.
 	KindOperation Kind = "operation"
 	// KindPlan announces phases with their groups before they run (phases).
 	// A later one adds phases or replaces those of the same name.
@@ -77,7 +78,7 @@ const (
 	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help
 	Ready        Status = "ready"       // object, group
 	Failed       Status = "failed"      // operation, group, object
-	Skipped      Status = "skipped"     // group: never started
+	Skipped      Status = "skipped"     // group: not started, or ended before its first request
 	Deleting     Status = "deleting"    // object: a request is in flight, or finalizers are pending
 	Gone         Status = "gone"        // object, group: removed
 
@@ -158,7 +159,7 @@ type Event struct {
 	Cause string `json:"cause,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
-	// Change is set once the API server has answered.
+	// Change is set only in the event that reports the API server's answer.
 	Change Change `json:"change,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
@@ -167,7 +168,7 @@ type Event struct {
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
 	// By is the origin of that command: "another terminal", the name of a user (--in-cluster), or ""
-	// for the terminal of the run.
+	// for the terminal of the run and for lockstep itself.
 	By string `json:"by,omitempty"`
 	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`

@@ -30,10 +30,10 @@ type Feed struct {
 	more   chan struct{} // closed when there are more events, or closed is set
 }
 
-// page is a part of the feed. Once all readers have passed it, it can be garbage-collected.
+// page is a part of the feed. It can be garbage-collected once neither first nor a reader can reach it.
 type page struct {
 	events []Event
-	next   *page // set once, when the page is full
+	next   *page // set once, when the next page is added
 }
 
 const (
@@ -49,7 +49,7 @@ func (f *Feed) Publish(e Event) {
 	f.publish(e)
 }
 
-// Relay appends an event of another feed, which already numbered and timestamped it.
+// Relay appends an event that already has its number and time, such as one from another feed.
 func (f *Feed) Relay(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,8 @@ func (f *Feed) Close() {
 	f.wake()
 }
 
-// publish numbers and timestamps an event. The caller must hold f.mu, as for the methods below.
+// publish numbers and timestamps an event. The caller of this and of the
+// following methods, up to wake, must hold f.mu.
 func (f *Feed) publish(e Event) {
 	f.seq++
 	e.Seq, e.Time = f.seq, time.Now().UTC()
@@ -167,8 +168,8 @@ type Reader struct {
 }
 
 // Next returns the events since the last call. It blocks until there is at least one, and returns
-// false when ctx is done, or when the feed is closed and all events were read. The slice must not be
-// changed.
+// false when ctx is done, or when the feed is closed and all events were read. The slice belongs to the
+// caller, but the objects, phases and lines in its events are shared and must not be changed.
 func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 	for {
 		batch, more := r.poll()

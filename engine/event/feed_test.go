@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// randomEvent returns an event about an object or a group, as a watch publishes them.
+// randomEvent returns an event such as a watch publishes: about an object or a group, or a warning.
 func randomEvent(r *rand.Rand) Event {
 	o := plan.Object{Kind: "Pod", Name: fmt.Sprint(r.IntN(4))}
 	e := Event{Phase: "apply", Group: fmt.Sprint("c:", r.IntN(3)), Message: fmt.Sprint(r.IntN(3))}
@@ -28,7 +28,7 @@ func randomEvent(r *rand.Rand) Event {
 	return e
 }
 
-// withoutTimes returns what a State shows, without times.
+// withoutTimes returns the content of a State without its times, for comparison.
 func withoutTimes(s *State) map[string]string {
 	out := map[string]string{"status": string(s.Status) + string(s.Run) + s.Operation.Release}
 	for _, w := range s.Warnings {
@@ -136,7 +136,7 @@ func TestNoEventAfterEnd(t *testing.T) { // R48
 	}
 }
 
-func TestNextIsStartedByStep(t *testing.T) { // R41
+func TestNext(t *testing.T) { // R41
 	var s State
 	g := testGroups(3)
 	g[1].After = []string{"c:0"}

@@ -28,7 +28,7 @@ type GroupState struct {
 	Evidence       []string
 	Started, Ended time.Time
 	Objects        []*ObjectState
-	// Done counts the objects that are ready, or gone in a removal.
+	// Done counts the objects that are ready or gone.
 	Done  int
 	index map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
 }
@@ -62,7 +62,8 @@ type ObjectState struct {
 // Done reports whether the object is ready or gone.
 func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }
 
-// addPhase adds a phase, or replaces the groups of the existing one that have not started.
+// addPhase adds a phase, or replaces the groups of the existing one. Groups that are announced again keep their state if
+// they have started.
 func (s *State) addPhase(p Phase) {
 	i := slices.IndexFunc(s.Phases, func(q *PhaseState) bool { return q.Name == p.Name })
 	if i < 0 {

@@ -43,8 +43,9 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 	}
 }
 
-// PhaseTitle names a phase for people: "" for the phase that applies the chart, "delete" for deletions ("delete
-// (revision 2)" for what only revision 2 has), the event of hooks, with "rollback: " in front during a rollback.
+// PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (revision 2)" for the removal of
+// revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then "rollback", and
+// names that end in "rollback" stay.
 func PhaseTitle(name string, kind PhaseKind) string {
 	name, back := strings.CutPrefix(name, RollbackPrefix)
 	switch kind {
@@ -62,7 +63,7 @@ func PhaseTitle(name string, kind PhaseKind) string {
 	return name
 }
 
-// LayerTitle names a layer of a phase for people: "layer 0", "delete layer 0", "rollback: delete layer 0".
+// LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
 func LayerTitle(name string, kind PhaseKind, layer int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s layer %d", PhaseTitle(name, kind), layer), " ")
 }

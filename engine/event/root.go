@@ -21,7 +21,7 @@ type Root struct {
 	// is how long the run had waited for this one. It is 0 if the object itself failed, or if Cause already
 	// contains the timeout.
 	Waited time.Duration
-	// Limit is the flag of the timeout that failed the object, or "".
+	// Limit is the flag of the timeout that the object exceeded, or "".
 	Limit string
 }
 

@@ -218,7 +218,7 @@ func (s *State) Active(now time.Time) time.Duration {
 }
 
 // TimeLeft returns how long an object of the chart may still be in progress before
-// --readiness-timeout fails it (R25). ok is false if nothing limits it.
+// --readiness-timeout fails its group (R25). ok is false if nothing limits it.
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
 	limit := s.Operation.ReadinessTimeout
 	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })

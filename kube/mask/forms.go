@@ -43,7 +43,7 @@ func forms(v string) []string {
 // maxEscapedTwice limits the length of the values whose twice escaped forms are hidden.
 const maxEscapedTwice = 16 << 10
 
-// escapes are the escapes of strings in Go, JSON and YAML.
+// escapes escape a string as in Go, as in JSON, and as in JSON without HTML escaping.
 var escapes = []func(string) string{
 	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
 	func(s string) string {

@@ -3,7 +3,7 @@
 // The API server quotes values of Secrets in errors, hooks log them, and templates put them into
 // messages. A Mask knows the values of a release's Secrets, and of fields that are named like
 // credentials. It hides them in text: in events (so also on the screen, in logs, JSON and records),
-// in errors, and in the release's record.
+// in errors, and in the descriptions of release records.
 //
 // This is best effort: a Mask does not recognise a value that a template has split. Where objects
 // are shown (diffs, manifests), Object therefore hides values by their fields.
@@ -243,8 +243,9 @@ var valueQuotes = []struct {
 	pattern     *regexp.Regexp
 	replacement string
 }{
-	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote a number or boolean meant as text"},
-	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
+	{regexp.MustCompile(`(expected string, got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote numbers and booleans"},
+	{regexp.MustCompile(`(got )&(?:value\.valueUnstructured)?\{(?:Value:)?.*`), "${1}another type"},
+	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}the request"},
 	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: invalid JSON"},
 	{regexp.MustCompile(`(cannot overwrite table with non table for \S+) \(.*\)`), "${1}"},
 	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
@@ -272,7 +273,7 @@ func (m *Mask) Text(s string) string {
 // separator does not occur in names.
 const separator = "\x00"
 
-// replacer returns a replacer that hides all values except public ones, and these values.
+// replacer returns a replacer for all values that are not public, and the list of those values.
 func (m *Mask) replacer() (*strings.Replacer, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -357,8 +358,8 @@ type Hider interface {
 	Hidden(hide func(string) string) error
 }
 
-// Error hides the secret values in the text of an error. errors.Is and errors.As see the
-// original.
+// Error hides the secret values in the text of an error. errors.Is and errors.As see the original or, if it wraps a
+// Hider with secret values, that Hider's masked copy.
 func (m *Mask) Error(err error) error {
 	if err == nil {
 		return nil

@@ -80,8 +80,10 @@ func TestWordsStayReadable(t *testing.T) {
 func TestAPIServerQuotesAreRemoved(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
-		`illegal base64 data at input byte 4, error found in #10 byte of ...|":"s3cr3tval"}},"ki|..., bigger context ...|{"data":{"a":"s3cr3tval"|...`: "illegal base64 data at input byte 4, error found in #10 byte of it",
-		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got another type; quote a number or boolean meant as text",
+		`illegal base64 data at input byte 4, error found in #10 byte of ...|":"s3cr3tval"}},"ki|..., bigger context ...|{"data":{"a":"s3cr3tval"|...`: "illegal base64 data at input byte 4, error found in #10 byte of the request",
+		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got another type",
+		`.stringData.a: expected string, got &value.valueUnstructured{Value:s3cr3tval}`:                                                                ".stringData.a: expected string, got another type; quote numbers and booleans",
+		`.stringData: expected map, got &{s3cr3tval}`: ".stringData: expected map, got another type",
 	} {
 		if got := m.Text(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
@@ -152,9 +154,9 @@ func TestObjectHidesFields(t *testing.T) {
 			t.Errorf("%s: before %v, want %v", c.name, before, want)
 		}
 	}
-	alone := parse(t, "{kind: Pod, args: [--password=one]}")
-	if Object(alone, nil); !reflect.DeepEqual(alone, parse(t, "{kind: Pod, args: [--password=(hidden)]}")) {
-		t.Errorf("without a previous state: %v", alone)
+	single := parse(t, "{kind: Pod, args: [--password=one]}")
+	if Object(single, nil); !reflect.DeepEqual(single, parse(t, "{kind: Pod, args: [--password=(hidden)]}")) {
+		t.Errorf("without a previous state: %v", single)
 	}
 }
 
@@ -183,14 +185,14 @@ func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 	outer, _ := json.Marshal(map[string]string{"y": string(inner)})
 	texts := map[string]string{
 		"JSON in JSON": string(outer), "one line": strings.Join(strings.Fields(text.Line("so "+wide+" it is")), " "),
-		"a cut value": status.CleanText("before " + long + " behind"),
+		"a cut value": status.CleanText("before " + long + " after"),
 		"a cut end":   status.CleanText("before " + long[:1500]),
 	}
 	for before := range 4 {
-		for behind := range 4 {
-			raw := []byte(strings.Repeat("u", before) + value + strings.Repeat("v", behind))
-			texts[fmt.Sprintf("base64 %d %d", before, behind)] = base64.StdEncoding.EncodeToString(raw)
-			texts[fmt.Sprintf("base64 for URLs %d %d", before, behind)] = base64.RawURLEncoding.EncodeToString(raw)
+		for after := range 4 {
+			raw := []byte(strings.Repeat("u", before) + value + strings.Repeat("v", after))
+			texts[fmt.Sprintf("base64 %d %d", before, after)] = base64.StdEncoding.EncodeToString(raw)
+			texts[fmt.Sprintf("base64 for URLs %d %d", before, after)] = base64.RawURLEncoding.EncodeToString(raw)
 		}
 	}
 	for name, input := range texts {

@@ -17,7 +17,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // secretName and tokenFile, end in another word.
 var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
 
-// isCredential reports whether a name is one of a secret value.
+// isCredential reports whether name is the name of a secret value.
 func isCredential(name string) bool {
 	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
 }
@@ -110,7 +110,8 @@ func hideCredentials(value, old any) {
 }
 
 // hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
-// after --password. It matches elements with those of old by name or, without a name, by index.
+// after --password. It matches elements with those of old by name or, without a name, by index. If any
+// element differs from old, all secret arguments are marked Changed.
 func hideInList(list, old []any) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)

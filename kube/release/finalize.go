@@ -13,8 +13,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// Finalize marks the revision that an operation created or was uninstalling as failed, if Helm left
-// it pending or uninstalling. It returns the resulting status in the record, event.NoRelease if there
+// Finalize marks the revision of an operation as failed, if Helm left it pending or uninstalling. It returns the resulting status in the record, event.NoRelease if there
 // is none. It does not change revisions of other runs.
 //
 // If a request that creates the revision may still arrive, Finalize creates the revision as failed,
@@ -27,11 +26,11 @@ func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (stri
 	switch {
 	case err != nil:
 		return "", err
-	case !found && w.Unanswered == nil:
+	case !found && w.Unconfirmed == nil:
 		return event.NoRelease, nil
 	case !found:
-		w.Unanswered.SetStatus(rcommon.StatusFailed, description)
-		return rcommon.StatusFailed.String(), s.Create(w.Unanswered)
+		w.Unconfirmed.SetStatus(rcommon.StatusFailed, description)
+		return rcommon.StatusFailed.String(), s.Create(w.Unconfirmed)
 	}
 	status := rel.Info.Status
 	ours := w.Created == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling

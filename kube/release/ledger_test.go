@@ -38,9 +38,9 @@ type secretStore struct {
 type fault int
 
 const (
-	none    fault = iota
-	refused       // a 500: nothing was written
-	unheard       // written, but the answer is lost
+	none       fault = iota
+	refused          // a 500: nothing was written
+	answerLost       // written, but the answer is lost
 )
 
 var (
@@ -79,7 +79,7 @@ func (s *secretStore) write(do func() (*corev1.Secret, error)) (*corev1.Secret, 
 		return nil, apierrors.NewInternalError(errLost)
 	}
 	o, err := do()
-	if f == unheard && err == nil {
+	if f == answerLost && err == nil {
 		return nil, errLost
 	}
 	return o.DeepCopy(), err
@@ -178,9 +178,9 @@ type recordsTest struct {
 	*rand.Rand
 	store       *secretStore
 	ours, other driver.Driver
-	made        int               // the run's revision
+	latest      int               // the latest revision that the run created
 	foreign     map[string]string // the last foreign writes, by name
-	alone       bool              // no foreign writes
+	noForeign   bool              // no foreign writes
 	changed     bool              // somebody else has changed a record
 	stopped     bool
 	story       []string
@@ -188,7 +188,7 @@ type recordsTest struct {
 }
 
 func newRecordsTest(r *rand.Rand) *recordsTest {
-	w := &recordsTest{Rand: r, store: newSecretStore(), made: 2, foreign: map[string]string{}, alone: r.IntN(2) == 0}
+	w := &recordsTest{Rand: r, store: newSecretStore(), latest: 2, foreign: map[string]string{}, noForeign: r.IntN(2) == 0}
 	ledger := NewLedger("ns", "r", func(error) { w.stopped = true })
 	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger)), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
@@ -202,7 +202,7 @@ func (w *recordsTest) say(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }
 
-// The statuses that each of the two writes. They differ, so that overwriting is visible.
+// The statuses that the run and somebody else write. They differ, so that overwriting is visible.
 var (
 	ourStatuses   = []rcommon.Status{rcommon.StatusDeployed, rcommon.StatusFailed, rcommon.StatusSuperseded, rcommon.StatusUninstalling, rcommon.StatusPendingRollback}
 	otherStatuses = []rcommon.Status{rcommon.StatusUninstalled, rcommon.StatusPendingInstall, rcommon.StatusUnknown}
@@ -225,15 +225,16 @@ func (w *recordsTest) step() {
 	}
 }
 
-// write makes a random request of the run, like Helm.
+// write makes a random write or read as the run, through Helm's driver.
 func (w *recordsTest) write() (err error) {
-	n, status := 1+w.IntN(w.made), ourStatuses[w.IntN(len(ourStatuses))]
+	n, status := 1+w.IntN(w.latest), ourStatuses[w.IntN(len(ourStatuses))]
 	switch w.IntN(5) {
 	case 0:
-		if err = w.ours.Create(keyOf(w.made+1), record(w.made+1, rcommon.StatusPendingRollback)); err == nil {
-			w.made++
+		next := w.latest + 1
+		if err = w.ours.Create(keyOf(next), record(next, rcommon.StatusPendingRollback)); err == nil {
+			w.latest = next
 		}
-		w.say("run: create %d: %v", w.made, err)
+		w.say("run: create %d: %v", next, err)
 	case 1:
 		_, err = w.ours.Delete(keyOf(1))
 		w.say("run: delete 1: %v", err)
@@ -249,7 +250,7 @@ func (w *recordsTest) write() (err error) {
 
 // somebody makes a random change to a record.
 func (w *recordsTest) somebody() {
-	n := 1 + w.IntN(w.made+1)
+	n := 1 + w.IntN(w.latest+1)
 	o := w.store.all[keyOf(n)]
 	switch do := w.IntN(4); {
 	case do == 0 && o != nil: // as kubectl label does
@@ -258,15 +259,15 @@ func (w *recordsTest) somebody() {
 		_, _ = w.store.put(o)
 		w.say("somebody labels %d", n)
 		return
-	case w.alone:
+	case w.noForeign:
 		return
 	case do == 1 && o != nil:
 		delete(w.store.all, o.Name)
 		_ = w.other.Create(o.Name, record(n, rcommon.Status(o.Labels["status"])))
-		w.say("somebody makes %d again", n)
-	case o == nil && n > w.made:
+		w.say("somebody recreates %d", n)
+	case o == nil && n > w.latest:
 		_ = w.other.Create(keyOf(n), record(n, rcommon.StatusDeployed))
-		w.say("somebody makes %d", n)
+		w.say("somebody creates %d", n)
 	case o != nil:
 		_ = w.other.Update(keyOf(n), record(n, otherStatuses[w.IntN(len(otherStatuses))]))
 		w.say("somebody marks %d %s", n, w.store.all[keyOf(n)].Labels["status"])
@@ -333,7 +334,7 @@ func TestStorageWithoutVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusFailed)); !errors.Is(err, errDeployed) {
-		t.Errorf("marking a deployed revision failed: error %v, want %v", err, errDeployed)
+		t.Errorf("marking a deployed revision as failed: error %v, want %v", err, errDeployed)
 	}
 	v.all[keyOf(1)] = rcommon.StatusUninstalling // by somebody else
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusSuperseded)); !errors.As(err, new(*lease.LostError)) || v.all[keyOf(1)] != rcommon.StatusUninstalling {

@@ -59,7 +59,7 @@ func (m Mark) apply(rel *rel1.Release) bool {
 	}
 	rel.Info.Status = m.To
 	if m.To == rcommon.StatusFailed {
-		rel.Info.Description = fmt.Sprintf("Release %q failed: its run was interrupted while it was %s", rel.Name, m.From)
+		rel.Info.Description = fmt.Sprintf("Release %q failed: an interrupted run left it %s", rel.Name, m.From)
 	}
 	return true
 }
@@ -77,7 +77,7 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 		err = s.Update(rel)
 	}
 	if err != nil {
-		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)
+		return fmt.Errorf("mark revision %d as %s: %w", m.Revision, m.To, err)
 	}
 	return nil
 }

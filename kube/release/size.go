@@ -40,7 +40,7 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	}
 	warn := func(omitted, consequence string) []plan.Warning {
 		return []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will %s (the record would need %s)", omitted, consequence, mebibytes(size))}}
+			"%s is not recorded, because the release would need %s, too close to the API server's limit of 1 MiB; rollback and uninstall will %s; to record it, exclude files from the chart with .helmignore, or split the chart", omitted, mebibytes(size), consequence)}}
 	}
 	// The order of groups inside a chart is in the annotations of the manifest.
 	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}

@@ -59,9 +59,8 @@ type WriteResult struct {
 	Err          error  // why the last change of that revision was not stored
 	// Others are the other revisions whose last change was not stored.
 	Others []int
-	// Unanswered is the created revision as it was sent, if the request got no answer and may
-	// still arrive.
-	Unanswered *rel1.Release
+	// Unconfirmed is the created revision as it was sent, if its request may still arrive or may have been carried out.
+	Unconfirmed *rel1.Release
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -194,15 +193,16 @@ func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	return nil
 }
 
-// logCreated logs a new revision. unsure is set if its request may still arrive.
+// logCreated logs a new revision. unsure is set if its request may still arrive or may have been
+// carried out.
 func (d *Driver) logCreated(rel *rel1.Release, unsure bool) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	d.log.Created, d.log.Stored, d.log.Unanswered = rel.Version, true, nil
+	d.log.Created, d.log.Stored, d.log.Unconfirmed = rel.Version, true, nil
 	if unsure {
 		sent, info := *rel, *rel.Info
 		sent.Info = &info
-		d.log.Unanswered = &sent
+		d.log.Unconfirmed = &sent
 	}
 }
 
@@ -260,7 +260,7 @@ func shortened(description string) string {
 
 // confirm reads a revision again if err does not show whether it was stored: there was no answer, or
 // a server error, which may come from a proxy (R32a). It returns a nil error if the revision was
-// stored. unsure is set if the API server refuses the read, or if the request may still arrive.
+// stored. unsure is set if the write may still arrive, or if the API server answered it with an error and the read fails.
 func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool, _ error) {
 	if err == nil || errors.Is(err, driver.ErrReleaseExists) || permanent(err) {
 		return false, err
@@ -317,7 +317,7 @@ func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	return err
 }
 
-// AsV1 converts a release to the only type that Helm 4 has.
+// AsV1 returns a release as the only type that Helm 4 stores.
 func AsV1(r release.Releaser) (*rel1.Release, error) {
 	rel, ok := r.(*rel1.Release)
 	if !ok {
