@@ -89,6 +89,9 @@ func (c Changes) list(noun, hooksSuffix string) string {
 	return strings.Join(parts, ", ")
 }
 
+// NetChange returns what the run did to the object so far, "" for nothing: Created, even if a later attempt changed it.
+func (o *ObjectState) NetChange() Change { return o.netChange }
+
 // applyChange stores the change of a request, and reports whether the event is the first answer to it.
 func (o *ObjectState) applyChange(e Event) (first bool) {
 	if e.Change == "" {

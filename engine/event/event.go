@@ -213,6 +213,9 @@ const (
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
 
+// RunToTarget is Event.Message of a group before which a run-to paused the run.
+const RunToTarget = "run-to target"
+
 // Rechecking is Event.Message of a running group that is re-checked (R44).
 const Rechecking = "re-checking"
 

@@ -169,9 +169,27 @@ func TestTimeLeft(t *testing.T) {
 	if got := left(); got != 0 {
 		t.Errorf("%s left after the timeout, want 0s", got)
 	}
+	r.group("a", Failed)
+	r.apply(0, Event{Kind: KindRun, Status: Held})
+	r.apply(100, Event{Kind: KindRun, Status: Running})
+	r.apply(0, Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running, Message: Rechecking})
+	r.apply(20, Event{Kind: KindWaiting})
+	if got := left(); got != 40*time.Second { // R44
+		t.Errorf("%s left 20s after a re-check started, want 40s", got)
+	}
 	r.object("a", Ready, "")
 	if got := left(); got != 0 {
 		t.Errorf("%s left for a ready object, want no limit", got)
+	}
+}
+
+// TestSkippedDidNotStart: a group whose run ended before its first request counts as not started.
+func TestSkippedDidNotStart(t *testing.T) {
+	r := newRun("a")
+	r.group("a", Running)
+	r.group("a", Skipped)
+	if g := r.Find("apply", "a"); !g.Started.IsZero() || r.AnyGroupStarted() {
+		t.Errorf("a skipped group started at %s", g.Started)
 	}
 }
 

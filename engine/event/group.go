@@ -29,8 +29,10 @@ type GroupState struct {
 	Started, Ended time.Time
 	Objects        []*ObjectState
 	// Done counts the objects that are ready or gone.
-	Done  int
-	index map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
+	Done int
+	// frozen is what State.frozen read at the time of Started.
+	frozen time.Duration
+	index  map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
 }
 
 // Unit returns the group as a unit.
@@ -125,7 +127,7 @@ func (s *State) applyGroup(e Event) {
 		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
 			s.RunMessage = ""
 		}
-		g.Started, g.Ended = e.Time, time.Time{}
+		g.Started, g.Ended, g.frozen = e.Time, time.Time{}, s.frozen.read(e.Time)
 	}
 	if e.Status.Over() && !g.Status.Over() {
 		g.Ended = e.Time

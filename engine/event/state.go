@@ -52,7 +52,10 @@ type State struct {
 	Scopes map[string]*State
 	fixTracker
 
-	idle   stopwatch // runs while the operation is paused or held
+	idle stopwatch // runs while the operation is paused or held
+
+	wasPaused, wasHeld bool
+
 	frozen stopwatch // runs while readiness timeouts are paused: also in an outage
 	groups map[Unit]*GroupState
 }
@@ -176,6 +179,7 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 
 func (s *State) setClocks(at time.Time) {
 	paused := s.Run == Paused || s.Run == Held
+	s.wasPaused, s.wasHeld = s.wasPaused || s.Run == Paused, s.wasHeld || s.Run == Held
 	s.idle.set(paused, at)
 	s.frozen.set(paused || !s.AwaySince.IsZero(), at)
 }
@@ -217,6 +221,17 @@ func (s *State) Active(now time.Time) time.Duration {
 	return max(now.Sub(s.Started)-s.idle.read(now), 0)
 }
 
+// IdleWord says why the operation was not active all the time: "paused", "held" or "paused or held".
+func (s *State) IdleWord() string {
+	switch {
+	case !s.wasHeld:
+		return string(Paused)
+	case !s.wasPaused:
+		return string(Held)
+	}
+	return "paused or held"
+}
+
 // TimeLeft returns how long an object of the chart may still be in progress before
 // --readiness-timeout fails its group (R25). ok is false if nothing limits it.
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
@@ -227,8 +242,11 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	if limit <= 0 || !inChart || !timeoutRuns || !waiting {
 		return 0, false
 	}
-	frozen := s.frozen.read(now) - o.frozen
-	return max(limit-(now.Sub(o.Answered)-frozen), 0), true
+	since, frozen := o.Answered, o.frozen
+	if g.Started.After(since) { // a re-check starts the timeout again
+		since, frozen = g.Started, g.frozen
+	}
+	return max(limit-(now.Sub(since)-(s.frozen.read(now)-frozen)), 0), true
 }
 
 // stopwatch measures the total time during which it was running.

@@ -31,14 +31,17 @@ const (
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, or if the run
-// is in any state but Running (for example paused or rolling back).
+// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if an object of a
+// running group has failed, or if the run is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
 			_, known := p.Usual[g.ID]
 			return known && !g.Status.Over()
 		})
+		if slices.ContainsFunc(p.Groups, degraded) {
+			return Forecast{}, false
+		}
 	}
 	if !ok {
 		return Forecast{}, false
@@ -55,6 +58,11 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 		return max(last(g)-now.Sub(g.Started), 0)
 	})
 	return f, true
+}
+
+// degraded reports whether an object of a running group has failed.
+func degraded(g *event.GroupState) bool {
+	return !g.Status.Over() && slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Failed || o.Degraded })
 }
 
 // phases returns the phases of the forecast, or nil if the run is not running.

@@ -44,6 +44,7 @@ func TestForecast(t *testing.T) {
 		"a little slower than before":                {both, 15, "about 5s left", ""},
 		"much slower than before":                    {both, 16.5, "about 5s left", "slower than last time: 16s so far, last time 10s"},
 		"one slower than last time, one not started": {append(done, groupEvents("apply", "c", 11, 11.5, 16)[:2]...), 18, "about 2s left", ""}, // 2s over is within slowBy
+		"failing":       {append(both, event.Event{Kind: event.KindObject, Phase: "apply", Group: "a", Object: &group("a").Objects[0], Status: event.Failed}), 5, "", ""},
 		"paused":        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
 		"no group left": {append(append(done, groupEvents("apply", "c", 11, 11.5, 16)...), groupEvents("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {

@@ -41,21 +41,29 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) pauseAtBreakpoints(units []*unit) bool {
-	var ids []string
+	var reasons []string
 	for _, u := range units {
 		if u.pausesRun() {
 			u.reached = true
-			m.setUnit(u, event.AtBreakpoint, "breakpoint")
+			reason := "breakpoint"
+			if u.breakpoint == breakpointOnce {
+				reason = event.RunToTarget
+			}
+			m.setUnit(u, event.AtBreakpoint, reason)
 			if u.breakpoint == breakpointOnce {
 				m.setBreakpoint(u, noBreakpoint)
 			}
-			ids = append(ids, u.Group)
+			if len(reasons) == 0 || !strings.HasPrefix(reasons[0], reason) {
+				reasons = append(reasons, reason+" "+u.Group)
+			} else {
+				reasons[0] += ", " + u.Group
+			}
 		}
 	}
-	if len(ids) == 0 {
+	if len(reasons) == 0 {
 		return false
 	}
-	m.steering.pause("breakpoint " + strings.Join(ids, ", "))
+	m.steering.pause(strings.Join(reasons, "; "))
 	m.reportRun()
 	return true
 }
@@ -100,7 +108,7 @@ func (m *machine) runTo(target event.Unit) string {
 	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
 		refusal = u.Group + " can already start"
 		if m.steering.reported == event.Paused {
-			refusal += "; step it, or resume"
+			refusal += "; step or resume the run"
 		}
 		return refusal
 	}

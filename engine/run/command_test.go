@@ -10,7 +10,7 @@ import (
 func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 	quick := map[string]behaviour{"x": {ready: 2 * sec}, "y": {ready: 2 * sec}, "z": {ready: sec}}
 	chain := []string{"a: x", "b < a: y", "c < b: z"}
-	const held = "the run is held on a failure: re-check (accept), retry, stop here (give-up), or abort"
+	const held = "the run is held on a failure; use retry, accept, give-up or abort"
 	tests := []struct {
 		name   string
 		opts   Options
@@ -118,11 +118,11 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.RunTo, "c:b")
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a can already start; step it, or resume)",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a can already start; step or resume the run)",
 				`0.0s run-to refused (no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",
-				"5.0s c:b ready", "5.0s c:c held (breakpoint)", "5.0s breakpoint c:c cleared", "5.0s run paused (breakpoint c:c)",
+				"5.0s c:b ready", "5.0s c:c held (run-to target)", "5.0s breakpoint c:c cleared", "5.0s run paused (run-to target c:c)",
 				"9.0s run-to refused (c:b has already started)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
 		},
 		{

@@ -105,7 +105,7 @@ func (r *reference) event(e event.Event) {
 			r.group(e, u, next)
 		}
 	case event.KindRun:
-		if e.Status == event.Paused && strings.HasPrefix(e.Message, "breakpoint") {
+		if e.Status == event.Paused && (strings.HasPrefix(e.Message, "breakpoint") || strings.HasPrefix(e.Message, event.RunToTarget)) {
 			if !r.steer.atBreakpoint && !r.steer.paused {
 				r.fail("R42: paused at a breakpoint, but no unit is held at one")
 			}

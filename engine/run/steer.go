@@ -125,9 +125,9 @@ func (m *machine) pause(reason string) string {
 func (m *machine) heldRefusal() string {
 	edit := ""
 	if m.cannotEdit() == "" {
-		edit = "edit the values, "
+		edit = "edit, "
 	}
-	return "the run is held on a failure: re-check (accept), retry, " + edit + "stop here (give-up), or abort"
+	return "the run is held on a failure; use retry, accept, " + edit + "give-up or abort"
 }
 
 func (m *machine) resume() string {

@@ -114,7 +114,7 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 				b.command(event.Resume, "")
 			},
 			trace: []string{"0.0s c:a running", "0.0s run-to refused (c:c can already start)", "0.0s run paused", "0.0s pause accepted",
-				"0.0s run-to refused (c:c can already start; step it, or resume)", "0.0s run running", "0.0s resume accepted",
+				"0.0s run-to refused (c:c can already start; step or resume the run)", "0.0s run running", "0.0s resume accepted",
 				"2.0s c:a ready", "2.0s c:b running", "2.0s c:b ready", "2.0s c:c running", "2.0s c:c ready"},
 		},
 	}

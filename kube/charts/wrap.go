@@ -207,9 +207,9 @@ var (
 	// schemaChart matches the line with a chart's name in Helm's list of values that violate a schema,
 	// schemaPath the path of a value, such as "- at '/db/port': ", combination the name of a violated
 	// combination of schemas.
-	schemaChart  = regexp.MustCompile(`^([^\s:]+):$`)
-	schemaPath   = regexp.MustCompile(`^- at '([^']*)': `)
-	combination  = regexp.MustCompile(`'(allOf|anyOf|oneOf)' failed`)
+	schemaChart = regexp.MustCompile(`^([^\s:]+):$`)
+	schemaPath  = regexp.MustCompile(`^- at '([^']*)': `)
+	combination = regexp.MustCompile(`'(allOf|anyOf|oneOf)' failed`)
 	// bound matches the violation of a limit.
 	bound        = regexp.MustCompile(`\b(min|max|exclusiveMin|exclusiveMax)(imum|Length|Items|Properties): got (\S+), want (\S+)$`)
 	incompatible = regexp.MustCompile(`chart requires kubeVersion: (.*) which is incompatible with Kubernetes (\S+)`)

@@ -148,7 +148,7 @@ func (s *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 func (s *session) hookMessage(obj plan.Object) string {
 	h, _ := s.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default
-		return "a previous " + obj.Kind + " is deleted first"
+		return "any previous " + obj.Kind + " is deleted first"
 	}
 	return ""
 }

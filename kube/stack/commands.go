@@ -117,7 +117,7 @@ func (s *Stack) broadcast(c event.Command) {
 		}
 		s.mu.Unlock()
 		if held {
-			s.refuse(c, "release "+pausedBy.id+" is held on a failure: re-check (accept), retry, stop here (give-up), or abort")
+			s.refuse(c, "release "+pausedBy.id+" is held on a failure; use retry, accept, give-up or abort")
 			return
 		}
 	}

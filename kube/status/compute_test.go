@@ -97,7 +97,7 @@ func TestComputeWorkloads(t *testing.T) {
 		{name: "deployment progressing", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1`),
 			status: event.InProgress, message: "1 of 3 available"},
 		{name: "deployment old pods", object: deployment(`replicas: 4, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
-			status: event.InProgress, message: "3 of 3 available, 1 old remaining"},
+			status: event.InProgress, message: "3 of 3 available, 1 old pod still running"},
 		{name: "deployment ready", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
 			status: event.Ready, message: "3 of 3 available"},
 		{name: "deployment deadline exceeded", object: deployment(`replicas: 3, updatedReplicas: 3,

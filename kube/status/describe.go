@@ -54,16 +54,16 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 func describeDeployment(u *unstructured.Unstructured) string {
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	updated := kstatus.GetIntField(u.Object, ".status.updatedReplicas", 0)
-	text := replicas(u, "availableReplicas", "available")
+	state := replicas(u, "availableReplicas", "available")
 	if updated < want {
-		text = fmt.Sprintf("%d of %d updated", updated, want)
+		state = fmt.Sprintf("%d of %d updated", updated, want)
 	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
-		text += fmt.Sprintf(", %d old remaining", old)
+		state += ", " + text.Count(int(old), "old pod") + " still running"
 	}
 	if c, ok := findCondition(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
-		text += " · progress deadline exceeded"
+		state += " · progress deadline exceeded"
 	}
-	return text + creationFailure(u)
+	return state + creationFailure(u)
 }
 
 // creationFailure says why pods cannot be created, for example because of a quota or an admission webhook.

@@ -113,11 +113,12 @@ func TestMessagesDoNotCoverState(t *testing.T) {
 		s := newScreen(t, w, 24, events)
 		state := s.lines()[1]
 		why := strings.Repeat("a long reason ", 8) + "to its end"
+		s.press("c")
 		s.feed(event.Event{Seq: s.State.Seq + 1, Time: s.State.Now, Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: why})
 		if s.lines()[1] != state {
 			t.Errorf("the state is now %q, was %q", s.lines()[1], state)
 		}
-		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "resume refused: "+why) {
+		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "cannot resume: "+why) {
 			t.Errorf("the message is missing or truncated:\n%s", s.text())
 		}
 		s.shows(t, "help")

@@ -231,8 +231,8 @@ func TestKeysAreUnique(t *testing.T) {
 // TestDiffOfHook: a hook will run, has started, and has run.
 func TestDiffOfHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "a previous Job is deleted first"},
-			"Job/shop-preflight": {Action: inspector.Hook, Message: "a previous Job is deleted first"}}
+		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "any previous Job is deleted first"},
+			"Job/shop-preflight": {Action: inspector.Hook, Message: "any previous Job is deleted first"}}
 		s, _ := diffing(t, hook)
 		press := func(keys ...string) {
 			for _, key := range keys {
@@ -242,7 +242,7 @@ func TestDiffOfHook(t *testing.T) {
 			s.settle()
 		}
 		press("esc", "end", "d")
-		s.shows(t, "Job/shop-smoke-test  will run: a previous Job is deleted first")
+		s.shows(t, "Job/shop-smoke-test  will run: any previous Job is deleted first")
 		s.showsNot(t, "1 object: ")
 		press("esc", "home", "right", "d")
 		s.shows(t, "Job/shop-preflight  has run\n")

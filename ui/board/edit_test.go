@@ -79,7 +79,7 @@ func TestEdit(t *testing.T) {
 			t.Errorf("enter sent %v", s.sent)
 		}
 		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
-		s.shows(t, "edit refused: the run is not paused")
+		s.shows(t, "cannot edit: the run is not paused")
 		if !s.edits() || s.draft() != "word: new\n" {
 			t.Error("the draft was lost when the run refused it")
 		}

@@ -79,10 +79,15 @@ func (m *model) footerKey(b keys.Binding) string {
 func (m *model) drawFooter() {
 	y, cv := m.H-1, m.Canvas
 	if line, ok := m.Modes.Top().(keys.Line); ok {
-		input, status := line.Line()
+		input, status, hints := line.Line()
 		x := cv.Put(1, y, theme.Key, line.Prompt())
-		cv.PutFit(x, y, m.W-x-1, theme.Text, input.Value())
-		cv.PutRight(m.W-1, y, theme.Quiet, status)
+		x = cv.PutFit(x, y, m.W-x-1, theme.Text, input.Value())
+		for _, hint := range hints {
+			if canvas.Width(status+"  "+hint) <= m.W-1-x-2 {
+				status += "  " + hint
+			}
+		}
+		cv.PutRight(m.W-1, y, theme.Quiet, canvas.Fit(status, m.W-1-x-2, m.Theme.Lines.Ellipsis))
 		return
 	}
 	x, end, hints := 1, m.W-1, m.hints()

@@ -5,16 +5,26 @@ import (
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/replay"
 )
 
 // The widths of the first two columns: the keys and what they do, in short.
-const keyWidth, nameWidth = 12, 20
+const keyWidth, nameWidth = 14, 20
 
 // helpLines returns the key table and the legend.
 func (m *model) helpLines(width int) []canvas.Line {
 	var out []canvas.Line
 	part := ""
+	replaced := map[string]bool{}
+	if m.replay != nil {
+		for _, b := range m.replay.Keys() {
+			replaced[b.Name()] = true
+		}
+	}
 	for _, k := range m.allKeys() {
+		if replaced[k.Keys] && k.Part != replay.Part && k.Part != partInspector {
+			continue // the replay gives the key another meaning
+		}
 		if k.Part != part {
 			if part != "" {
 				out = append(out, nil)

@@ -96,7 +96,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "copy", More: "the text of the tab or pane"},
 		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run a command"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
-		{Keys: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
+		{Keys: "f", Hint: m.problemHint, Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
 		{Keys: "enter", Hint: m.inspectHint, Disabled: noSubject, Do: m.inspect, Pinned: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
@@ -133,6 +133,17 @@ func (m *model) boardKeys() []keys.Binding {
 		}
 	}
 	return table
+}
+
+// problemHint is the footer's word for f: without a failure, f goes to the groups that the run waits for.
+func (m *model) problemHint() string {
+	switch failed, blocking := m.board.Problems(); {
+	case len(failed) > 0:
+		return "next problem"
+	case len(blocking) > 0:
+		return "next unfinished"
+	}
+	return ""
 }
 
 // tabKey returns the key that opens a tab by its number. The first one documents all of them.

@@ -82,8 +82,8 @@ func states() []state {
 		{"over", with("sandbox-install", 0, ""), "q / ↵ o g ?", over},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o g ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
-		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
-		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F g ?", map[string]string{"q": quits, "ctrl+c": quits, "esc": closes, "enter": closes}},
+		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space → . ← , x + / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
+		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space → . ← , x + f F g ?", map[string]string{"q": quits, "ctrl+c": quits, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w g ?", refusedOnly(nil)},
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": quits})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
@@ -290,12 +290,16 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 // TestRefused shows why a command was refused, for a while.
 func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now})
-	s.shows(t, "step refused: the run is not paused; pause it first")
+	refusal := event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now}
+	s.feed(refusal)
+	s.showsNot(t, "cannot step") // another terminal sent it (R43a)
+	s.press("n")
+	s.feed(refusal)
+	s.shows(t, "cannot step: the run is not paused; pause it first")
 	s.send(screen.FlashOver(s.Flash.N - 1)) // of a message before
-	s.shows(t, "step refused")
+	s.shows(t, "cannot step")
 	s.send(screen.FlashOver(s.Flash.N))
-	s.showsNot(t, "step refused")
+	s.showsNot(t, "cannot step")
 }
 
 // TestCtrlCTwice: ctrl-c twice stops the run at once, wherever the user is.
@@ -346,7 +350,7 @@ func TestDialogKnowsRollback(t *testing.T) {
 func TestDialogTexts(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
 	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay; the release is marked failed",
-		"roll back: delete all 20 objects in reverse order", "stop now", "cancel")
+		"roll back: delete the 20 objects, in reverse order", "stop now", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3

@@ -106,7 +106,7 @@ func (m *model) Init() tea.Cmd {
 		cmds = append(cmds, m.poll())
 	}
 	if m.first {
-		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, n step, g go to a group, ? all keys")))
+		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, then n step; g go to a group, ? all keys")))
 	}
 	if m.Theme.Background == theme.Detect && m.Theme.Depth != theme.None {
 		cmds = append(cmds, tea.RequestBackgroundColor)

@@ -51,7 +51,7 @@ func (m *model) idle() string {
 	if idle <= 0 {
 		return ""
 	}
-	return " (" + canvas.Took(idle) + " paused)"
+	return " (" + canvas.Took(idle) + " " + m.State.IdleWord() + ")"
 }
 
 // maxPathLines limits the lines of the critical path; a longer one loses its middle.

@@ -62,6 +62,8 @@ func (s *stack) boardOf(scope string) *model {
 			o.Command = func(c event.Command) {
 				if c.Group != "" {
 					c.Scope = scope
+				} else {
+					s.Expect(c.Name) // the stack answers
 				}
 				s.opts.Command(c)
 			}

@@ -149,9 +149,10 @@ func TestReleaseOfPausedStack(t *testing.T) {
 			t.Errorf("n sent %+v", last)
 		}
 		feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "nothing to start"})
-		expect("step refused: nothing to start")
+		expect("cannot step: nothing to start")
+		s.Update(keyPress("c"))
 		feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: "a failure is held"})
-		expect("resume refused: a failure is held")
+		expect("cannot resume: a failure is held")
 		for _, keys := range [][]string{{"?", "ctrl+c"}, {":", "a", "b", "o", "r", "t", "enter"}} {
 			for _, k := range keys {
 				s.Update(keyPress(k))

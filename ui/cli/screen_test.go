@@ -173,7 +173,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		c.await(0, "stop here")
 		m := c.mark()
 		c.keys("c")
-		c.await(m, "re-check (accept)")
+		c.await(m, "cannot resume: the run is held on a failure")
 		m = c.mark()
 		c.keys("G")
 		c.await(m, "stop here?")

@@ -25,13 +25,13 @@ func TestEditLines(t *testing.T) { // R46
 		Warnings: []plan.Warning{{Rule: "R10", Message: "group x is missing"}},
 	}
 	want := []string{
-		"revision 2: 1 to create, 1 to change, 1 to delete", "! R10: group x is missing", "",
+		"this edit (revision 2): 1 to create, 1 to change, 1 to delete", "! R10: group x is missing", "",
 		"plan", "  ~ c:db waits for c:seed", "  + c:seed (1 object)", "  ~ c:web waits for nothing", "  - c:mail",
 	}
 	if got := e.Lines(); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
-	if got := (Edit{Operation: event.Operation{Revision: 3}}).Lines(); !slices.Equal(got, []string{"revision 3: no object changes"}) {
+	if got := (Edit{Operation: event.Operation{Revision: 3}}).Lines(); !slices.Equal(got, []string{"this edit (revision 3): no object changes"}) {
 		t.Errorf("%q", got)
 	}
 	if got := (Edit{Operation: event.Operation{Revision: 3}, Empty: true}).Lines(); !slices.Equal(got, []string{"no object changes: nothing to apply"}) {

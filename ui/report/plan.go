@@ -184,7 +184,7 @@ func (e Edit) Lines() []string {
 	if len(e.Changes) > 0 {
 		counts = countActions(e.Changes).String()
 	}
-	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
+	lines := []string{fmt.Sprintf("this edit (revision %d): %s", e.Operation.Revision, counts)}
 	if e.Empty {
 		lines = []string{"no object changes: nothing to apply"}
 	}

@@ -175,9 +175,9 @@ func verdict(s *event.State, by string, style Style) string {
 	case format.Duration(idle) == format.Duration(total) && s.AnyGroupStarted(): // step by step
 		paused = "stepped"
 	case format.Duration(idle) == format.Duration(total):
-		paused = "paused throughout"
+		paused = s.IdleWord() + " throughout"
 	default:
-		paused = format.Duration(idle) + " paused"
+		paused = format.Duration(idle) + " " + s.IdleWord()
 	}
 	text := op.Name + " " + op.Release + " " + ending + format.Duration(total)
 	revision := op.Revision

@@ -131,7 +131,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		"ConfigMap/comes":                     {kube.ActionCreate, "", ""},
 		"ConfigMap/goes":                      {kube.ActionDelete, "", ""},
 		"Job/fixed":                           {kube.ActionRefuse, "", "immutable"},
-		"Job/hook":                            {kube.ActionHook, "", "a previous Job is deleted first"},
+		"Job/hook":                            {kube.ActionHook, "", "any previous Job is deleted first"},
 		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "namespace " + r.Namespace + "-later does not exist yet"},
 		k.Kind + "/late":                      {kube.ActionLater, "", "has no kind"},
 		"Namespace/" + r.Namespace + "-later": {kube.ActionCreate, "", ""},

@@ -71,7 +71,7 @@ func echo(in io.Reader, out io.Writer, pod string) {
 	if out == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(out, "pod %s is simulated: no program runs in it; lines are repeated until exit\r\n$ ", pod)
+	_, _ = fmt.Fprintf(out, "pod %s is simulated: no program runs in it; it echoes each line until you type exit\r\n$ ", pod)
 	if in == nil {
 		return
 	}

@@ -101,7 +101,7 @@ func (b *List) Draw() {
 	}
 	nodes, dot := b.groups(), " "+b.Theme.Lines.Dot+" "
 	if len(nodes) == 0 {
-		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; press b to set one on the selected group")}
+		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints. Press esc, then b to set one.")}
 		b.Canvas.Box("breakpoints"+dot+"esc close", min(b.W-4, 56), none, theme.Accent)
 		return
 	}

@@ -88,5 +88,5 @@ func Took(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", max(d, 0).Seconds())
 	}
-	return Span(d)
+	return Span(d.Round(time.Second))
 }

@@ -30,7 +30,7 @@ func TestSpan(t *testing.T) {
 		want string
 	}{
 		{0, false, "0 s"}, {-time.Second, true, "0.0 s"}, {420 * time.Millisecond, true, "0.4 s"}, {420 * time.Millisecond, false, "0 s"},
-		{59900 * time.Millisecond, true, "59 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
+		{59900 * time.Millisecond, true, "1:00"}, {23600 * time.Millisecond, true, "24 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
 	} {
 		format := Span
 		if c.over {

@@ -230,7 +230,8 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 		l.Canvas.Highlight(x, y, w)
 	}
 	status := mark.Word + " " + n.Count()
-	text := lastFitting(w-1-l.nameWidth(n), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
+	_, now, _ := strings.Cut(mark.Word, ", ") // the glyph shows the first part
+	text := lastFitting(w-1-l.nameWidth(n), cmp.Or(now, mark.Word), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
 	end := l.Canvas.PutRight(x+w-1, y, quietIfGood(mark), text)
 	l.drawName(n, x+1, y, end-x-2)
 }

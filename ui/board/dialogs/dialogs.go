@@ -264,7 +264,7 @@ func (d *Dialog) rollbackText() (text string, disabled bool) {
 	case applied+inFlight == 0:
 		return "roll back: uninstall the release", false
 	}
-	return "roll back: delete " + plural(applied+inFlight, "1 object", "all %d objects in reverse order"), false
+	return "roll back: delete " + plural(applied+inFlight, "1 object", "the %d objects, in reverse order"), false
 }
 
 func (d *Dialog) Draw() {

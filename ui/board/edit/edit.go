@@ -135,6 +135,8 @@ func (e *Edit) WhyNot() string {
 		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil:
 		return "nothing to edit: this operation takes neither values nor a chart"
+	case e.Over():
+		return "the run is over; change the values and run the command again"
 	case e.State.Status == event.RollingBack:
 		return "a rollback cannot be edited"
 	case !e.Held() && !e.Paused():

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -171,7 +172,7 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 		fields = text.Count(n, "field")
 		action.text = fields
 	}
-	did := o.Change.Word()
+	did := cmp.Or(o.NetChange(), o.Change).Word()
 	switch done := did != "" && o.Change != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did

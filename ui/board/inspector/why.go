@@ -76,8 +76,11 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
 	word, why := mark.Word, strings.TrimPrefix(n.Message, "not started: ") // the status says so already
-	if n.Status == event.AtBreakpoint && why == "breakpoint" {
+	switch {
+	case n.Status == event.AtBreakpoint && why == "breakpoint":
 		word, why = word+" at a breakpoint", ""
+	case n.Status == event.AtBreakpoint && why == event.RunToTarget:
+		word, why = word+" at the run-to target", ""
 	}
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + word}}
 	if n.Outcome != "" && !picture.IsUnfinished(n.Status) {

@@ -23,8 +23,8 @@ type Changed struct{}
 // Line is a mode for typing text in the footer. It does not cover the board.
 type Line interface {
 	Prompt() string
-	// Line returns the input, and its status with the hints for its keys.
-	Line() (input *textinput.Model, status string)
+	// Line returns the input, its status, and the hints for its keys, the most important first.
+	Line() (input *textinput.Model, status string, hints []string)
 }
 
 // Cursor is a mode that shows the terminal's cursor.

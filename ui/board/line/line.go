@@ -52,17 +52,17 @@ func (l *Line) Clear() {
 // Prompt and Line implement keys.Line.
 func (l *Line) Prompt() string { return l.config.Prompt }
 
-func (l *Line) Line() (*textinput.Model, string) {
-	hints := "  " + l.Theme.Lines.Enter + " " + l.config.Enter + "  esc " + l.config.Esc
+func (l *Line) Line() (*textinput.Model, string, []string) {
+	hints := []string{l.Theme.Lines.Enter + " " + l.config.Enter, "esc " + l.config.Esc}
 	if l.config.Next != nil {
-		hints += "  up previous"
+		hints = append(hints, "up previous")
 	}
 	for _, b := range l.config.Other {
 		if b.Active() {
-			hints += "  " + b.Name() + " " + b.About
+			hints = append(hints, b.Name()+" "+b.About)
 		}
 	}
-	return &l.input, l.config.Status() + hints
+	return &l.input, l.config.Status(), hints
 }
 
 func (l *Line) Cursor() *tea.Cursor {

@@ -95,8 +95,16 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 	return rank
 }
 
-// enabled reports whether a command works now; one that is never in the footer counts as enabled.
-func (p *Palette) enabled(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
+// enabled reports whether a command works now.
+func (p *Palette) enabled(b keys.Binding) bool {
+	switch {
+	case b.Hint != nil:
+		return b.Hint() != ""
+	case b.Steers && p.Over():
+		return false
+	}
+	return b.Disabled == nil || b.Disabled() == ""
+}
 
 func (p *Palette) run() tea.Cmd {
 	all := p.Commands()

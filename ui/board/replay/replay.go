@@ -42,10 +42,10 @@ func (r *Replay) Keys() []keys.Binding {
 	speed := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
 		{Keys: "space", Hint: r.playHint, Do: r.playOrPause, About: "play or pause; at the end, play again"},
-		{Keys: "left", Hint: keys.Always("previous event"), Do: by(r.pauseBy, -1), About: "previous event"},
 		{Keys: "right", Hint: keys.Always("next event"), Do: by(r.pauseBy, 1), About: "next event"},
-		{Keys: ",", Hint: keys.Always("previous group"), Do: by(r.pauseAtGroup, -1), About: "previous group status change"},
 		{Keys: ".", Hint: keys.Always("next group"), Do: by(r.pauseAtGroup, 1), About: "next group status change"},
+		{Keys: "left", Hint: keys.Always("previous event"), Do: by(r.pauseBy, -1), About: "previous event"},
+		{Keys: ",", Hint: keys.Always("previous group"), Do: by(r.pauseAtGroup, -1), About: "previous group status change"},
 		{Keys: "x", Hint: keys.When("next failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
 		{Keys: "X", Do: by(r.pauseAtFailure, -1), About: "previous failure"},
 		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < fastest }), Do: speed(2), About: "twice as fast, up to 64×"},

@@ -5,6 +5,7 @@ package screen
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -49,6 +50,8 @@ type Screen struct {
 
 	Run
 	outlook outlook
+	// unanswered counts the commands that this screen sent and the run has not answered yet.
+	unanswered map[event.CommandName]int
 }
 
 // Run is the screen's connection to the run.
@@ -165,15 +168,42 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the run is over")
 	}
+	s.Expect(c.Name)
 	s.Aborts = s.Aborts || c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
 	s.Command(c)
 	return nil
 }
 
-// commandNames are the names of the commands on the screen.
-var commandNames = map[event.CommandName]string{
-	event.Pause: "pause", event.Resume: "resume", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
-	event.Accept: "re-check", event.Retry: "retry", event.GiveUp: "stop here", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
+// Expect notes that a command was sent, so that a refusal is shown.
+func (s *Screen) Expect(c event.CommandName) {
+	if s.unanswered == nil {
+		s.unanswered = map[event.CommandName]int{}
+	}
+	s.unanswered[c]++
+}
+
+// cannotDo says that a command is refused.
+var cannotDo = map[event.CommandName]string{
+	event.Pause: "cannot pause", event.Resume: "cannot resume", event.Step: "cannot step", event.RunTo: "cannot run to that group",
+	event.Break: "cannot set a breakpoint", event.Disable: "cannot disable the breakpoint", event.Edit: "cannot edit",
+	event.Accept: "cannot re-check", event.Retry: "cannot retry", event.GiveUp: "cannot stop here", event.Abort: "cannot abort",
+	event.Rollback: "cannot roll back", event.Stop: "cannot stop",
+}
+
+// screenNames renames the commands of lockstep ctl that have another name on the screen.
+var screenNames = strings.NewReplacer("accept", "re-check", "give-up", "stop here")
+
+// answered notes the answer to a command, and returns the message about a refused one. It returns "" if another
+// terminal sent the command (R43a).
+func (s *Screen) answered(e event.Event) string {
+	if s.unanswered[e.Command] == 0 {
+		return ""
+	}
+	s.unanswered[e.Command]--
+	if e.Status != event.Refused {
+		return ""
+	}
+	return cannotDo[e.Command] + ": " + screenNames.Replace(e.Message)
 }
 
 // Absorb applies events to the picture.
@@ -190,10 +220,11 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 			s.Follow = true
 		case e.Kind == event.KindPlan:
 			announced = true
-		case command && e.Command == event.Edit && e.Status == event.Accepted:
-			s.Follow = true // the plan changed
-		case command && e.Status == event.Refused:
-			cmds = append(cmds, s.Say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
+		case command:
+			s.Follow = s.Follow || e.Command == event.Edit && e.Status == event.Accepted // the plan changed
+			if refusal := s.answered(e); refusal != "" {
+				cmds = append(cmds, s.Say(theme.Bad, refusal))
+			}
 		}
 	}
 	if announced {
