@@ -29,10 +29,8 @@ type GroupState struct {
 	Started, Ended time.Time
 	Objects        []*ObjectState
 	// Done counts the objects that are ready or gone.
-	Done int
-	// frozen is what State.frozen read at the time of Started.
-	frozen time.Duration
-	index  map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
+	Done  int
+	index map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
 }
 
 // Unit returns the group as a unit.
@@ -57,7 +55,7 @@ type ObjectState struct {
 	Log []string
 	// netChange is the net effect of all requests, see State.Changes.
 	netChange Change
-	// frozen is what State.frozen read at the time of Answered.
+	// frozen is what State.frozen read when the timeout of the object started.
 	frozen time.Duration
 }
 
@@ -127,7 +125,10 @@ func (s *State) applyGroup(e Event) {
 		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
 			s.RunMessage = ""
 		}
-		g.Started, g.Ended, g.frozen = e.Time, time.Time{}, s.frozen.read(e.Time)
+		g.Started, g.Ended = e.Time, time.Time{}
+		for _, o := range g.Objects { // a re-check starts their timeouts again
+			o.frozen = s.frozen.read(e.Time)
+		}
 	}
 	if e.Status.Over() && !g.Status.Over() {
 		g.Ended = e.Time

@@ -242,11 +242,11 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	if limit <= 0 || !inChart || !timeoutRuns || !waiting {
 		return 0, false
 	}
-	since, frozen := o.Answered, o.frozen
-	if g.Started.After(since) { // a re-check starts the timeout again
-		since, frozen = g.Started, g.frozen
+	since := o.Answered
+	if g.Started.After(since) { // a re-check
+		since = g.Started
 	}
-	return max(limit-(now.Sub(since)-(s.frozen.read(now)-frozen)), 0), true
+	return max(limit-(now.Sub(since)-(s.frozen.read(now)-o.frozen)), 0), true
 }
 
 // stopwatch measures the total time during which it was running.

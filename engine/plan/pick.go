@@ -154,17 +154,17 @@ func EditDistance(a, b string) int {
 // maxListed limits the names in a message.
 const maxListed = 8
 
-// ShortListError is an error of Pick that names only some of the groups. WithCommand adds how to list them.
+// ShortListError is an error of Pick that names only some of the groups. WithHint adds how to list them.
 type ShortListError struct{ text string }
 
 func (e *ShortListError) Error() string { return e.text }
 
-// WithCommand adds the command that lists the groups to a *ShortListError. Other errors are returned unchanged.
-func WithCommand(err error, command string) error {
+// WithHint adds how to list the groups to a *ShortListError. Other errors are returned unchanged.
+func WithHint(err error, hint string) error {
 	if !errors.As(err, new(*ShortListError)) {
 		return err
 	}
-	return fmt.Errorf("%w; list the groups with: %s", err, command)
+	return fmt.Errorf("%w; %s", err, hint)
 }
 
 // listError is an error that lists the groups.

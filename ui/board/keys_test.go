@@ -292,7 +292,7 @@ func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
 	refusal := event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now}
 	s.feed(refusal)
-	s.showsNot(t, "cannot step") // another terminal sent it (R43a)
+	s.showsNot(t, "cannot step") // another terminal sent it (R45)
 	s.press("n")
 	s.feed(refusal)
 	s.shows(t, "cannot step: the run is not paused; pause it first")

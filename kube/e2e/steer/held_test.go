@@ -199,7 +199,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 			op.Command(event.Command{Name: event.Resume})
 		}
 	})
-	for _, part := range []string{"refused: ", "re-check", "retry", "stop here", "abort"} {
+	for _, part := range []string{"refused: ", "accept", "retry", "give-up", "abort"} {
 		if !strings.Contains(answer, part) {
 			t.Errorf("the answer lacks %q: %s", part, answer)
 		}

@@ -194,7 +194,7 @@ var cannotDo = map[event.CommandName]string{
 var screenNames = strings.NewReplacer("accept", "re-check", "give-up", "stop here")
 
 // answered notes the answer to a command, and returns the message about a refused one. It returns "" if another
-// terminal sent the command (R43a).
+// terminal sent the command (R45).
 func (s *Screen) answered(e event.Event) string {
 	if s.unanswered[e.Command] == 0 {
 		return ""

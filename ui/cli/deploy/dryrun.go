@@ -48,7 +48,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 			continue
 		}
 		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil {
-			err = plan.WithCommand(err, command.ShellJoin([]string{"lockstep", "dag", ref}))
+			err = plan.WithHint(err, listChartGroups(ref))
 			// It may be a hook: those are not in the plan.
 			a.Display(cmd).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
 		}

@@ -45,6 +45,11 @@ and ready pass at once.
 
 CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 
+// listChartGroups says how to list the groups of a chart without the cluster: hooks are not among them.
+func listChartGroups(ref string) string {
+	return "list the chart's groups with: " + command.ShellJoin([]string{"lockstep", "dag", ref})
+}
+
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
 	command.ChartInput
@@ -130,7 +135,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		next: func(s *event.State, m *kube.Mask) []string {
 			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
-		prepare: prepare.with(rendering), listGroups: command.ShellJoin([]string{"lockstep", "dag", ref}),
+		prepare: prepare.with(rendering), listGroups: listChartGroups(ref),
 	}
 	if r.sandbox {
 		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {

@@ -30,7 +30,7 @@ type operationSpec struct {
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
 	dir     *chartDir    // nil if the chart is not a directory
 	saved   *savedValues // nil if the operation cannot be edited
-	// listGroups is the command that lists the groups, "" for "lockstep plan" with the same operation.
+	// listGroups says how to list the groups, "" for "lockstep plan" with the same operation.
 	listGroups string
 	// reload loads the chart again and returns the operation with it and the given values, for
 	// a restart on a new throwaway cluster. It is nil without --sandbox.
@@ -120,8 +120,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 		d.Note(err.Error() + "; nothing to do")
 		return client, nil, nil
 	}
-	list := command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
-	return client, op, plan.WithCommand(err, cmp.Or(spec.listGroups, list))
+	list := "list the groups with: " + command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
+	return client, op, plan.WithHint(err, cmp.Or(spec.listGroups, list))
 }
 
 // withCluster calls do with the settings of the cluster to use. With --sandbox that is a throwaway

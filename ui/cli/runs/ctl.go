@@ -223,7 +223,7 @@ func breakpointOf(s *event.State, group string) (enabled, set bool) {
 func expandGroups(c event.Command, s *event.State) (commands []event.Command, err error) {
 	ids, err := plan.Pick(c.Group, s.Groups())
 	if err != nil {
-		return nil, plan.WithCommand(err, command.ShellJoin([]string{"lockstep", "ctl", s.Operation.Release, "status", "-n", s.Operation.Namespace}))
+		return nil, plan.WithHint(err, "list the groups with: "+command.ShellJoin([]string{"lockstep", "ctl", s.Operation.Release, "status", "-n", s.Operation.Namespace}))
 	}
 	set := map[string]bool{}
 	for u := range s.Breakpoints {
