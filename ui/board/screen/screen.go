@@ -190,8 +190,9 @@ var cannotDo = map[event.CommandName]string{
 	event.Rollback: "cannot roll back", event.Stop: "cannot stop",
 }
 
-// screenNames renames the commands of lockstep ctl that have another name on the screen.
-var screenNames = strings.NewReplacer("accept", "re-check", "give-up", "stop here")
+// screenNames renames, in the refusal of a command during a hold (R44), the commands of lockstep ctl that have another
+// name on the screen.
+var screenNames = strings.NewReplacer("use retry, accept, ", "use retry, re-check, ", "give-up or abort", "stop here or abort")
 
 // answered notes the answer to a command, and returns the message about a refused one. It returns "" if another
 // terminal sent the command (R45).

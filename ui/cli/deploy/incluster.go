@@ -95,8 +95,8 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		if p.stack {
 			needing = "these releases need"
 		}
-		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
-			c.requestedBy(cmd), needing, rbacArguments(cmd), a.Settings.Namespace())
+		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: %s | kubectl apply -f -",
+			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
 	}
 	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)

@@ -119,12 +119,16 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled}, ops...)
 }
 
-// rbacArguments returns the arguments of "lockstep rbac" for the same chart or helmfile.
-func rbacArguments(cmd *cobra.Command) string {
+// rbacCommand returns the command that prints the permissions for the same chart or helmfile, with -n for the namespace.
+// For a helmfile, -n also moves its releases, so it is added only if the user has set it.
+func rbacCommand(cmd *cobra.Command, namespace string) string {
 	args := cmd.Flags().Args()
 	if len(args) == 0 {
 		file, _ := cmd.Flags().GetString("file") // "" if the command has no --file
 		args = []string{"-f", cmp.Or(file, "HELMFILE")}
 	}
-	return command.ShellJoin(args)
+	if n := cmd.Flags().Lookup("namespace"); len(cmd.Flags().Args()) > 0 || n != nil && n.Changed {
+		args = append(args, "-n", namespace)
+	}
+	return "lockstep rbac " + command.ShellJoin(args) + " --in-cluster"
 }

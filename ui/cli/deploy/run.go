@@ -228,7 +228,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	job, err := client.StartTask(cmd.Context(), task)
 	if err != nil {
 		if errors.Is(err, kube.ErrNoAccount) {
-			err = fmt.Errorf("%w: lockstep rbac %s -n %s --in-cluster --service-account %s | kubectl apply -f -", err, rbacArguments(cmd), task.Namespace, task.ServiceAccount)
+			err = fmt.Errorf("%w: %s --service-account %s | kubectl apply -f -", err, rbacCommand(cmd, task.Namespace), task.ServiceAccount)
 		}
 		return err
 	}
