@@ -52,12 +52,10 @@ type State struct {
 	Scopes map[string]*State
 	fixTracker
 
-	idle stopwatch // runs while the operation is paused or held
-
-	wasPaused, wasHeld bool
-
-	frozen stopwatch // runs while readiness timeouts are paused: also in an outage
-	groups map[Unit]*GroupState
+	idle    stopwatch // runs while the operation is paused or held
+	idledBy struct{ pause, hold, step bool }
+	frozen  stopwatch // runs while readiness timeouts are paused: also in an outage
+	groups  map[Unit]*GroupState
 }
 
 // Apply updates the state with an event.
@@ -112,6 +110,7 @@ func (s *State) Apply(e Event) {
 		s.setClocks(e.Time)
 	case KindCommand:
 		s.Answer = e
+		s.idledBy.step = s.idledBy.step || e.Command == Step && e.Status == Accepted
 		s.fixTracker.command(e)
 	case KindNotes:
 		s.Notes = e.Lines
@@ -179,7 +178,8 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 
 func (s *State) setClocks(at time.Time) {
 	paused := s.Run == Paused || s.Run == Held
-	s.wasPaused, s.wasHeld = s.wasPaused || s.Run == Paused, s.wasHeld || s.Run == Held
+	s.idledBy.pause = s.idledBy.pause || s.Run == Paused
+	s.idledBy.hold = s.idledBy.hold || s.Run == Held
 	s.idle.set(paused, at)
 	s.frozen.set(paused || !s.AwaySince.IsZero(), at)
 }
@@ -224,13 +224,16 @@ func (s *State) Active(now time.Time) time.Duration {
 // IdleWord says why the operation was not active all the time: "paused", "held" or "paused or held".
 func (s *State) IdleWord() string {
 	switch {
-	case !s.wasHeld:
+	case !s.idledBy.hold:
 		return string(Paused)
-	case !s.wasPaused:
+	case !s.idledBy.pause:
 		return string(Held)
 	}
 	return "paused or held"
 }
+
+// Stepped reports whether a step was taken.
+func (s *State) Stepped() bool { return s.idledBy.step }
 
 // TimeLeft returns how long an object of the chart may still be in progress before
 // --readiness-timeout fails its group (R25). ok is false if nothing limits it.

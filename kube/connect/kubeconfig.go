@@ -82,14 +82,20 @@ func (c *Client) kubeconfigError(err error) error {
 	if broken := parseError.FindStringSubmatch(err.Error()); broken != nil {
 		return noCluster("cannot read kubeconfig %s: %s; fix the file, or choose another with --kubeconfig", broken[1], broken[2])
 	}
-	current := raw.CurrentContext
+	current, files := raw.CurrentContext, strings.Join(c.kubeconfigFiles(), ", ")
+	kubectl := func(command string) string {
+		if c.settings.KubeConfig != "" {
+			command += " --kubeconfig " + files
+		}
+		return "kubectl config " + command
+	}
 	switch {
 	case rawErr == nil && name == "" && current != "" && raw.Contexts[current] == nil:
-		return noCluster("the kubeconfig's current-context %q does not exist; pass --kube-context, or run: kubectl config use-context NAME", current)
+		return noCluster("the kubeconfig's current-context %q does not exist; pass --kube-context, or run: %s", current, kubectl("use-context NAME"))
 	case rawErr != nil || name == "" || raw.Contexts[name] != nil:
-		return noCluster("cannot use kubeconfig %s: %w; correct it, or choose another with KUBECONFIG or --kubeconfig", strings.Join(c.kubeconfigFiles(), ", "), err)
+		return noCluster("cannot use kubeconfig %s: %w; correct it, or choose another with KUBECONFIG or --kubeconfig", files, err)
 	case len(raw.Contexts) == 0:
 		return c.noClusterError()
 	}
-	return fmt.Errorf("kubeconfig has no context %q; list contexts with: kubectl config get-contexts", name)
+	return fmt.Errorf("kubeconfig %s has no context %q; list contexts with: %s", files, name, kubectl("get-contexts"))
 }

@@ -172,9 +172,9 @@ func verdict(s *event.State, by string, style Style) string {
 	total, paused := end.Sub(s.Started), ""
 	switch idle := total - s.Active(end); {
 	case idle <= 0:
-	case format.Duration(idle) == format.Duration(total) && s.AnyGroupStarted(): // step by step
+	case format.Duration(idle) == format.Duration(total) && s.Stepped():
 		paused = "stepped"
-	case format.Duration(idle) == format.Duration(total):
+	case format.Duration(idle) == format.Duration(total) && !s.AnyGroupStarted():
 		paused = s.IdleWord() + " throughout"
 	default:
 		paused = format.Duration(idle) + " " + s.IdleWord()

@@ -107,3 +107,27 @@ func TestVerdictOfAbort(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictOfIdleRun: a run that was idle nearly all the time was stepped only if somebody took a step.
+func TestVerdictOfIdleRun(t *testing.T) {
+	start := time.Unix(0, 0)
+	pausedUntil := func(command event.CommandName) string {
+		phase := apply(readPlan("c:a: Job/a"))
+		var out bytes.Buffer
+		Summary(&out, Replay([]event.Event{
+			{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
+			{Time: start, Kind: event.KindPlan, Phases: []event.Phase{phase}},
+			{Time: start, Kind: event.KindRun, Status: event.Paused},
+			{Time: start.Add(600 * time.Second), Kind: event.KindRun, Status: event.Running},
+			{Time: start.Add(600 * time.Second), Kind: event.KindCommand, Command: command, Status: event.Accepted},
+			{Time: start.Add(600 * time.Second), Kind: event.KindGroup, Phase: phase.Name, Group: "c:a", Status: event.Running},
+			{Time: start.Add(600 * time.Second), Kind: event.KindOperation, Status: event.Succeeded},
+		}), Options{Style: plain})
+		return out.String()
+	}
+	for command, want := range map[event.CommandName]string{event.Step: "(stepped)", event.Resume: "(10m00s paused)"} {
+		if got := pausedUntil(command); !strings.Contains(got, "done in 10m00s "+want) {
+			t.Errorf("after %s: %s, want %s", command, got, want)
+		}
+	}
+}
