@@ -31,7 +31,7 @@ type Conn struct {
 	lines  *io.PipeReader
 }
 
-// Open connects to the run. While no pod writes lines, onWait is called repeatedly with the newest pod, or nil if there
+// Open connects to the run. While there is no log to read, onWait is called repeatedly with the newest pod, or nil if there
 // is no pod. onWait may be nil.
 func (r Run) Open(ctx context.Context, onWait func(*corev1.Pod)) *Conn {
 	ctx, cancel := context.WithCancel(ctx)
@@ -122,12 +122,12 @@ func (r Run) newestPod(ctx context.Context) (*corev1.Pod, error) {
 	return &newest, nil
 }
 
-// EndedError is the error of a Conn to a run that ended without a last event: the operation was refused, or a killed pod
-// had already completed it.
+// EndedError is the error of a Conn to a run that ended without a closing event: the operation was refused, a killed pod
+// had already completed it, or the Job failed without starting a pod.
 type EndedError struct {
 	Job     string // namespace/name
 	Message string // of the Job or its last pod, or ""
-	Code    int    // the exit code
+	Code    int    // the exit code of the last pod; 1 if the Job failed without one
 }
 
 func (e *EndedError) Error() string {

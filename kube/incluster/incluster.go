@@ -1,14 +1,15 @@
 // Package incluster runs lockstep in the cluster, as a Job whose pod gets the command line, the chart and the values
-// from Secrets. It knows nothing about charts or operations: a Task is a command line with files, and its output is lines.
-// The central types are Task, Run and Conn. Only package kube imports it.
+// from Secrets. It does not run operations: a Task is a command line with files. Of the output, a Conn reads only the
+// sequence numbers of events and the closing event. The central types are Task, Run and Conn. Only package kube imports it.
 //
-// A run and its clients communicate only through the API server. The output is the pod's log: it keeps all lines, costs
-// no writes, and any number of screens can read it. Requests are annotations of a Lease: it is small, a Role can name it,
-// and controllers ignore it. A CustomResourceDefinition would need permissions for the whole cluster, and a server in the
+// A run and its clients communicate only through the API server. The output is the pod's log: it costs no writes, any
+// number of screens can read it, and one that connects later gets the earlier lines too, unless the kubelet has rotated
+// the log. Requests are annotations of a Lease: it is small, and controllers ignore it. A CustomResourceDefinition would need permissions for the whole cluster, and a server in the
 // pod would need an open port. Users who may read Jobs, pods and pods/log can watch a run; those who may also update the
 // Lease can control it.
 //
-// The Job owns the Secrets and the Lease, so they are deleted with it.
+// With Start, the Job owns the Secrets and the Lease, so they are deleted with it. The objects from Manifests have no
+// owner.
 package incluster
 
 import (

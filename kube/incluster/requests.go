@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// leaseVar is the environment variable with the Lease of the run in its pod, namespace/name.
+	// leaseVar is the environment variable that tells the pod the Lease of its run, as namespace/name.
 	leaseVar = "LOCKSTEP_REQUESTS"
 	// requestPrefix is the prefix of the annotations with requests. The request's number and a random id follow.
 	// leaseTransitions of the Lease counts the requests.

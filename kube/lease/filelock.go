@@ -14,7 +14,7 @@ import (
 
 const (
 	lockFileSuffix = ".lock"
-	// lockFileRetention is how long an unlocked lock file is kept at least, counted from its creation. A run leaves one if
+	// lockFileRetention is the minimum time that an unlocked lock file is kept, counted from its creation. A run leaves one if
 	// it is killed or cannot delete its Lease; other runs then know that it is dead.
 	lockFileRetention = 7 * 24 * time.Hour
 )

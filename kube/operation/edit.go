@@ -123,7 +123,7 @@ func (op *Operation) editWithOverrides(ctx context.Context, overridesYAML string
 	return edit, nil
 }
 
-// progress returns the Lease and the revision that the run already has, for planning its next revision.
+// progress reports whether the run holds the Lease, and which revision it has created, for planning its next revision.
 func (op *Operation) progress() *preflight.RunProgress {
 	progress := &preflight.RunProgress{HoldsLease: op.holdsLease()}
 	op.mu.Lock()
@@ -290,7 +290,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 func replacedMessage(revision int, created bool, final finalState) string {
 	switch {
 	case !created:
-		return fmt.Sprintf("revision %d had not been created yet; it starts over with the edit", revision)
+		return fmt.Sprintf("revision %d had not been created yet; the run starts over with the edit", revision)
 	case final.err != nil:
 		return fmt.Sprintf("revision %d was edited, but it could not be marked failed", revision)
 	}

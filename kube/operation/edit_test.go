@@ -18,7 +18,7 @@ func TestReplacedMessage(t *testing.T) {
 		final   finalState
 		want    string
 	}{
-		{false, finalState{status: "deployed"}, "revision 3 had not been created yet; it starts over with the edit"},
+		{false, finalState{status: "deployed"}, "revision 3 had not been created yet; the run starts over with the edit"},
 		{true, finalState{err: errors.New("unreachable")}, "revision 3 was edited, but it could not be marked failed"},
 		{true, finalState{status: "failed"}, "revision 3 is now failed; the edited revision replaces it"},
 	} {

@@ -233,8 +233,8 @@ func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 	return &rollbackPlan{info, u.prepareRollback}
 }
 
-// revision returns the number of the revision to create: 1, or the next one after a failed install or an uninstall that
-// kept the history. As in Helm, it returns an error if the name is in use.
+// revision returns the number of the revision to create: 1, or the next one after a failed install, a failed uninstall,
+// or an uninstall that kept the history. As in Helm, it returns an error if the name is in use.
 func (in *Install) revision(s *preflight.Session, state *releaseState) (int, error) {
 	if state == nil {
 		return 1, nil

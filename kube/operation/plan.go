@@ -82,8 +82,8 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 	})
 }
 
-// planRevision plans an operation that renders a new revision, and adds the order to record with it. The caller must pass
-// the results to Session.Check.
+// planRevision plans an operation that renders a new revision, and sets the record of its order (Target.Record). The
+// caller must pass the results to Session.Check.
 func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.WaitStrategy() == helmclient.WaitOrdered
 	if ordered {

@@ -31,8 +31,8 @@ func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	return op.previewers.main, nil
 }
 
-// Change returns the change that Run makes to an object of a unit. It sends at most two requests and writes nothing. It
-// may be called before, during and after Run.
+// Change returns the change that Run makes to an object of a unit. It sends two requests at most, or a few more if
+// the object changes meanwhile, and writes nothing. It may be called before, during and after Run.
 func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
 	p, err := op.previewer(u)
 	if err != nil {

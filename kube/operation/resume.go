@@ -75,8 +75,8 @@ func (r *releaseState) checkMark(s *preflight.Session, operation string, m relea
 		return fmt.Errorf("%s by a run of lockstep, which may still be active: its lock cannot be checked (%v); "+recoverAdvice,
 			message, s.Lease.Err, s.Common.Release, s.Common.Namespace)
 	case s.Common.PlanOnly:
-		message = fmt.Sprintf("revision %d is %s: while its run is active, the operation would be refused; "+
-			"if it was killed, the operation would mark it failed", m.Revision, m.From)
+		message = fmt.Sprintf("revision %d is %s: if its run is still active, the operation would be refused; "+
+			"if that run was killed, the operation would mark the revision failed", m.Revision, m.From)
 		if resumes {
 			message += " and resume from it"
 		}
@@ -112,9 +112,9 @@ func (r *releaseState) stateWarnings() []plan.Warning {
 	return r.warnings
 }
 
-// resumable reports whether the last operation was a failed install.
+// resumable reports whether an install continues from the failed last revision.
 //
-// Rule R50: if no revision was ever deployed, an install resumes from the failed one.
+// Rule R50: it does if no revision was ever deployed, or if an uninstall has started.
 func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.LastGood() == 0
 }

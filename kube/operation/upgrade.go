@@ -172,7 +172,7 @@ func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) err
 	return in.explainForbiddenWithPlan(s, "upgrade", p, err)
 }
 
-// asUpgrade returns the options of an upgrade that edits of the install start from.
+// asUpgrade converts the options to those of an upgrade. Edits of the install start from them.
 func (in *Install) asUpgrade() *Upgrade {
 	up := &Upgrade{
 		Common: in.Common, ChartOptions: in.ChartOptions, Install: true, CreateNamespace: in.CreateNamespace,
@@ -184,8 +184,8 @@ func (in *Install) asUpgrade() *Upgrade {
 	return up
 }
 
-// reusedValues returns the values for resuming a failed install. It reuses the values of the
-// failed revision as an upgrade with the same flags would.
+// reusedValues returns the values for an install that continues from a failed revision (R50). It reuses that
+// revision's values as an upgrade with the same flags would.
 func (up *Upgrade) reusedValues(failed *rel1.Release) (map[string]any, error) {
 	switch {
 	case up.ResetValues:
