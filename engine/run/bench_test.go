@@ -136,7 +136,7 @@ var shapes = []struct {
 	{"leaf", 1 << 30, func(int) []int { return nil }},
 }
 
-// phaseOf makes a plan of that many objects: ConfigMaps, Services and Deployments.
+// phaseOf makes a plan of n objects: ConfigMaps, Services and Deployments.
 func phaseOf(objects, group int, dependencies func(n int) []int) event.Phase {
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	for at := 0; at < objects; {
@@ -159,7 +159,7 @@ func phaseOf(objects, group int, dependencies func(n int) []int) event.Phase {
 	return p
 }
 
-// BenchmarkRun measures all decisions of the machine in a run of that many objects, on a
+// BenchmarkRun measures all decisions of the machine in runs of 1,000 to 100,000 objects, on a
 // cluster that responds at once and reports each object ready a little later.
 func BenchmarkRun(b *testing.B) {
 	for _, shape := range shapes {

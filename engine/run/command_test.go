@@ -27,7 +27,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"9.0s run running", "9.0s resume accepted", "9.0s c:b running", "11.0s c:b ready", "11.0s c:c running", "12.0s c:c ready"},
 		},
 		{
-			name: "pause twice is refused (R45)", groups: chain[:1], script: quick,
+			name: "a second pause is refused (R45)", groups: chain[:1], script: quick,
 			steer: func(b *rig) { b.command(event.Pause, ""); b.command(event.Pause, ""); b.command(event.Resume, "") },
 			trace: []string{"0.0s c:a running", "0.0s run paused", "0.0s pause accepted", "0.0s pause refused (the run is already paused)",
 				"0.0s run running", "0.0s resume accepted", "2.0s c:a ready"},

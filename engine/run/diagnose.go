@@ -14,14 +14,14 @@ const (
 	delayWithPods    = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
 	delayWithoutPods = time.Second      // the same for an object without pods
 	quietInterval    = 10 * time.Second // between diagnoses without a sign of trouble
-	// minGap is the time between the first two diagnoses of an object; each further gap is
-	// twice as long, up to maxGap.
+	// minGap is the minimum time between the first two diagnoses of an object; it doubles after each diagnosis,
+	// up to maxGap.
 	minGap = time.Second
 	maxGap = 30 * time.Second
 	// maxDiagnoses is the maximum number of waiting objects that are diagnosed at the same time.
 	maxDiagnoses = 8
-	// maxDiagnosisRequests is about the limit of requests that the diagnoses of an object send in requestWindow. The
-	// diagnosis of its failure is exempt: with it, an object causes about 20 per minute.
+	// maxDiagnosisRequests limits, approximately, the requests that the diagnoses of one object send in requestWindow.
+	// The diagnosis of its failure is exempt; including it, the total is about 20 per minute.
 	maxDiagnosisRequests = 14
 	requestWindow        = time.Minute
 )

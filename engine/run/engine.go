@@ -123,7 +123,7 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
 // ServerUnreachable reports that the API server has been unreachable since the given time. Readiness
-// timeouts are suspended until ServerReachable (R53).
+// timeouts are suspended until ServerReachable (R25).
 func (e *Engine) ServerUnreachable(since time.Time, reason string) {
 	e.inbox.put(serverUnreachable{since, reason})
 }

@@ -234,7 +234,7 @@ func TestDeletionDropsReadiness(t *testing.T) {
 	}
 	handle(stageStarted{Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x")}}, &StageRun{}})
 	if len(messages) != 2 || messages[0]+messages[1] != "" {
-		t.Errorf("the object is being deleted: %q", messages)
+		t.Errorf("messages of the object being deleted: %q, want two empty ones", messages)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Skipped || last.Message != "no object was applied: the operation failed" {
+		if last.Status != event.Skipped || last.Message != "no request was sent: the operation failed" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

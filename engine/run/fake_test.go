@@ -240,7 +240,7 @@ func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*rig
 	return trace, err
 }
 
-// at sleeps until that long after the start.
+// at sleeps until d after the start of the run.
 func (b *rig) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
 
 func (b *rig) command(name event.CommandName, group string) {
@@ -248,7 +248,8 @@ func (b *rig) command(name event.CommandName, group string) {
 	synctest.Wait()
 }
 
-// trace writes groups, commands and runs as "1.0s c:a ready".
+// trace returns the events of the run, groups, commands, breakpoints, heartbeats and diagnoses as lines such as "1.0s c:a
+// ready".
 func (b *rig) trace() []string {
 	var out []string
 	for _, e := range b.feed.Events() {

@@ -34,7 +34,7 @@ type live struct {
 	w  world
 }
 
-// runEngine runs a scenario and returns what was wrong with it.
+// runEngine runs a scenario and returns the rule violations.
 func runEngine(t *testing.T, s scenario) (wrong []string) {
 	synctest.Test(t, func(*testing.T) {
 		x := &live{s: s, feed: &event.Feed{}, r: newReference(s)}
@@ -140,7 +140,7 @@ func (x *live) rollback() error {
 	return x.e.StartRollback(event.Operation{Name: "uninstall"}, "")
 }
 
-func (x *live) next() error {
+func (x *live) startEditedRevision() error {
 	return x.e.StartEditedRevision(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
 }
 

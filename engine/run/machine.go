@@ -284,9 +284,9 @@ func (m *machine) endUnits(why string) {
 		case u.status == event.Running && m.stage != nil:
 			m.setUnit(u, event.Aborted, "interrupted: "+why)
 		case u.status == event.Running && m.steering.ending != nil:
-			m.setUnit(u, event.Aborted, "no object was applied: "+why)
+			m.setUnit(u, event.Aborted, "no request was sent: "+why)
 		case u.status == event.Running: // admitted, but its stage has not started
-			m.setUnit(u, event.Skipped, "no object was applied: "+why)
+			m.setUnit(u, event.Skipped, "no request was sent: "+why)
 		case u.status == event.Waiting, u.status == event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)
 		}

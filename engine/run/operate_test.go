@@ -15,7 +15,7 @@ type operator interface {
 	stage(p phaseSpec, groups event.Phase) error
 	endingCommand() *event.Command
 	rollback() error
-	next() error
+	startEditedRevision() error
 	finish(End) error
 	sleep(ms int)
 }
@@ -61,7 +61,7 @@ func conclude(s scenario, x operator) error {
 	ending := x.endingCommand()
 	x.sleep(s.Finalize)
 	if ending != nil && ending.Name == event.Edit {
-		if err := x.next(); err != nil {
+		if err := x.startEditedRevision(); err != nil {
 			return err
 		}
 		if err := runPhases(s.Phases, x); err != nil {

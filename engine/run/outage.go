@@ -23,8 +23,8 @@ const (
 	catchUp = 2 * time.Second
 )
 
-// updateClocks stops or resumes the clocks: both stop while the run is paused or held (R25),
-// the readiness clock also stops while the API server is unreachable (R53).
+// updateClocks stops or resumes the clocks: both stop while the run is paused or held, the
+// readiness clock also while the API server is unreachable (R25).
 func (m *machine) updateClocks() {
 	idle := m.steering.reported == event.Paused || m.steering.reported == event.Held
 	if idle {

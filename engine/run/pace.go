@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pace limits the diagnoses of one object: the gaps between them grow, and a diagnosis that costs as much as the last
-// one waits until it stays within maxDiagnosisRequests in requestWindow. The zero value is ready to use.
+// Pace limits the diagnoses of one object. The gaps between them grow, and the next one is delayed until the total stays
+// within maxDiagnosisRequests per requestWindow, assuming that it costs as much as the last one. The zero value is ready to use.
 type Pace struct {
 	count int // diagnoses since the last reset
 	costs []cost
@@ -18,7 +18,7 @@ type cost struct {
 	requests int
 }
 
-// next returns the first time from earliest on when another diagnosis may start.
+// next returns the first time, not before earliest, at which another diagnosis may start.
 func (p *Pace) next(earliest time.Time) time.Time {
 	if n := len(p.costs); n > 0 {
 		if next := p.costs[n-1].at.Add(gap(max(p.count, 1))); next.After(earliest) {
@@ -57,7 +57,7 @@ func (p *Pace) reset() {
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
-// withinBudget returns the first time from earliest on when another diagnosis stays within
+// withinBudget returns the first time, not before earliest, at which another diagnosis stays within
 // maxDiagnosisRequests if it costs as much as the last one.
 func (p *Pace) withinBudget(earliest time.Time) time.Time {
 	sum := 0

@@ -25,8 +25,8 @@ func TestARecheckWaitsForRequestsInFlight(t *testing.T) {
 		"1.0s run running", "1.0s c:a running (re-checking)", "1.0s accept accepted", "6.0s c:a ready")
 }
 
-// TestARecheckCountsEarlierApplies: y became ready, as the first attempt applied it,
-// during a retry that failed before it applied y again (R44, R22).
+// TestARecheckCountsEarlierApplies: the first attempt applied y, which became ready during a
+// retry that failed before applying y again; the re-check counts that (R44, R22).
 func TestARecheckCountsEarlierApplies(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 2 * sec, failed: "broken"}, "y": {ready: 4 * sec}})
 	stage := Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}, ObjectTimeout: 10 * sec}

@@ -50,18 +50,18 @@ type refUnit struct {
 	after      []event.Unit
 	status     event.Status
 	breakpoint bool // the run must pause before it
-	decided    bool // it failed and was given up
+	givenUp    bool
 	restarted  bool // just restarted, which a command must explain
 	moment     int
 	since      time.Duration   // start, in time of counted
 	sent       map[string]bool // objects of this attempt
-	accepted   bool
+	rechecking bool
 }
 
 type refSteering struct {
 	paused, step    bool
 	stepUnit        event.Unit
-	abort           event.CommandName
+	ending          event.CommandName
 	rolling, warned bool
 	atBreakpoint    bool
 }
@@ -127,9 +127,9 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 	u.status = e.Status
 	switch e.Status {
 	case event.Running:
-		u.moment, u.since, u.sent, u.accepted = r.moment, r.counted, map[string]bool{}, false
+		u.moment, u.since, u.sent, u.rechecking = r.moment, r.counted, map[string]bool{}, false
 		if was == event.Failed {
-			u.restarted, u.decided = true, false
+			u.restarted, u.givenUp = true, false
 			return
 		}
 		r.started(e.Unit(), u, was, next)
@@ -200,17 +200,17 @@ func (r *reference) pass(now time.Time) {
 // unready checks that a unit that timed out was really given its whole timeout, and did not become
 // ready during an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
-	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
-		r.fail("R30: %v failed, although its objects are only still being deleted: %s", e.Unit(), e.Message)
+	if u.lenient && strings.Contains(e.Message, "deleting") && !u.rechecking && strings.Contains(e.Message, "-timeout)") {
+		r.fail("R30: %v failed, although its objects were merely still being deleted: %s", e.Unit(), e.Message)
 	}
 	if r.at.IsZero() || r.s.Diagnosis > 0 || !strings.Contains(e.Message, "(--readiness-timeout)") {
 		return
 	}
 	if had := r.counted - u.since; r.away || had < time.Duration(r.s.Readiness)*time.Millisecond {
-		r.fail("R53: %v failed after %s (API server unreachable: %t): %s", e.Unit(), had, r.away, e.Message)
+		r.fail("R25: %v failed after %s (API server unreachable: %t): %s", e.Unit(), had, r.away, e.Message)
 	}
 	if u.kind != event.PhaseRemove && r.isReady != nil && r.isReady(e.Message) {
-		r.fail("R53: %v failed, but its object is ready and was not yet observed: %s", e.Unit(), e.Message)
+		r.fail("R25: %v failed, but its object is ready and was not yet observed: %s", e.Unit(), e.Message)
 	}
 }
 
@@ -224,8 +224,8 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 			r.fail("R14: %v starts before its dependency %s, which is %s", id, dependency.Group, s)
 		}
 	}
-	if r.steer.abort != "" || r.timeout {
-		r.fail("R43: %v starts after an accepted %s", id, r.steer.abort)
+	if r.steer.ending != "" || r.timeout {
+		r.fail("R43: %v starts after an accepted %s", id, r.steer.ending)
 	}
 	if r.failed() {
 		r.fail("R26, R44: %v starts after a failure", id)
@@ -275,7 +275,7 @@ func (r *reference) held() bool {
 		return false
 	}
 	for id := range r.stage {
-		if u := r.units[id]; u.status == event.Failed && !u.decided {
+		if u := r.units[id]; u.status == event.Failed && !u.givenUp {
 			return true
 		}
 	}
@@ -296,7 +296,7 @@ func (r *reference) answer(e event.Event) {
 			r.fail("R44: %v starts again, but the command was %s %s", id, c.Name, c.Group)
 		}
 		if u.restarted {
-			u.restarted, u.accepted = false, c.Name == event.Accept
+			u.restarted, u.rechecking = false, c.Name == event.Accept
 		}
 	}
 	switch c.Name {
@@ -333,13 +333,13 @@ func (r *reference) answer(e event.Event) {
 			r.fail("R42: a breakpoint on %v is disabled, which is %s", c.Unit(), u.status)
 		}
 	case event.Break:
-		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.abort == "" && !r.timeout {
+		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.ending == "" && !r.timeout {
 			r.fail("R42: a breakpoint on %v is refused, although it has not started: %s", c.Unit(), e.Message)
 		}
 	case event.GiveUp:
 		for id, u := range r.units {
 			if ok && r.stage[id] && u.status == event.Failed && (c.Group == "" || c.Group == id.Group) {
-				u.decided = true
+				u.givenUp = true
 			}
 		}
 	case event.Edit:
@@ -352,29 +352,29 @@ func (r *reference) answer(e event.Event) {
 // edited records whether an edited revision is about to start.
 func (r *reference) edited(ok bool) {
 	s := &r.steer
-	editable := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
+	editable := (s.paused || r.held()) && s.ending == "" && !s.rolling && !r.timeout
 	if ok != editable && r.diagnosing == 0 {
-		r.fail("R46: edit accepted %t: paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.abort, s.rolling)
+		r.fail("R46: edit accepted %t: paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.ending, s.rolling)
 	}
 	if ok {
-		s.abort, s.step = event.Edit, false
+		s.ending, s.step = event.Edit, false
 	}
 }
 
 func (r *reference) interrupt(c event.Command, ok bool) {
 	s := &r.steer
 	switch {
-	case s.rolling && c.KnowsRollback && s.abort == "" && !ok:
+	case s.rolling && c.KnowsRollback && s.ending == "" && !ok:
 		r.fail("R43: %s is refused, although the user was warned", c.Name)
 	case s.rolling && !s.warned && !c.KnowsRollback:
 		if s.warned = true; ok {
 			r.fail("R43: the first interrupt of a rollback is accepted")
 		}
 	case ok && s.rolling:
-		s.abort, s.step = event.Stop, false
+		s.ending, s.step = event.Stop, false
 	case ok:
-		s.abort, s.step = c.Name, false
-	case s.abort == "" || s.abort == event.Edit:
+		s.ending, s.step = c.Name, false
+	case s.ending == "" || s.ending == event.Edit:
 		r.fail("R43: %s is refused", c.Name)
 	}
 }
@@ -382,8 +382,8 @@ func (r *reference) interrupt(c event.Command, ok bool) {
 func (r *reference) operation(e event.Event) {
 	switch {
 	case e.Status == event.Running && r.opened:
-		if r.steer.abort != event.Edit {
-			r.fail("R46: another revision starts, but the last command was %q", r.steer.abort)
+		if r.steer.ending != event.Edit {
+			r.fail("R46: another revision starts, but the run was ended by %q, not by an edit", r.steer.ending)
 		}
 		for id, u := range r.units {
 			if !u.status.Over() {
@@ -397,8 +397,8 @@ func (r *reference) operation(e event.Event) {
 	case e.Status == event.Running:
 		r.opened = true
 	case e.Status == event.RollingBack:
-		if r.steer.abort == event.Abort || r.steer.abort == event.Stop {
-			r.fail("R48: a rollback starts after an accepted %s", r.steer.abort)
+		if r.steer.ending == event.Abort || r.steer.ending == event.Stop {
+			r.fail("R48: a rollback starts after an accepted %s", r.steer.ending)
 		}
 		r.steer, r.timeout = refSteering{rolling: true}, false
 	default:
@@ -427,14 +427,14 @@ func (r *reference) ended(e event.Event) {
 	if status == event.Succeeded && (e.Unchecked != unchecked || (e.Outcome == "") != (unchecked == 0)) {
 		r.fail("R21: %d groups are applied and not checked, the closing event says %d: %q", unchecked, e.Unchecked, e.Outcome)
 	}
-	if r.steer.abort == event.Edit {
+	if r.steer.ending == event.Edit {
 		r.fail("R48: an edit was accepted and no other revision started")
 	}
-	if r.steer.abort == event.Rollback {
+	if r.steer.ending == event.Rollback {
 		r.fail("R48: a rollback was accepted and did not start")
 	}
-	if r.steer.abort != "" && status != event.Aborted {
-		r.fail("R48: %s was accepted, but the operation is %s", r.steer.abort, status)
+	if r.steer.ending != "" && status != event.Aborted {
+		r.fail("R48: %s was accepted, but the operation is %s", r.steer.ending, status)
 	}
 }
 
@@ -449,12 +449,12 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	if !exact || u == nil {
 		return
 	}
-	if u.status != event.Running || r.steer.abort != "" || u.accepted {
-		r.fail("a request for %s, but %v is %s (accepted %t) and the run %q", o, id, u.status, u.accepted, r.steer.abort)
+	if u.status != event.Running || r.steer.ending != "" || u.rechecking {
+		r.fail("a request for %s, but %v is %s (re-checking %t) and the run %q", o, id, u.status, u.rechecking, r.steer.ending)
 	}
 	u.sent[o.Name] = true
 	for other, v := range r.units { // R15a
-		if r.diagnosing > 0 || v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
+		if r.diagnosing > 0 || v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.rechecking {
 			continue
 		}
 		for _, before := range v.spec.Objects {
@@ -473,7 +473,7 @@ func (r *reference) returned(o plan.Object) { r.inFlight[o.Name]-- }
 // idle checks, while no request is in flight, that freed objects were sent again.
 func (r *reference) idle() {
 	for name, id := range r.freed {
-		if u := r.units[id]; u == nil || u.status != event.Running || u.accepted || r.steer.abort != "" || r.timeout {
+		if u := r.units[id]; u == nil || u.status != event.Running || u.rechecking || r.steer.ending != "" || r.timeout {
 			delete(r.freed, name)
 			continue
 		}
@@ -488,9 +488,9 @@ func (r *reference) quiet() {
 	}
 	want := event.Running
 	switch {
-	case r.steer.abort == event.Edit:
+	case r.steer.ending == event.Edit:
 		want = event.Replacing
-	case r.steer.abort != "":
+	case r.steer.ending != "":
 		want = event.Aborting
 	case r.held():
 		want = event.Held
@@ -504,7 +504,7 @@ func (r *reference) quiet() {
 		if u.restarted {
 			r.fail("R44: %v starts again without a command", id)
 		}
-		if r.diagnosing > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
+		if r.diagnosing > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.ending != "" || r.timeout || r.failed() {
 			continue
 		}
 		startable := !slices.ContainsFunc(u.after, func(dependency event.Unit) bool {

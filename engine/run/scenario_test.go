@@ -144,7 +144,7 @@ func applyPhase(r *rand.Rand) phaseSpec {
 		}
 		p.Groups = append(p.Groups, g)
 	}
-	for n := range p.Groups { // a leaf may not be awaited (R21)
+	for n := range p.Groups { // some leaves are not awaited (R21)
 		dependency := slices.ContainsFunc(p.Groups, func(g groupSpec) bool { return slices.Contains(g.After, p.Groups[n].Name) })
 		p.Groups[n].Leaf = !dependency && r.IntN(2) == 0
 	}
@@ -191,7 +191,7 @@ func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
 				o.Denied = true
 			}
 			if back.Lenient && r.IntN(4) == 0 {
-				o.Result, o.Times = "held", 0
+				o.Result, o.Times = "deleting", 0
 			}
 			rev.Objects = append(rev.Objects, o)
 		}

@@ -15,33 +15,33 @@ import (
 
 // simulation drives a machine on a virtual clock, in one goroutine.
 type simulation struct {
-	s      scenario
-	m      *machine
-	r      *reference
-	w      world
-	now    time.Time
-	inbox  []message
-	later  timeline
-	phases map[*StageRun]phaseSpec
-	over   map[*StageRun]error
-	hangs  []request
-	is     map[string]Observation // state of each object
-	seen   map[string]Observation // its last reported state
-	took   map[string]uint64      // the version of its apply
-	away   bool                   // the API server is unreachable
-	held   []message              // delayed by the outage
-	// watching are the watched groups by unit; those of an edited revision replace the
+	s              scenario
+	m              *machine
+	r              *reference
+	w              world
+	now            time.Time
+	inbox          []message
+	later          timeline
+	phases         map[*StageRun]phaseSpec
+	over           map[*StageRun]error
+	hangs          []request
+	actual         map[string]Observation // state of each object
+	seen           map[string]Observation // its last reported state
+	appliedVersion map[string]uint64      // the version of its apply
+	away           bool                   // the API server is unreachable
+	delayed        []message              // by the outage
+	// watched has the watched groups by unit; those of an edited revision replace the
 	// earlier ones.
-	watching  map[event.Unit]*group
+	watched   map[event.Unit]*group
 	diagnoses int
 	blocked   map[string]int // how often an object was blocked; gone once its name is free
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// simulate runs a scenario and returns what was wrong with it.
+// simulate runs a scenario and returns the rule violations.
 func simulate(s scenario) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}, blocked: map[string]int{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, watched: map[event.Unit]*group{}, blocked: map[string]int{}}
 	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	x.r.steer.paused = s.Paused
@@ -58,8 +58,8 @@ func simulate(s scenario) []string {
 			x.away = false
 			x.post(serverReachable{})
 			x.after(o.For/2, func() {
-				x.inbox = append(x.inbox, x.held...)
-				x.held = nil
+				x.inbox = append(x.inbox, x.delayed...)
+				x.delayed = nil
 			})
 		})
 	}
@@ -149,8 +149,8 @@ func (x *simulation) after(ms int, do func()) {
 
 // hear delivers a message from the API server: at once, or after an outage.
 func (x *simulation) hear(msg message) {
-	if x.away || len(x.held) > 0 {
-		x.held = append(x.held, msg)
+	if x.away || len(x.delayed) > 0 {
+		x.delayed = append(x.delayed, msg)
 		return
 	}
 	x.post(msg)
@@ -194,7 +194,7 @@ func (x *simulation) perform(effects []effect) {
 		case sendRequest:
 			x.request(eff.request)
 		case startWatch:
-			x.watching[eff.group.Unit] = eff.group
+			x.watched[eff.group.Unit] = eff.group
 			p := x.phases[eff.group.stage.run]
 			for _, o := range eff.group.objects {
 				if p.spec(o.Object).Stale {
@@ -249,7 +249,7 @@ func (x *simulation) request(r request) {
 		}
 		v := x.w.next()
 		if !r.stage.removes() {
-			x.took[o.Name] = v
+			x.appliedVersion[o.Name] = v
 		}
 		x.answer(r, Response{Change: event.Created, Version: v}, nil)
 		x.after(o.After, func() {
@@ -283,7 +283,7 @@ func (x *simulation) block(r request, o objectSpec) {
 	}
 }
 
-var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "held": event.Deleting}
+var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "deleting": event.Deleting}
 
 // fixLater schedules the object to become ready, or gone in a removal, as if somebody else had fixed it.
 func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
@@ -299,15 +299,15 @@ func (x *simulation) answer(r request, out Response, err error) {
 
 func (x *simulation) report(g *group, o plan.Object, s event.Status, version uint64) {
 	seen := Observation{Object: o, Status: s, Version: version}
-	x.is[o.Name] = seen
-	x.hear(observed{x.watching[g.Unit], seen})
+	x.actual[o.Name] = seen
+	x.hear(observed{x.watched[g.Unit], seen})
 }
 
 // notReady says why a unit is not ready, or returns "".
 func (x *simulation) notReady(id event.Unit) string {
 	for _, o := range x.r.units[id].spec.Objects {
-		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.took[o.Name] {
-			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.took[o.Name])
+		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.appliedVersion[o.Name] {
+			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.appliedVersion[o.Name])
 		}
 	}
 	return ""
@@ -317,8 +317,8 @@ func (x *simulation) notReady(id event.Unit) string {
 func (x *simulation) readyNamed(message string) bool {
 	object, _, _ := strings.Cut(message, ": ")
 	_, name, _ := strings.Cut(object, "/")
-	seen := x.is[name]
-	return seen.Status == event.Ready && x.took[name] > 0 && seen.Version >= x.took[name]
+	seen := x.actual[name]
+	return seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
 }
 
 // compare compares the state of the reducer with that of the machine.
@@ -404,7 +404,7 @@ func (o *simulated) rollback() error {
 	return o.transition(func(m *machine) error { return m.startRollback(event.Operation{Name: "uninstall"}, "") })
 }
 
-func (o *simulated) next() error {
+func (o *simulated) startEditedRevision() error {
 	op := event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}
 	return o.transition(func(m *machine) error { return m.startEditedRevision(op, "", o.x.s.phases()) })
 }

@@ -161,7 +161,7 @@ func (m *machine) step(target event.Unit) string {
 	startable := m.startable()
 	if len(startable) == 0 && m.stage != nil && m.stage.failing() {
 		failed, noun := m.stage.failures[0].Group, m.opts.Operation.GroupNoun()
-		return fmt.Sprintf("no %s starts because %s failed (R26); wait until running %ss finish", noun, failed, noun)
+		return fmt.Sprintf("no %s can start because %s failed (R26); the operation fails once the running %ss finish", noun, failed, noun)
 	}
 	if target.Group == "" {
 		if m.steering.step {
@@ -186,9 +186,9 @@ func (m *machine) step(target event.Unit) string {
 
 // waitsFor names the groups that keep a unit from starting.
 func (m *machine) waitsFor(u *unit) string {
-	s := m.stage
+	s, earlier := m.stage, "earlier "+m.opts.Operation.GroupNoun()+"s"
 	if s == nil || s.byID[u.Group] == nil || s.byID[u.Group].unit != u {
-		return "earlier groups"
+		return earlier
 	}
 	var waiting []string
 	for _, id := range s.byID[u.Group].def.After {
@@ -197,7 +197,7 @@ func (m *machine) waitsFor(u *unit) string {
 		}
 	}
 	if len(waiting) == 0 {
-		return "earlier groups"
+		return earlier
 	}
 	return strings.Join(waiting, ", ")
 }

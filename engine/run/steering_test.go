@@ -101,8 +101,8 @@ func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 			},
 			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:b running", "0.0s step accepted", "0.0s c:a running",
 				"0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)", "0.0s run paused", "0.0s give-up accepted",
-				"0.0s step refused (no group starts because c:a failed (R26); wait until running groups finish)",
-				"0.0s step refused (no group starts because c:a failed (R26); wait until running groups finish)", "5.0s c:b ready", "5.0s c:c skipped (not started: the operation failed)"},
+				"0.0s step refused (no group can start because c:a failed (R26); the operation fails once the running groups finish)",
+				"0.0s step refused (no group can start because c:a failed (R26); the operation fails once the running groups finish)", "5.0s c:b ready", "5.0s c:c skipped (not started: the operation failed)"},
 		},
 		{
 			name: "run-to a group that can start is refused (R42)", opts: Options{MaxGroups: 1},
