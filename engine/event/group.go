@@ -1,6 +1,7 @@
 package event
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -55,6 +56,8 @@ type ObjectState struct {
 	Log []string
 	// netChange is the net effect of all requests, see State.Changes.
 	netChange Change
+	// causeAt is when Cause was found.
+	causeAt time.Time
 	// frozen is what State.frozen read when the timeout of the object started.
 	frozen time.Duration
 }
@@ -197,15 +200,37 @@ func (o *ObjectState) explain(e Event) {
 		cause = e.Message
 	}
 	if cause != "" {
-		o.Cause, o.Evidence = cause, e.Evidence
+		o.setCause(cause, e)
 	}
+}
+
+func (o *ObjectState) setCause(cause string, e Event) {
+	if o.Cause != cause || e.Kind != KindWaiting { // a heartbeat repeats the cause
+		o.causeAt = e.Time
+	}
+	o.Cause, o.Evidence = cause, e.Evidence
+}
+
+// causeFresh is how long the counts in a cause are shown after the diagnosis that found them.
+const causeFresh = 5 * time.Second
+
+// tally matches a count in a cause that grows until the next diagnosis.
+var tally = regexp.MustCompile(` \(\d+ (?:restarts?|pods failed|tries)\)`)
+
+// CauseAt returns the cause of an object to show at now. While the group is running, it leaves out old counts, such as
+// "(2 restarts)": there may be more by now.
+func (g *GroupState) CauseAt(o *ObjectState, now time.Time) string {
+	if g.Status.Over() || now.Sub(o.causeAt) < causeFresh {
+		return o.Cause
+	}
+	return tally.ReplaceAllString(o.Cause, "")
 }
 
 // refineCause replaces a known cause with the event's, if the event has evidence: a heartbeat's only
 // if the two differ just in numbers, a group failure's in any case.
 func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
-		o.Cause, o.Evidence = e.Cause, e.Evidence
+		o.setCause(e.Cause, e)
 	}
 }
 

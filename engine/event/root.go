@@ -167,4 +167,4 @@ func SameCause(a, b string) bool {
 	return counts.ReplaceAllString(a, "") == counts.ReplaceAllString(b, "")
 }
 
-var counts = regexp.MustCompile(` \(\d+ (?:restarts?|pods failed|tries)\)|\d+`)
+var counts = regexp.MustCompile(tally.String() + `|\d+`)

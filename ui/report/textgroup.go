@@ -184,7 +184,7 @@ func (t *textLog) waiting(e event.Event) {
 
 // waitingFor returns the state of an object, after the cause if that is known.
 func (t *textLog) waitingFor(e event.Event) string {
-	_, o := t.find(e)
+	g, o := t.find(e)
 	switch {
 	case e.Object == nil:
 		return e.Message
@@ -196,7 +196,7 @@ func (t *textLog) waitingFor(e event.Event) string {
 		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
 		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
-	return o.Cause + " (" + waitText(e.Object.Kind, status) + ")"
+	return g.CauseAt(o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
 }
 
 var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)

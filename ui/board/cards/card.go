@@ -314,7 +314,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	}
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
-	why := cmp.Or(r.o.Cause, l.State.ReleaseProgress(n.GroupState, r.o))
+	why := cmp.Or(n.CauseAt(r.o, l.Now()), l.State.ReleaseProgress(n.GroupState, r.o))
 	if !r.rest && canvas.Width(text) > w { // omit the time: the card's border shows it
 		text = l.Join(mark.Word, why)
 	}

@@ -63,7 +63,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	}
 	switch {
 	case o.Cause != "" && !o.Done(): // takes precedence over the message
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: o.Cause})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: n.CauseAt(o, s.Now())})
 	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.State.ReleaseProgress(n.GroupState, o)})
 	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:

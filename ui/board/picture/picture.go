@@ -196,7 +196,7 @@ func Blockers(n *graph.Node) []*graph.Node {
 // Reason says in one line why an object is not ready, starting with its status; "" if it is
 // ready, or if no reason is known.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
-	why := cmp.Or(o.Cause, p.State.ReleaseProgress(n.GroupState, o))
+	why := cmp.Or(n.CauseAt(o, p.clockNow()), p.State.ReleaseProgress(n.GroupState, o))
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.Join(p.ObjectMark(n, o).Word, why)
