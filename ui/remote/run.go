@@ -28,7 +28,7 @@ const connectTimeout = 10 * time.Second
 
 // ErrLost means that the connection ended before the run, because the process of the run was killed or
 // this process did not read for too long.
-var ErrLost = errors.New("lost the connection to the run; attach again or, if its process was killed, run: lockstep recover RELEASE")
+var ErrLost = errors.New("lost the connection to the run; attach again or, if its process was killed, repeat the command that started it")
 
 // replyTimeout limits the time for a new pod of a run to reply to a command that was sent before it started.
 const replyTimeout = 30 * time.Second

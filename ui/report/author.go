@@ -151,7 +151,7 @@ func (c ChartEdits) text(to Stream) string {
 	var b strings.Builder
 	b.WriteString(clean(head) + "\n" + joinLines(table(rows)))
 	if len(c.Restarts) > 0 {
-		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(format.Abbreviate(names(c.Restarts))))
+		fmt.Fprintf(&b, "the next upgrade restarts these workloads once, because a checksum in their pods changes: %s\n", clean(format.Abbreviate(names(c.Restarts))))
 	}
 	if len(c.Manual) > 0 {
 		b.WriteString("\nnot written:\n")

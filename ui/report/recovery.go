@@ -87,7 +87,7 @@ func (r Recovery) text(to Stream) string {
 		for _, o := range g.Objects {
 			status := withMessage(to.Style.mark(o.Status), o.Status, o.Message) + " (" + o.origin() + ")"
 			if o.Match == "missing" {
-				status = to.Style.glyph(event.Skipped) + " not created"
+				status = to.Style.glyph(event.Skipped) + " missing"
 			}
 			rows = append(rows, []string{clean(o.String()), status})
 		}

@@ -120,7 +120,11 @@ func (r *Record) text(to Stream) string {
 // headline describes the run and how it ended.
 func (r *Record) headline(style Style) string {
 	if r.Outcome == Killed {
-		return clean(fmt.Sprintf("%s %s killed after %s (namespace %s)", r.Operation, r.Release, r.took(), r.Namespace))
+		text := fmt.Sprintf("%s %s killed after %s", r.Operation, r.Release, r.took())
+		if r.Namespace != "" { // a stack has none
+			text += " (namespace " + r.Namespace + ")"
+		}
+		return clean(text)
 	}
 	return verdict(r.State, "", style)
 }

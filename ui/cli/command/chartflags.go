@@ -158,7 +158,7 @@ func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, 
 // there is none. It is for the registry config of a pod, which cannot contain certificates.
 func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (kube.RegistryCredential, error) {
 	if c.CertFile != "" || c.CaFile != "" {
-		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod has to download it, and it cannot use --ca-file and --cert-file; use a registry whose certificate the pod trusts")
+		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod has to download it, but it cannot use your CA or client certificate; use a registry whose certificate the pod trusts")
 	}
 	if c.Username != "" {
 		return kube.RegistryCredential{Username: c.Username, Password: c.Password}, nil

@@ -67,9 +67,11 @@ func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 		switch {
 		case len(args) > 0:
 			return otherwise(cmd, args)
-		case changed("file"), changed("values"), kube.HasHelmfile("."):
-			return nil
+		case !changed("file") && !changed("values") && !kube.HasHelmfile("."):
+			return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", neededArgs(cmd)))
+		case changed("tui"):
+			return UsageError("--tui does not work with a helmfile")
 		}
-		return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", neededArgs(cmd)))
+		return nil
 	}
 }

@@ -56,7 +56,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 	return a.showDryRun(cmd, out, out.Secrets, &flags.deploy, flags.run.common.NoHooks, nil)
 }
 
-// dryRunServer prints the result of an install or upgrade that the API server has checked.
+// dryRunServer prints the result of an install or upgrade after checking it against the cluster.
 func (a *app) dryRunServer(cmd *cobra.Command, spec operationSpec, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 		if err := refusal(op); err != nil {
@@ -93,7 +93,7 @@ func (a *app) dryRunLines() executor {
 	}}
 }
 
-// refusal returns the error about an operation that the cluster would refuse, or nil.
+// refusal returns the error about an operation that lockstep would refuse, or nil.
 func refusal(op *kube.Operation) error {
 	if conflicts := op.Conflicts(); len(conflicts) > 0 {
 		return &kube.Refusal{Operation: op.Info().Name, Conflicts: conflicts}

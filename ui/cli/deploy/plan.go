@@ -26,8 +26,8 @@ message), warnings and errors; action is create, change, unchanged, delete, abse
 
 Like every operation, plan first checks the cluster: permissions, API versions, objects owned by others, references to
 missing objects, quotas, limits, the namespace's PodSecurity level, and webhooks without a ready backend. Problems that
-may resolve themselves are warnings; others are errors, and the operation would be refused. --skip-preflight skips these
-checks.
+may resolve themselves are warnings; others are errors, and the operation would be refused. --skip-preflight skips most
+of these checks, but not the one for objects owned by others.
 
 With --tui, plan opens the screen, which compares an object when you select it.
 
@@ -57,6 +57,13 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 				f.Hidden = true
 			}
 		}
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("dry-run") {
+				return command.UsageError("plan writes nothing; drop --dry-run")
+			}
+			return run(cmd, args)
+		}
 		c.Flags().Bool("tui", false, "open the screen")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
 	}
@@ -65,7 +72,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	return cmd
 }
 
-// hideRunFlags hides the flags that plan and rbac ignore, because they only affect a run.
+// hideRunFlags hides the flags of plan and rbac that are only useful for a run.
 func hideRunFlags(cmd *cobra.Command) {
 	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {

@@ -123,11 +123,17 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 // For a helmfile, -n also moves its releases, so it is added only if the user has set it.
 func rbacCommand(cmd *cobra.Command, namespace string) string {
 	args := cmd.Flags().Args()
-	if len(args) == 0 {
+	namespaced := len(args) > 0
+	switch deploys := cmd.Name() == "install" || cmd.Name() == "upgrade"; {
+	case len(args) == 0:
 		file, _ := cmd.Flags().GetString("file") // "" if the command has no --file
-		args = []string{"-f", cmp.Or(file, "HELMFILE")}
+		args, namespaced = []string{"-f", cmp.Or(file, "HELMFILE")}, cmd.Flags().Changed("namespace")
+	case deploys && len(args) == 1: // install --generate-name
+		args = []string{"NAME", args[0]}
+	case !deploys: // only rbac needs the chart
+		args = []string{args[0], "CHART"}
 	}
-	if n := cmd.Flags().Lookup("namespace"); len(cmd.Flags().Args()) > 0 || n != nil && n.Changed {
+	if namespaced {
 		args = append(args, "-n", namespace)
 	}
 	return "lockstep rbac " + command.ShellJoin(args) + " --in-cluster"

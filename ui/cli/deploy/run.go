@@ -185,7 +185,8 @@ func firstRun() bool {
 func newRecord(notices report.Notices) *report.RunLog {
 	dir, err := report.RunDir()
 	if err != nil {
-		dir = "" // NewRunLog prints the warning
+		notices.Warn(fmt.Sprintf("this run is not recorded: %v; set XDG_STATE_HOME", err))
+		return report.NewRunLog("", func(string) {})
 	}
 	return report.NewRunLog(dir, notices.Warn)
 }

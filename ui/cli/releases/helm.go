@@ -17,8 +17,8 @@ import (
 	"lockstep/ui/likehelm"
 )
 
-// Commands that Helm also has print exactly what Helm prints, because scripts rely on it. Tests
-// compare their flags and output with Helm's.
+// Scripts rely on Helm's output, so history, list and get print exactly what Helm prints, and status adds only the groups.
+// Tests compare their flags and output with Helm's.
 
 // likeHelm returns the output of show, which uses Helm's actions. If show fails, it returns the
 // output so far.
