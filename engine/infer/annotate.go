@@ -102,12 +102,16 @@ func union(a, b []string) []string {
 // need each other to exist first.
 func (o *Order) Check() error {
 	var errs plan.Errors
+	reported := map[string]bool{} // cycles
 	for _, d := range o.Dropped {
-		if d.Error {
-			from := d.From
-			errs = append(errs, &plan.Error{Rule: "R66", Object: &from,
-				Message: fmt.Sprintf("objects in a cycle: %s: %s; remove one of these references", d.cycleText(), d.Why)})
+		cycle := d.cycleText()
+		if !d.Error || reported[cycle] {
+			continue
 		}
+		reported[cycle] = true
+		from := d.From
+		errs = append(errs, &plan.Error{Rule: "R66", Chart: d.Chart, Object: &from,
+			Message: fmt.Sprintf("objects need each other to exist first, in a cycle: %s; remove one of these references", cycle)})
 	}
 	if len(errs) > 0 {
 		return errs
@@ -135,7 +139,7 @@ func (o *Order) Warnings() []plan.Warning {
 		if !known {
 			at = len(warnings)
 			from := d.From
-			message := fmt.Sprintf("%s is ignored: %s", d.Edge, d.Why)
+			message := fmt.Sprintf("ignored: %s waits for %s (%s), because %s", d.From, d.To, d.Reason.Text, d.Why)
 			if len(d.Cycle) > 0 {
 				message = fmt.Sprintf("%s: %s; ignored: %s", d.Why, d.cycleText(), d.Edge)
 			}

@@ -33,7 +33,7 @@ const (
 	crds                     // CustomResourceDefinitions
 	workload                 // a workload with the objects that only it needs
 	followers                // objects that wait for the same units
-	loose                    // objects without edges
+	loose                    // other objects that wait for no unit except base
 )
 
 // arranger divides objects into groups.
@@ -48,7 +48,7 @@ type arranger struct {
 
 	// By index in reader.nodes.
 	plain  []bool  // see findPlain
-	owner  []*node // the only object that needs a plain object, or nil
+	owner  []*node // the first object found to need a plain object, or nil; the only one unless shared
 	shared []bool  // plain objects that several objects need, or one of another chart
 	unit   []*unit
 	// claimUser has the first user of each claim in its chart: a workload, or an object with a declared group.

@@ -193,13 +193,13 @@ func TestCustomResources(t *testing.T) {
 	api := serviceOf("api") + pod("Deployment", "api", "{}")
 	web := pod("Deployment", "web", calls("made-store:9000"))
 	table{
-		"a route":            {api + object("gateway.networking.k8s.io/v1", "HTTPRoute", "x", "spec: {rules: [{backendRefs: [{name: api, port: 80, url: 'http://api'}]}]}"), []string{"HTTPRoute/x > Deployment/api serving"}},
-		"settings":           {api + object("dapr.io/v1alpha1", "Configuration", "x", "spec: {mtls: {address: 'api:80'}}"), nil},
-		"rules":              {api + object("monitoring.coreos.com/v1", "PrometheusRule", "x", "spec: {groups: [{url: 'http://api'}]}"), nil},
-		"with containers":    {api + object("x.io/v1", "Rollout", "x", "spec: {template: {spec: {containers: [{env: [{name: API, value: 'http://api'}]}]}}}"), []string{"Rollout/x > Deployment/api serving"}},
-		"a name to be made":  {web + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"), []string{"Deployment/web > ClickHouseInstallation/x serving"}},
-		"a name to be known": {pod("Deployment", "web", calls("pg-rw:5432")) + object("postgresql.cnpg.io/v1", "Cluster", "pg", "spec: {}"), []string{"Deployment/web > Cluster/pg serving"}},
-		"a name that is there": {web + serviceOf("made-store") + pod("Deployment", "made-store", "{}") + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"),
+		"a route":                              {api + object("gateway.networking.k8s.io/v1", "HTTPRoute", "x", "spec: {rules: [{backendRefs: [{name: api, port: 80, url: 'http://api'}]}]}"), []string{"HTTPRoute/x > Deployment/api serving"}},
+		"settings":                             {api + object("dapr.io/v1alpha1", "Configuration", "x", "spec: {mtls: {address: 'api:80'}}"), nil},
+		"rules":                                {api + object("monitoring.coreos.com/v1", "PrometheusRule", "x", "spec: {groups: [{url: 'http://api'}]}"), nil},
+		"with containers":                      {api + object("x.io/v1", "Rollout", "x", "spec: {template: {spec: {containers: [{env: [{name: API, value: 'http://api'}]}]}}}"), []string{"Rollout/x > Deployment/api serving"}},
+		"a Service name from serviceTemplates": {web + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"), []string{"Deployment/web > ClickHouseInstallation/x serving"}},
+		"a Service name that the operator derives": {pod("Deployment", "web", calls("pg-rw:5432")) + object("postgresql.cnpg.io/v1", "Cluster", "pg", "spec: {}"), []string{"Deployment/web > Cluster/pg serving"}},
+		"a Service that the release contains": {web + serviceOf("made-store") + pod("Deployment", "made-store", "{}") + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"),
 			[]string{"Deployment/web > Deployment/made-store serving"}},
 	}.run(t)
 }
@@ -291,7 +291,7 @@ func TestSoftEdges(t *testing.T) {
 			pod("Deployment", "other", "{containers: [{env: [{name: DATABASE_HOST, value: db2.example.com}]}]}"), []string{"Deployment/web > Job/migrate soft"}},
 		"a host that is no database": {serviceOf("api") + pod("Deployment", "api", "{}") + pod("Job", "j", "{containers: [{env: [{name: HOST, value: api}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: api}]}]}"),
 			[]string{"Deployment/web > Deployment/api serving"}},
-		"a Job of the web": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
+		"a Job that calls the workload": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
 			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > StatefulSet/db serving"}},
 		"a client by its Secret": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
 			[]string{"Job/j > Secret/s hard", "Job/j > StatefulSet/db soft", "StatefulSet/db > Secret/s hard"}},

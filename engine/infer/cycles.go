@@ -9,8 +9,9 @@ import (
 // arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs to drop, by index, each with a cycle that it is part of. It drops all arcs
-// of a cycle's weakest (largest) class, because any of them could be wrong. It keeps arcs of class 0.
+// breakCycles returns the arcs to drop, by index, each with a cycle of its strongly connected component. It
+// drops all arcs of a cycle's weakest (largest) class, because any of them could be wrong. It keeps arcs of
+// class 0.
 //
 // Rule R66: cycles are broken at their weakest edges, and reported
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
@@ -135,9 +136,6 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 			continue
 		}
 		d := Dropped{Edge: e, Why: "they wait for each other", Error: e.Strength == Hard}
-		if d.Error {
-			d.Why = "each needs another one to exist first"
-		}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, r.nodes[at].name().String())
 		}

@@ -16,8 +16,8 @@ import (
 type Object struct {
 	plan.Resource
 	Fields map[string]any
-	// Hook is set for a ConfigMap or Secret that is a hook. It exists before all other objects, so
-	// nothing waits for it; only its data is read.
+	// Hook is set for a ConfigMap or Secret that is a hook. It gets no edges, because hooks are not part of
+	// the order; only its data is read.
 	Hook bool
 }
 
@@ -66,7 +66,8 @@ type Reason struct {
 // Dropped is an edge that was dropped, and why.
 type Dropped struct {
 	Edge
-	Why string
+	Chart string // of From
+	Why   string
 	// Cycle are objects or charts that wait for each other, if that is the reason: each waits
 	// for the next one, the last for the first.
 	Cycle []string
@@ -121,6 +122,10 @@ func From(release string, tree *plan.Chart, objects []Object) *Order {
 	o.Dropped = slices.Concat(cycles, o.Dropped)
 	if o.Dropped == nil {
 		o.Dropped = []Dropped{}
+	}
+	for i := range o.Dropped {
+		d := &o.Dropped[i]
+		d.Chart = r.nodes[d.at.from].Chart
 	}
 	slices.SortStableFunc(o.Dropped, func(a, b Dropped) int { return a.Compare(b.Edge) })
 	return o

@@ -29,13 +29,17 @@ func (r *reader) migrationEdges() {
 		}
 		for db, field := range r.databases(n) {
 			for _, j := range jobs[db] {
-				name := db.host
-				why := Reason{Path: field}
-				if db.service.Name != "" {
-					name = db.service.String()
-					why.By = []plan.Object{db.service}
+				why := Reason{Path: field, Value: db.host}
+				name := "database " + db.host
+				switch {
+				case db.service.Name != "":
+					why.Value, why.By = db.service.String(), []plan.Object{db.service}
+					name = "database " + why.Value
+				case db.secret.Name != "":
+					why.Value = db.secret.Name
+					name = fmt.Sprintf("the database that key %s of %s names", db.key, db.secret)
 				}
-				why.Value, why.Text = name, fmt.Sprintf("both use database %s, which the Job prepares", name)
+				why.Text = fmt.Sprintf("both use %s, which the Job prepares", name)
 				r.add(n, j, Soft, why)
 			}
 		}
@@ -169,7 +173,7 @@ func (r *reader) containerDatabases(n *node, c refs.Field, found map[hostRef]str
 		from := e.At("valueFrom", "secretKeyRef")
 		secret := plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: from.At("name").Text()}
 		if namesDatabaseHost(e.At("name").Text()) && secret.Name != "" && r.configSource(secret) == nil {
-			found[hostRef{host: "of " + secret.String() + " " + from.At("key").Text()}] = from.Path
+			found[hostRef{secret: secret, key: from.At("key").Text()}] = from.Path
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,26 @@ func TestWebhookReasons(t *testing.T) {
 		}
 		if len(got) != 1 || got[0] != "Topic/t waits for Deployment/hook: "+want {
 			t.Errorf("got %s; want %s", strings.Join(got, ", "), want)
+		}
+	}
+}
+
+// TestReasonTexts: a reason names the objects that it is about (R62, R63).
+func TestReasonTexts(t *testing.T) {
+	client := "{containers: [{env: [{name: DB_HOST, valueFrom: {secretKeyRef: {name: pg, key: host}}}]}]}"
+	operator := pod("Deployment", "op", "{serviceAccountName: sa}") + object("v1", "ServiceAccount", "sa", "") +
+		object(rbac+"/v1", "ClusterRole", "r", "rules: [{apiGroups: [q.x], resources: [topics/status], verbs: [update]}]") +
+		object(rbac+"/v1", "ClusterRoleBinding", "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]")
+	for want, manifests := range map[string]string{
+		"Deployment/web waits for Job/migrate: both use the database that key host of Secret/pg names, which the Job prepares": pod("Deployment", "web", client) + pod("Job", "migrate", client),
+		"Topic/t waits for Deployment/op: ClusterRole/r rules[0] lets Deployment/op write the status of objects in q.x":        operator + object("q.x/v1", "Topic", "t", "spec: {}"),
+	} {
+		var got []string
+		for _, e := range From("shop", nil, objects(t, manifests)).Edges {
+			got = append(got, e.String())
+		}
+		if !slices.Contains(got, want) {
+			t.Errorf("got %s; want %s", strings.Join(got, "\n"), want)
 		}
 	}
 }

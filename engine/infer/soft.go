@@ -8,11 +8,14 @@ import (
 	"lockstep/engine/refs"
 )
 
-// hostRef is a host in the configuration of a workload: a Service of the release, or another host.
+// hostRef is a host in the configuration of a workload: a Service of the release, another host, or one in a
+// Secret outside the release.
 type hostRef struct {
 	service plan.Object
 	where   string // the place that names the service: "env DB_HOST"
 	host    string
+	secret  plan.Object
+	key     string // the entry of secret
 }
 
 // Rule R63: soft edges come from indirect evidence, such as a database that a Job and a workload share

@@ -55,7 +55,7 @@ func (a *arranger) linkSubcharts(path string) {
 	for _, e := range a.across[path] {
 		g.addEdge(e)
 	}
-	a.dropCycles(len(g.units)+len(g.children), &g.graph, "charts that need each other start together", g.name, g.keep)
+	a.dropCycles(len(g.units)+len(g.children), &g.graph, "they wait for each other", g.name, g.keep)
 	g.orderOwnUnits()
 }
 

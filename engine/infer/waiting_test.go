@@ -87,6 +87,15 @@ func TestWaitingContainers(t *testing.T) {
 	}.run(t)
 }
 
+// TestDoubtfulWarning: the warning names the dropped edge with its reason, and why it has no effect (R63).
+func TestDoubtfulWarning(t *testing.T) {
+	o := From("shop", nil, objects(t, serviceOf("web")+pod("Deployment", "web", "{}")+pod("Job", "init", "{containers: [{env: [{name: WEB_URL, value: 'http://web'}]}]}")))
+	const want = "ignored: Job/init waits for Deployment/web (env WEB_URL names Service/web), because nothing proves that the workload must be ready before the Job starts"
+	if w := o.Warnings(); len(w) != 1 || w[0].Message != want {
+		t.Errorf("%v, want %s", w, want)
+	}
+}
+
 // TestJobsAndWorkloads: only a hard edge or a command that waits proves the order of a Job and a
 // workload (R63).
 func TestJobsAndWorkloads(t *testing.T) {

@@ -262,7 +262,7 @@ func (r *reader) operatorEdges() {
 
 // addController makes the custom resources of an API group wait for their controller.
 func (r *reader) addController(controller *node, p permission, group string, custom []*node) {
-	why := p.reason(group, fmt.Sprintf("lets it write the status of %s", group))
+	why := p.reason(group, fmt.Sprintf("lets %s write the status of objects in %s", controller.name(), group))
 	for _, c := range custom {
 		if (p.namespace == "" || p.namespace == c.name().Namespace) && !r.configures(c, controller) {
 			r.add(c, controller, Serving, why)

@@ -120,6 +120,17 @@ func TestBuildPlan(t *testing.T) {
 			`R8: shop: ConfigMap/b: group "b" waits for "a", which has no objects because an annotation of ConfigMap/a is invalid, so "b" is deployed last`,
 		},
 	}, {
+		name: "R2, R8 a layer without objects because of an invalid annotation",
+		resources: []Resource{
+			res("shop", "ConfigMap/a", layer, " a ", above, `["b"`),
+			res("shop", "ConfigMap/b", layer, "b", above, "a"),
+		},
+		want: []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b"},
+		warnings: []string{
+			`R2: shop: ConfigMap/a: annotation helm.sh/dependson/layer must be a list`,
+			`R8: shop: ConfigMap/b: group "b" waits for "a", which has no objects because an annotation of ConfigMap/a is invalid, so "b" is deployed last`,
+		},
+	}, {
 		name: "R8 one warning for each group, with all missing groups",
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, "a", needs, `["y", "b"]`),

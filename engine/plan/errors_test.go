@@ -56,7 +56,7 @@ func TestPlanErrors(t *testing.T) {
 			"shop: Job/a: annotation helm.sh/readiness-success must be a list, such as '[\"{.succeeded} >= 1\"]', but is '{.a} == 1' (R2)"},
 		{"R2 the example is a valid expression", nil, []Resource{res("shop", "Job/a", AnnotationReadinessFailure, `{.a} ==`)},
 			"shop: Job/a: annotation helm.sh/readiness-failure must be a list, such as '[\"{.failed} >= 1\"]', but is '{.a} ==' (R2)"},
-		{"R2 R24 what the reader of a chart found", &Chart{Path: "shop", Faults: []Fault{{"R2", "depends-on is no list"}}},
+		{"R2 R24 faults from the chart loader", &Chart{Path: "shop", Faults: []Fault{{"R2", "depends-on is no list"}}},
 			[]Resource{{Object: object("Job/a"), Chart: "shop", Faults: []Fault{{"R24", "no expression"}}}},
 			"shop: depends-on is no list (R2)\nshop: Job/a: no expression (R24)"},
 		{"all at once", waiting("shop", []string{"no"}, sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},

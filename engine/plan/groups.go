@@ -258,8 +258,10 @@ func (p *planner) warnBroken(d *draft) {
 // faultyMember returns an object that declares a group of a chart but has an invalid annotation (R2), or nil.
 func (p *planner) faultyMember(chart, group string) *member {
 	for _, m := range p.charts[chart].members {
-		if name, _ := Annotation(m.Annotations, AnnotationGroup); name == group && len(m.faults) > 0 {
-			return m
+		for _, key := range []string{AnnotationGroup, AnnotationLayer} {
+			if name, ok := Annotation(m.Annotations, key); ok && strings.TrimSpace(name) == group && len(m.faults) > 0 {
+				return m
+			}
 		}
 	}
 	return nil

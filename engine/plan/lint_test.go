@@ -87,7 +87,7 @@ func TestLint(t *testing.T) { // R37
 	t.Run("R11 subcharts that render nothing are ignored", func(t *testing.T) {
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), []Resource{res("shop/x", "ConfigMap/x")}))
 	})
-	t.Run("R22 a Job that is waited for to its end", func(t *testing.T) {
+	t.Run("R22 a Job that must complete", func(t *testing.T) {
 		sameFindings(t, Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))
 		sameFindings(t, Lint(nil, []Resource{res("shop", "Job/a", layer, "a"), res("shop", "Job/b", layer, "b", above, "a")}))
 	})

@@ -279,7 +279,7 @@ func (s *sorter) contradiction(others []int) string {
 	case len(others) > 1:
 		return "it forms a cycle with those of " + shortList(names) + "; remove one of these annotations"
 	case len(names) > 1:
-		return shortList(names) + " ask for the opposite order; remove one of the two orders"
+		return shortList(names) + " ask for the opposite order; remove the annotation on one side"
 	}
 	return names[0] + " asks for the opposite order; remove one of the two annotations"
 }

@@ -139,7 +139,7 @@ func TestIgnoredInstallBeforeIsAWarning(t *testing.T) { // R16, R17
 		{"two objects against one", []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/a", before, "Service"), res("shop", "Job/b", before, "Service")}, []string{
 			"R16: shop: Job/a" + ignored + "Service/s asks for the opposite order",
 			"R16: shop: Job/b" + ignored + "Service/s asks for the opposite order",
-			"R16: shop: Service/s" + ignored + "Job/a, Job/b ask for the opposite order; remove one of the two orders",
+			"R16: shop: Service/s" + ignored + "Job/a, Job/b ask for the opposite order; remove the annotation on one side",
 		}},
 		{"a cycle of three", []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Pod"), res("shop", "Pod/p", before, "Service")}, []string{
 			"R16: shop: Job/j" + ignored + "it forms a cycle with those of Pod/p, Service/s; remove one of these annotations",

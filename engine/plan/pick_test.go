@@ -16,7 +16,7 @@ func TestPick(t *testing.T) { // R42
 		group("shop/front:web", Object{Kind: "Deployment", Name: "front"}),
 		group("shop/cache:(unsequenced)", Object{Kind: "Deployment", Name: "cache"}),
 		group("shop:web"),
-		group("pre-install/Job/warm", Object{Kind: "Job", Name: "warm"}),
+		group("pre-install:Job/warm", Object{Kind: "Job", Name: "warm"}),
 		group("shop/db:schema", Object{Kind: "Job", Name: "migrate"}), // its removal
 	}
 	for text, want := range map[string][]string{
@@ -31,16 +31,16 @@ func TestPick(t *testing.T) { // R42
 		"cache:~":             {"shop/cache:(unsequenced)"},
 		"~":                   {"shop/cache:(unsequenced)"},
 		"cache":               {"shop/cache:(unsequenced)"},
-		"warm":                {"pre-install/Job/warm"},
+		"warm":                {"pre-install:Job/warm"},
 		"base":                {"shop/db:database"},
 		"Job/migrate":         {"shop/db:schema"},
 		"pvc/data":            {"shop/db:database"},
-		"kind=Job":            {"shop/db:schema", "pre-install/Job/warm"},
-		"kind=job":            {"shop/db:schema", "pre-install/Job/warm"},
+		"kind=Job":            {"shop/db:schema", "pre-install:Job/warm"},
+		"kind=job":            {"shop/db:schema", "pre-install:Job/warm"},
 		"kind=PVC":            {"shop/db:database"},
 		"*:web":               {"shop/api:web", "shop/front:web", "shop:web"},
 		"shop/??:*":           {"shop/db:schema", "shop/db:database"},
-		"*":                   {"shop/db:schema", "shop/db:database", "shop/api:web", "shop/front:web", "shop/cache:(unsequenced)", "shop:web", "pre-install/Job/warm"},
+		"*":                   {"shop/db:schema", "shop/db:database", "shop/api:web", "shop/front:web", "shop/cache:(unsequenced)", "shop:web", "pre-install:Job/warm"},
 		"shop/(unseq.*:web+$": nil,
 	} {
 		got, err := Pick(text, groups)
@@ -50,11 +50,11 @@ func TestPick(t *testing.T) { // R42
 	}
 	for text, want := range map[string]string{
 		"web":          "web is ambiguous: shop/api:web, shop/front:web or shop:web",
-		"zz":           "no group zz; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"zz":           "no group zz; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install:Job/warm",
 		"eb":           "eb is ambiguous: shop/api:web, shop/front:web or shop:web",
 		"shema":        "no group shema; did you mean shop/db:schema?",
 		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
-		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install:Job/warm",
 		"kind=Service": "no group has an object of kind Service; the kinds are ConfigMap, Deployment, Job, PersistentVolumeClaim, StatefulSet",
 		"kind=":        "kind= needs a kind, for example kind=Job",
 	} {
@@ -78,11 +78,11 @@ func TestPickOrder(t *testing.T) { // R42
 		{"no ~", "b:~", several + "no group b:~; the groups are a:long-name", []string{"a:long-name"}},
 		{"~ expanded by a shell", "/root", several + "no group /root; the groups are a:(unsequenced)", []string{"a:(unsequenced)"}},
 		{"a name takes precedence over a suffix", "web", "a:web", []string{"a:my-web", "a:web"}},
-		{"a suffix after / takes precedence over others", "web", "pre-install/Job/web", []string{"a:my-web", "pre-install/Job/web"}},
+		{"a suffix after / takes precedence over others", "web", "pre-install:Job/web", []string{"a:my-web", "pre-install:Job/web"}},
 		{"the same suffix twice", "web", several + "web is ambiguous: a:my-web or b:the-web", []string{"a:my-web", "b:the-web"}},
 		{"the same suffix, one with its chart", "b/c:web", "a/b/c:web", []string{"a/b/c:web", "a/c:web"}},
-		{"a hook by its object", "Job/warm", "pre-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/cold"}},
-		{"a hook of two phases", "Job/warm", several + "Job/warm is ambiguous: pre-install/Job/warm or post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
+		{"a hook by its object", "Job/warm", "pre-install:Job/warm", []string{"pre-install:Job/warm", "post-install:Job/cold"}},
+		{"a hook of two phases", "Job/warm", several + "Job/warm is ambiguous: pre-install:Job/warm or post-install:Job/warm", []string{"pre-install:Job/warm", "post-install:Job/warm"}},
 		{"in two phases", "web", "a:web", []string{"a:web", "a:web"}},
 		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
 		{"no objects", "kind=Job", several + "no group has an object of kind Job; the run has no objects", []string{"a:web"}},
@@ -117,7 +117,7 @@ func numbered(n int) (ids []string) {
 
 // TestShellID: Pick finds the group by its ShellID.
 func TestShellID(t *testing.T) {
-	for id, want := range map[string]string{"shop:(unsequenced)": "shop:~", "shop/db:schema": "shop/db:schema", "pre-install/Job/warm": "pre-install/Job/warm"} {
+	for id, want := range map[string]string{"shop:(unsequenced)": "shop:~", "shop/db:schema": "shop/db:schema", "pre-install:Job/warm": "pre-install:Job/warm"} {
 		got := ShellID(id)
 		if found, err := Pick(got, []*Group{{ID: "x:other"}, {ID: id}}); got != want || err != nil || found[0] != id {
 			t.Errorf("%s is %s, which means %q, %v; want %s", id, got, found, err, want)

@@ -58,9 +58,9 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	own, subcharts := split(files)
 	cf := &chartFiles{originals: map[string][]byte{}}
 	for _, f := range own {
-		if f.Name == chartFile || f.Name == "requirements.yaml" {
+		if f.Name == chartFile || f.Name == requirementsFile {
 			cf.originals[f.Name] = f.Data
-			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.unsupported.extract(f.Data)}
+			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.unsupported.extract(f.Name, f.Data)}
 		}
 		cf.files = append(cf.files, f)
 	}
@@ -86,7 +86,10 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 // invalidFile matches an error of Helm's loader about a YAML file.
 var invalidFile = regexp.MustCompile(`^cannot load (\S+): `)
 
-const chartFile = "Chart.yaml"
+const (
+	chartFile        = "Chart.yaml"
+	requirementsFile = "requirements.yaml" // the dependencies of a chart with apiVersion v1
+)
 
 // missingField matches Helm's error about a field that Chart.yaml lacks.
 var missingField = regexp.MustCompile(`^validation: chart\.metadata\.(apiVersion|name|version) is required$`)
@@ -257,7 +260,8 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cf.unsupported.misspelt)) {
-		b.warn("R2b", path, "Chart.yaml: %s of dependency %s is unknown and has no effect; did you mean depends-on?", cf.unsupported.misspelt[name], name)
+		found := cf.unsupported.misspelt[name]
+		b.warn("R2b", path, "%s: %s of dependency %s is unknown and has no effect; did you mean depends-on?", found.file, found.key, name)
 	}
 	for _, d := range cf.meta.Dependencies {
 		b.addDeclared(node, cf, h, d, at)

@@ -66,7 +66,11 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 	case d.Repository == "": // it must be in charts/ already
 		sub := cf.find(d)
 		if sub == nil {
-			return "", fmt.Errorf("it has no repository in Chart.yaml, and charts/ has no version %q of it; add one of them", d.Version)
+			file := chartFile
+			if cf.originals[requirementsFile] != nil {
+				file = requirementsFile
+			}
+			return "", fmt.Errorf("no repository in %s, and charts/ has no version that matches %q; add a repository, or put the chart into charts/", file, d.Version)
 		}
 		return sub.meta.Version, nil
 	case strings.HasPrefix(d.Repository, "file://"):

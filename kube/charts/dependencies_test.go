@@ -148,7 +148,7 @@ func TestFetchWritesAllOrNothing(t *testing.T) {
 		"version":    {"{name: stored-keys, alias: second, version: ^2.0.0, repository: '" + url + "'}", "^2.0.0"},
 		"name":       {"{name: nosuch, version: 0.1.0, repository: '" + url + "'}", "nosuch"},
 		"alias":      {"{name: nosuch, version: 0.1.0, repository: '@somewhere'}", "helm repo add"},
-		"not there":  {"{name: here, version: 1.0.0}", "has no repository"},
+		"not there":  {"{name: here, version: 1.0.0}", `dependency here: no repository in Chart.yaml, and charts/ has no version that matches "1.0.0"; add a repository`},
 		"directory":  {"{name: local, version: 0.1.0, repository: 'file://../nosuch'}", "no such file"},
 		"other name": {"{name: local, version: 1.0.0, repository: 'file://../other'}", "is named other"},
 		"its range":  {"{name: other, version: ^3.0.0, repository: 'file://../other'}", `but "^3.0.0" is required`},

@@ -166,7 +166,7 @@ func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 }
 
 // Save writes the chart into dir, normalised (R1, R34a) and with its archives unpacked. Helm's lint
-// and dependency commands need that, because they load charts from disk. Save creates dir.
+// needs that, because it loads charts from disk. Save creates dir.
 func (c *Chart) Save(dir string) error {
 	if err := c.root.save(dir); err != nil {
 		return fmt.Errorf("chart %s: save: %w", c.path, err)
@@ -208,7 +208,7 @@ func CopyBroken(path, dir string) (string, error) {
 		return path, nil
 	}
 	return dir, filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || d.Name() != "Chart.yaml" && d.Name() != "requirements.yaml" {
+		if err != nil || !d.Type().IsRegular() || d.Name() != chartFile && d.Name() != requirementsFile {
 			return err
 		}
 		data, err := os.ReadFile(file)
@@ -216,6 +216,6 @@ func CopyBroken(path, dir string) (string, error) {
 			return err
 		}
 		var f unsupportedFields
-		return os.WriteFile(file, f.extract(data), 0o644)
+		return os.WriteFile(file, f.extract(d.Name(), data), 0o644)
 	})
 }

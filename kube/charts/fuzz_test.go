@@ -27,7 +27,7 @@ func FuzzChartYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var first, second unsupportedFields
-		again := second.extract(first.extract(data))
+		again := second.extract(chartFile, first.extract(chartFile, data))
 		if strings.Contains(string(again), "v3") && second.v3 {
 			t.Errorf("apiVersion v3 was not replaced: %q", again)
 		}

@@ -22,7 +22,7 @@ type unsupportedFields struct {
 	// dependsOnByDependency is depends-on of each dependency, by alias, else name (R4).
 	dependsOnByDependency map[string][]string
 	// misspelt are the keys of dependencies that resemble depends-on, by alias, else name of the dependency.
-	misspelt map[string]string
+	misspelt map[string]misspeltKey
 	// faults are about malformed lists (R2).
 	faults []plan.Fault
 	// converted are the annotations whose values became strings.
@@ -31,16 +31,18 @@ type unsupportedFields struct {
 	v3 bool
 }
 
+type misspeltKey struct{ file, key string }
+
 type convertedAnnotation struct {
 	key   string
 	value *kyaml.Node // before the conversion
 }
 
-// extract reads the unsupported fields in data, a Chart.yaml or requirements.yaml, and returns the data
-// in a form that Helm can load: with annotation lists as JSON strings (R1), without depends-on,
+// extract reads the unsupported fields in the data of a file, Chart.yaml or requirements.yaml, and returns the
+// data in a form that Helm can load: with annotation lists as JSON strings (R1), without depends-on,
 // and with apiVersion v2 instead of v3. Data that is not a YAML mapping is returned
 // unchanged; Helm's loader reports the error.
-func (f *unsupportedFields) extract(data []byte) []byte {
+func (f *unsupportedFields) extract(file string, data []byte) []byte {
 	doc := parseYAML(string(data))
 	if doc == nil {
 		return data
@@ -52,10 +54,10 @@ func (f *unsupportedFields) extract(data []byte) []byte {
 	}
 	root := doc.Content[0]
 	changed := f.extractVersion(root)
-	changed = f.extractAnnotations(child(root, "annotations")) || changed
+	changed = f.extractAnnotations(file, child(root, "annotations")) || changed
 	if deps := child(root, "dependencies"); deps != nil && deps.Kind == kyaml.SequenceNode {
 		for _, d := range deps.Content {
-			changed = f.extractDependency(documents.Resolve(d)) || changed
+			changed = f.extractDependency(file, documents.Resolve(d)) || changed
 		}
 	}
 	if !changed {
@@ -69,9 +71,9 @@ func (f *unsupportedFields) extract(data []byte) []byte {
 }
 
 // fault records that a field is not a list of names. Ignoring it would silently drop the order.
-func (f *unsupportedFields) fault(field string, value *kyaml.Node) {
+func (f *unsupportedFields) fault(file, field string, value *kyaml.Node) {
 	f.faults = append(f.faults, plan.Fault{
-		Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", field, inline(value)),
+		Rule: "R2", Message: fmt.Sprintf("%s in %s must be a list of names, but is %s", field, file, inline(value)),
 	})
 }
 
@@ -90,7 +92,7 @@ func (f *unsupportedFields) extractVersion(root *kyaml.Node) bool {
 
 // extractAnnotations reads the ordering annotations and converts lists to strings. It reports
 // whether m changed.
-func (f *unsupportedFields) extractAnnotations(m *kyaml.Node) (changed bool) {
+func (f *unsupportedFields) extractAnnotations(file string, m *kyaml.Node) (changed bool) {
 	for k, value := range documents.Entries(m) {
 		key := k.Value
 		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
@@ -100,7 +102,7 @@ func (f *unsupportedFields) extractAnnotations(m *kyaml.Node) (changed bool) {
 			f.dependsOn = append(f.dependsOn, list...)
 			f.dependsOnKey = key
 		} else {
-			f.fault("annotation "+key, value)
+			f.fault(file, "annotation "+key, value)
 		}
 		if text, convert := toStringValue(value); convert {
 			old := *documents.Resolve(value)
@@ -116,9 +118,9 @@ func (f *unsupportedFields) extractAnnotations(m *kyaml.Node) (changed bool) {
 // changed.
 //
 // Rule R4: depends-on is read here because Helm's loader drops it.
-func (f *unsupportedFields) extractDependency(m *kyaml.Node) bool {
+func (f *unsupportedFields) extractDependency(file string, m *kyaml.Node) bool {
 	name := cmp.Or(scalarText(child(m, "alias")), scalarText(child(m, "name")))
-	f.noteMisspelt(m, name)
+	f.noteMisspelt(file, m, name)
 	key, value := documents.Entry(m, "depends-on")
 	if key == nil {
 		return false
@@ -127,7 +129,7 @@ func (f *unsupportedFields) extractDependency(m *kyaml.Node) bool {
 	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
 	list, ok := names(value)
 	if !ok {
-		f.fault("depends-on of dependency "+name, value)
+		f.fault(file, "depends-on of dependency "+name, value)
 		return true
 	}
 	if f.dependsOnByDependency == nil {
@@ -138,13 +140,13 @@ func (f *unsupportedFields) extractDependency(m *kyaml.Node) bool {
 }
 
 // noteMisspelt adds the key of a dependency that looks like depends-on to misspelt. Helm ignores unknown keys.
-func (f *unsupportedFields) noteMisspelt(m *kyaml.Node, name string) {
+func (f *unsupportedFields) noteMisspelt(file string, m *kyaml.Node, name string) {
 	for k := range documents.Entries(m) {
 		if key := k.Value; key != "depends-on" && plan.NearestName(key, []string{"depends-on"}) != "" {
 			if f.misspelt == nil {
-				f.misspelt = map[string]string{}
+				f.misspelt = map[string]misspeltKey{}
 			}
-			f.misspelt[name] = key
+			f.misspelt[name] = misspeltKey{file, key}
 		}
 	}
 }

@@ -53,8 +53,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestNormaliseReencodes: if a value cannot be replaced in place, the whole document is encoded again.
-func TestNormaliseReencodes(t *testing.T) {
+// TestNormaliseOtherForms: lists are also converted in JSON, flow mappings, anchors and merge keys.
+func TestNormaliseOtherForms(t *testing.T) {
 	tests := []struct{ name, in string }{
 		{"JSON", `{"kind": "X", "metadata": {"annotations": {"helm.sh/depends-on/resource-groups": ["a", "b"]}}}`},
 		{"flow mapping", "kind: X\nmetadata:\n  annotations: {helm.sh/depends-on/resource-groups: [a, b], x: y}\n"},

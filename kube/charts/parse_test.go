@@ -26,9 +26,9 @@ func TestParse(t *testing.T) {
 		{"lists", "# Source: shop/charts/db/templates/x.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - metadata: {name: m}\n",
 			[]string{"shop/db Secret/s", "shop/db ConfigMap/m"}, ""},
 		{"an empty list", "# Source: shop/templates/x.yaml\napiVersion: v1\nkind: List\nitems: []\n", nil, ""},
-		{"nothing but comment", "---\n# Source: shop/templates/x.yaml\n# nothing\n---\n# Source: shop/templates/y.yaml\n{}\n", nil, ""},
+		{"only comments", "---\n# Source: shop/templates/x.yaml\n# nothing\n---\n# Source: shop/templates/y.yaml\n{}\n", nil, ""},
 		{"line ends", strings.ReplaceAll("---\n# Source: shop/charts/db/templates/x.yaml\n"+object+"a\n", "\n", "\r\n"), []string{"shop/db ConfigMap/a"}, ""},
-		{"twice the same", "---\n# Source: shop/templates/x.yaml\n" + object + "a\n---\n# Source: shop/templates/x.yaml\n" + object + "a\n",
+		{"the same object twice", "---\n# Source: shop/templates/x.yaml\n" + object + "a\n---\n# Source: shop/templates/x.yaml\n" + object + "a\n",
 			[]string{"shop ConfigMap/a", "shop ConfigMap/a"}, ""},
 		{"more than ten", strings.Repeat("---\n# Source: shop/templates/x.yaml\n"+object+"a\n", 11) + "---\n# Source: shop/templates/x.yaml\n" + object + "z\n",
 			append(slices.Repeat([]string{"shop ConfigMap/a"}, 11), "shop ConfigMap/z"), ""},
@@ -125,14 +125,24 @@ metadata: {name: c}
 	}
 }
 
+// TestMaskKeepsNames: the mask hides the values of Secrets, but not the names of objects, groups and layers.
+func TestMaskKeepsNames(t *testing.T) {
+	r := render(t, tree{
+		"Chart.yaml":       chartYAML("shop"),
+		"templates/a.yaml": configMap("object-name", "helm.sh/resource-group: group-name") + "---\n" + configMap("b", "helm.sh/layer: layer-name"),
+		"templates/s.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: object-name, b: group-name, c: layer-name, d: secret-word}\n",
+	}, nil)
+	if got := r.Mask().Text("object-name group-name layer-name secret-word"); !strings.HasPrefix(got, "object-name group-name layer-name ") || strings.Contains(got, "secret-word") {
+		t.Errorf("masked: %s", got)
+	}
+}
+
 type postRenderer func(string) string
 
 func (f postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(f(in.String())), nil
 }
 
-// TestPostRenderer has a post-renderer that keeps Helm's Source comments, and one that drops
-// them (R6).
 func TestCRDs(t *testing.T) {
 	crd := func(name string) string {
 		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "}\n"
@@ -155,6 +165,8 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
+// TestPostRenderer has a post-renderer that keeps Helm's Source comments, and one that drops
+// them (R6).
 func TestPostRenderer(t *testing.T) {
 	c := load(t, plus(
 		tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": configMap("a", listOfDB)},

@@ -63,7 +63,7 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	}
 	for _, pattern := range o.ShowOnly {
 		if !p.seen[pattern] {
-			return fmt.Errorf("chart %s has no template %s", r.Release.Chart.Name(), pattern)
+			return fmt.Errorf("chart %s: no document comes from %s; check the name, or set the values that enable it", r.Release.Chart.Name(), pattern)
 		}
 	}
 	if p.files != nil {

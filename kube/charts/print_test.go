@@ -78,6 +78,11 @@ func TestPrint(t *testing.T) {
 	if got, err := printed(t, printChart, PrintOptions{ShowOnly: []string{"templates/none.yaml"}}); err == nil || got != "" {
 		t.Errorf("a missing template: %q, %v", got, err)
 	}
+	empty := plus(printChart, tree{"templates/off.yaml": "{{ if .Values.on }}" + configMap("off") + "{{ end }}"})
+	want := "chart shop: no document comes from templates/off.yaml; check the name, or set the values that enable it"
+	if got, err := printed(t, empty, PrintOptions{ShowOnly: []string{"templates/off.yaml"}}); err == nil || err.Error() != want || got != "" {
+		t.Errorf("an empty template: %q, %v, want %s", got, err, want)
+	}
 }
 
 // TestPrintKeepsCommentsAndEndsWithOneLine (R35): documents with comments only are printed,

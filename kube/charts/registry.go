@@ -33,8 +33,8 @@ func Pin(ref, version string, client *registry.Client) (string, error) {
 // RegistryCredential is how a user logs in to a registry.
 type RegistryCredential = auth.Credential
 
-// FindRegistryCredential returns the credential for the registry of an oci:// chart that Helm or, if it
-// has none, Docker has stored. It is empty if there is none.
+// FindRegistryCredential returns the stored credential for the registry of an oci:// chart: Helm's, or else
+// Docker's. It is empty if neither has one.
 func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
 	fail := func(err error) (RegistryCredential, error) {
 		return auth.EmptyCredential, fmt.Errorf("read the credential for registry %s: %w", registryHost(ref), err)

@@ -15,13 +15,13 @@ import (
 	"lockstep/kube/mask"
 )
 
-// Mask returns a mask for the secret values of the release. It never hides the names of objects and
-// groups.
+// Mask returns a mask for the secret values of the release. It never hides the names of objects, groups and
+// layers.
 func (r *Rendered) Mask() *mask.Mask {
 	m := &mask.Mask{}
 	m.AddRelease(r.Release)
 	for _, o := range r.Resources {
-		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup])
+		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup], o.Annotations[plan.AnnotationLayer])
 	}
 	return m
 }

@@ -16,12 +16,13 @@ func TestTree(t *testing.T) {
 	}
 	deps := "dependencies:\n"
 	tests := []struct {
-		name   string
-		files  tree
-		values map[string]any
-		want   string
-		rules  []string
-		faults []string
+		name    string
+		files   tree
+		values  map[string]any
+		want    string
+		rules   []string // of the warnings
+		warning string   // the only one
+		faults  []string
 	}{
 		{
 			name: "R1: annotation as flow list",
@@ -167,6 +168,16 @@ func TestTree(t *testing.T) {
 				"requirements.yaml": deps + dep("db") + dep("web", "depends-on: '[\"db\"]'")}),
 			want: "shop \n  shop/db db  \n  shop/web web  db\n",
 		},
+		{
+			name: "R2, R2b: mistakes in requirements.yaml",
+			files: plus(in("charts/db", sub("db")), in("charts/web", sub("web")), tree{
+				"Chart.yaml":        "name: shop\nversion: 1.0.0\n",
+				"requirements.yaml": deps + dep("db", "depends-on: {a: b}") + dep("web", "dependsOn: [db]")}),
+			want:    "shop \n  shop/db db  \n  shop/web web  \n",
+			faults:  []string{`R2 depends-on of dependency db in requirements.yaml must be a list of names, but is {"a":"b"}`},
+			rules:   []string{"R2b"},
+			warning: "shop: requirements.yaml: dependsOn of dependency web is unknown and has no effect; did you mean depends-on?",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -190,6 +201,9 @@ func TestTree(t *testing.T) {
 			}
 			if got := rules(warnings); !slices.Equal(got, tt.rules) {
 				t.Errorf("warnings %v, want rules %v", warnings, tt.rules)
+			}
+			if tt.warning != "" && warnings[0].Message != tt.warning {
+				t.Errorf("warning %q, want %q", warnings[0].Message, tt.warning)
 			}
 		})
 	}

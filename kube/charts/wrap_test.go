@@ -49,7 +49,7 @@ func TestWrapKeepsManifest(t *testing.T) {
 		{"a file included with another context", tree{
 			"templates/a.yaml": configMap("a", "helm.sh/resource-group: g"),
 			"templates/b.yaml": configMap("b", `sum: {{ range list "x" }}{{ include (print $.Template.BasePath "/a.yaml") . | sha256sum }}{{ end }}`)}},
-		{"files of nothing, of comment and of definitions", tree{
+		{"empty files, files with only comments or definitions", tree{
 			"templates/a.yaml": "", "templates/b.yaml": "# helm.sh/\n", "templates/c.yaml": "{{ define \"x\" }}{{ end }}\n", "templates/d.yaml": "{{- /* x */ -}}"}},
 		{"line ends and odd separators", tree{
 			"templates/a.yaml": strings.ReplaceAll(configMap("a", "helm.sh/resource-group: g"), "\n", "\r\n") + "---   \r\n" + configMap("b") + "\n\n---" + configMap("c")}},

@@ -10,7 +10,7 @@ import (
 
 func TestFindBreakpoints(t *testing.T) { // R42
 	phases := []event.Phase{
-		{Groups: []*plan.Group{{ID: "pre-install/Job/warm"}}},
+		{Groups: []*plan.Group{{ID: "pre-install:Job/warm"}}},
 		{Groups: []*plan.Group{{ID: "shop/db:schema"}, {ID: "shop/api:(unsequenced)"}, {ID: "shop:web"}}},
 	}
 	for _, tt := range []struct {
@@ -19,9 +19,9 @@ func TestFindBreakpoints(t *testing.T) { // R42
 		wantErr string
 	}{
 		{texts: []string{"api:~", "ema"}, want: []string{"shop/api:(unsequenced)", "shop/db:schema"}},
-		{texts: []string{"warm", "*:web"}, want: []string{"pre-install/Job/warm", "shop:web"}},
+		{texts: []string{"warm", "*:web"}, want: []string{"pre-install:Job/warm", "shop:web"}},
 		{texts: []string{"web", "db:shema"}, wantErr: "--break-on: no group db:shema; did you mean shop/db:schema?"},
-		{texts: []string{""}, wantErr: "--break-on: the name of the group is empty; the groups are pre-install/Job/warm, shop/db:schema, shop/api:(unsequenced), shop:web"},
+		{texts: []string{""}, wantErr: "--break-on: the name of the group is empty; the groups are pre-install:Job/warm, shop/db:schema, shop/api:(unsequenced), shop:web"},
 	} {
 		ids, err := findBreakpoints(tt.texts, phases)
 		if !slices.Equal(ids, tt.want) || (err == nil) != (tt.wantErr == "") || err != nil && err.Error() != tt.wantErr {

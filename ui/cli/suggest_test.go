@@ -109,6 +109,30 @@ func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 	}
 }
 
+// TestSuggestWarns: suggest warns about dropped edges in every mode, as dag does, and prints each warning once
+// (R63, R66).
+func TestSuggestWarns(t *testing.T) {
+	noCluster(t)
+	dir := callingChart(t)
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: init\n  annotations:\n    helm.sh/resource-grup: a\nspec:\n" +
+		"  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: app:1, env: [{name: WEB_URL, value: 'http://web'}]}]}\n"
+	service := "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec: {selector: {app: web}, ports: [{port: 80}]}\n"
+	if err := os.WriteFile(filepath.Join(dir, "templates/init.yaml"), []byte(job+service), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"dag", dir, "--order=inferred"}, {"suggest", dir}, {"suggest", dir, "-o", "json"}, {"suggest", dir, "--write"}} {
+		_, warnings, err := runCommand(args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"warning: ignored: Job/init waits for Deployment/web (env WEB_URL names Service/web), because nothing proves that", "resource-grup is unknown"} {
+			if strings.Count(warnings, want) != 1 {
+				t.Errorf("%q warns\n%s\nwant once: %s", args, warnings, want)
+			}
+		}
+	}
+}
+
 // TestLintFindsContradictions: lint reports declared orders that contradict references between objects
 // (R70).
 func TestLintFindsContradictions(t *testing.T) {

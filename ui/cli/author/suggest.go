@@ -87,13 +87,17 @@ func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) er
 		return err
 	}
 	suggested, order, err := command.PlanInferred(r.Rendered)
-	switch {
-	case err != nil:
+	if err != nil {
 		return r.Secrets.Error(err)
-	case flags.write:
-		return a.writeOrder(cmd, flags, r, suggested)
 	}
 	suggested.Hide(r.Secrets)
+	a.Display(cmd).Warnings(slices.DeleteFunc(slices.Clone(suggested.AllWarnings), func(w plan.Warning) bool {
+		printed := func(p plan.Warning) bool { return p.Message == w.Message } // by Render
+		return slices.ContainsFunc(r.AllWarnings, printed)
+	}))
+	if flags.write {
+		return a.writeOrder(cmd, flags, r, suggested)
+	}
 	for i := range order.Edges {
 		why := &order.Edges[i].Reason
 		why.Text, why.Value = r.Secrets.Text(why.Text), r.Secrets.Text(why.Value)
