@@ -169,3 +169,13 @@ func TestFetchWritesAllOrNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestFetchNamesRequirements: the error names requirements.yaml if the dependencies are in it.
+func TestFetchNamesRequirements(t *testing.T) {
+	dir := t.TempDir()
+	writeTo(t, dir, tree{"Chart.yaml": "name: shop\nversion: 1.0.0\n", "requirements.yaml": "dependencies:\n- {name: db, version: 1.x.x}\n"})
+	const want = `dependency db: no repository in requirements.yaml, and charts/ has no version that matches "1.x.x"; add a repository, or put the chart into charts/`
+	if err := FetchDependencies(dir, action.ChartPathOptions{}, remoteSettings(t), nil); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
