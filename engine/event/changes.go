@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/text"
@@ -37,6 +38,21 @@ func (s *State) countChanges(rollback bool) Changes {
 		}
 	}
 	return c
+}
+
+// HasRollback reports whether the operation started to roll back.
+func (s *State) HasRollback() bool {
+	return slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return IsRollback(p.Name) })
+}
+
+// RollbackFailed reports whether a group of the rollback did not succeed.
+func (s *State) RollbackFailed() bool {
+	for g := range s.GroupStates() {
+		if IsRollback(g.Phase) && (g.Status == Failed || g.Status == Aborted || g.Status == Skipped) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Changes) add(change Change) {

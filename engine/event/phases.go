@@ -43,8 +43,8 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 	}
 }
 
-// PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (revision 2)" for the removal of
-// revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then "rollback", and
+// PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision
+// 2)" for the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then "rollback", and
 // names that end in "rollback" stay.
 func PhaseTitle(name string, kind PhaseKind) string {
 	name, back := strings.CutPrefix(name, RollbackPrefix)
@@ -54,7 +54,7 @@ func PhaseTitle(name string, kind PhaseKind) string {
 	case PhaseRemove:
 		_, revision, leftovers := strings.Cut(name, "-")
 		if name = "delete"; leftovers {
-			name += " (revision " + revision + ")"
+			name += " (left over from revision " + revision + ")"
 		}
 	}
 	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
@@ -65,5 +65,10 @@ func PhaseTitle(name string, kind PhaseKind) string {
 
 // LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
 func LayerTitle(name string, kind PhaseKind, layer int) string {
-	return strings.TrimPrefix(fmt.Sprintf("%s layer %d", PhaseTitle(name, kind), layer), " ")
+	title, detail, _ := strings.Cut(PhaseTitle(name, kind), " (")
+	title = strings.TrimPrefix(fmt.Sprintf("%s layer %d", title, layer), " ")
+	if detail != "" {
+		title += " (" + detail
+	}
+	return title
 }

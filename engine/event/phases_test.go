@@ -11,10 +11,10 @@ func TestLayerTitle(t *testing.T) {
 	}{
 		{"apply", PhaseApply, "layer 1"},
 		{"remove", PhaseRemove, "delete layer 1"},
-		{"remove-2", PhaseRemove, "delete (revision 2) layer 1"},
+		{"remove-2", PhaseRemove, "delete layer 1 (left over from revision 2)"},
 		{"rollback/apply", PhaseApply, "rollback layer 1"},
 		{"rollback/remove", PhaseRemove, "rollback: delete layer 1"},
-		{"rollback/remove-12", PhaseRemove, "rollback: delete (revision 12) layer 1"},
+		{"rollback/remove-12", PhaseRemove, "rollback: delete layer 1 (left over from revision 12)"},
 	} {
 		if got := LayerTitle(c.phase, c.kind, 1); got != c.want {
 			t.Errorf("%s: %q, want %q", c.phase, got, c.want)

@@ -124,9 +124,11 @@ func (r Root) Why() string {
 		if r.Waited < 10*time.Second {
 			unit = 100 * time.Millisecond
 		}
-		text += "; gave up after " + r.Waited.Round(unit).String()
+		waited := r.Waited.Round(unit).String()
 		if r.Limit != "" {
-			text += " (" + r.Limit + ")"
+			text += "; gave up after " + waited + " (" + r.Limit + ")"
+		} else {
+			text += "; not ready when the group failed (" + waited + ")"
 		}
 	}
 	return text

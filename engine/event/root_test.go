@@ -37,7 +37,7 @@ func TestRoots(t *testing.T) {
 	want := []string{
 		"b Job/migrate: 1 failed",
 		"a StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress",
-		"a Deployment/web: container web exited with code 1; gave up after 12s",
+		"a Deployment/web: container web exited with code 1; not ready when the group failed (12s)",
 	}
 	for i, r := range roots {
 		if got := fmt.Sprint(r.Group.ID, " ", r); i >= len(want) || got != want[i] {

@@ -112,10 +112,13 @@ func lastDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "about 12s left".
+// String formats the forecast: "about 12s left". It is empty if the run has taken longer than last time and Slow says so.
 func (f Forecast) String() string {
-	if left := f.Left.Round(time.Second); left > 0 {
+	switch left := f.Left.Round(time.Second); {
+	case left > 0:
 		return fmt.Sprintf("about %s left", left)
+	case len(f.Slow) > 0:
+		return ""
 	}
 	return "should finish any moment"
 }

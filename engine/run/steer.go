@@ -165,7 +165,7 @@ func (m *machine) step(target event.Unit) string {
 	}
 	if target.Group == "" {
 		if m.steering.step {
-			return "already waiting to step; nothing can start yet"
+			return "a step is already waiting for its group; nothing can start yet"
 		}
 		m.steering.step = true // takes effect when the next unit can start
 		return ""

@@ -15,7 +15,7 @@ func (r *reader) expand(at position) ([]*node, error) {
 	}
 	program, err := exec.LookPath("helmfile")
 	if err != nil {
-		return nil, at.errorf("templates need helmfile, which is not in PATH; install it, or pipe the expanded file: %s", pipeHelmfile)
+		return nil, at.errorf("templates need helmfile, which is not in PATH; install it, or expand the file on a machine that has it: helmfile build --embed-values > expanded.yaml")
 	}
 	args := []string{"-f", at.path, "-e", r.Environment, "--quiet"}
 	for _, file := range r.StateValuesFiles {

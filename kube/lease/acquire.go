@@ -18,6 +18,8 @@ type Params struct {
 	Namespace, Release, Operation string
 	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string
+	// Stack is the name of the stack whose run this is, or "".
+	Stack string
 	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
 	// another error if it cannot tell. If it is nil, the records are not checked.
@@ -53,7 +55,7 @@ type Lease struct {
 // Rule R51: a second run is refused; the lock of a dead run is taken over.
 func Acquire(ctx context.Context, c Client, params Params, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
-		client: c, params: params, self: newHolder(params.Operation, params.Job), duration: opts.duration(),
+		client: c, params: params, self: newHolder(params), duration: opts.duration(),
 		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}),
 		latest: latestObservation{changed: make(chan struct{})},
 	}

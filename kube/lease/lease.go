@@ -60,6 +60,8 @@ type Holder struct {
 	RunID   string `json:"run,omitempty"`
 	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string `json:"job,omitempty"`
+	// Stack is the name of the stack whose run this is, or "".
+	Stack string `json:"stack,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
 	// Since is when the run took the lock, by its own clock (AcquireTime if another program holds the Lease).
@@ -67,10 +69,10 @@ type Holder struct {
 }
 
 // newHolder returns the Holder for a new run in this process.
-func newHolder(operation, job string) Holder {
+func newHolder(p Params) Holder {
 	h := Holder{
-		User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Job: job,
-		Operation: operation, Since: time.Now().UTC().Truncate(time.Second),
+		User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Job: p.Job, Stack: p.Stack,
+		Operation: p.Operation, Since: time.Now().UTC().Truncate(time.Second),
 	}
 	if u, err := user.Current(); err == nil {
 		h.User = u.Username
@@ -137,13 +139,20 @@ func (e *LockedError) Error() string {
 // the cluster.
 func (e *LockedError) howToFollow() string {
 	where := ""
-	switch self := newHolder("", ""); {
+	switch self := newHolder(Params{}); {
 	case e.Holder.Host == "", e.Holder.Operation == "recover": // another program, an unknown machine, or nothing to attach to
 		return ""
 	case e.Holder.Job == "" && (e.Holder.Host != self.Host || e.Holder.User != self.User):
 		where = fmt.Sprintf(" as %s on %s", e.Holder.User, e.Holder.Host)
 	}
-	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, e.Release, e.Namespace)
+	name, namespace := cmp.Or(e.Holder.Stack, e.Release), e.Namespace
+	if jobNamespace, _, ok := strings.Cut(e.Holder.Job, "/"); ok {
+		namespace = jobNamespace
+	}
+	if e.Holder.Stack != "" && e.Holder.Job == "" { // attach finds a stack on this machine by its name alone
+		return fmt.Sprintf(", or follow it%s with: lockstep attach %s", where, name)
+	}
+	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, name, namespace)
 }
 
 // LostError reports that this run lost its lock and must not write any more (R51a).

@@ -8,14 +8,16 @@ import (
 
 // TestLockedErrorSaysHowToFollow: attach finds only the user's own runs on this machine, and Jobs in the cluster (R51).
 func TestLockedErrorSaysHowToFollow(t *testing.T) {
-	self := newHolder("upgrade", "")
+	self := newHolder(Params{Operation: "upgrade"})
 	const attach = "lockstep attach r -n ns"
 	for name, tt := range map[string]struct {
 		holder Holder
 		want   string // the end
 	}{
 		"own run":         {self, "try again when it has finished, or follow it with: " + attach},
-		"own recover":     {newHolder("recover", ""), "try again when it has finished"},
+		"own recover":     {newHolder(Params{Operation: "recover"}), "try again when it has finished"},
+		"own stack":       {newHolder(Params{Operation: "upgrade", Stack: "fleet"}), "try again when it has finished, or follow it with: lockstep attach fleet"},
+		"stack in a Job":  {Holder{Host: "pod", Job: "ops/lockstep-fleet", Stack: "fleet"}, "try again when it has finished, or follow it with: lockstep attach fleet -n ops"},
 		"another user":    {Holder{User: "someone else", Host: self.Host}, "try again when it has finished, or follow it as someone else on " + self.Host + " with: " + attach},
 		"another machine": {Holder{User: "ann", Host: "elsewhere"}, "try again when it has finished, or follow it as ann on elsewhere with: " + attach},
 		"a Job":           {Holder{User: "ann", Host: "pod", Job: "ns/r-1"}, "try again when it has finished, or follow it with: " + attach},

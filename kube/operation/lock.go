@@ -69,7 +69,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	opts := p.Common.Lease
 	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	params := lease.Params{
-		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, Job: p.Common.Job, CheckRecords: op.checkRecords,
+		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, Job: p.Common.Job, Stack: p.Common.Stack, CheckRecords: op.checkRecords,
 		OnUnavailable: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
 	}
 	l, found, err := acquireLease(run.RetryContext(eng.RequestContext()), op.client, params, p.Lease, opts)

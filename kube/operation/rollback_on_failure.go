@@ -120,7 +120,7 @@ func leftBehind(events []event.Event) string {
 	case n == 0:
 		return ""
 	case n > 10:
-		return fmt.Sprintf("still in the cluster: %s and %d more", strings.Join(left[:10], ", "), n-10)
+		return fmt.Sprintf("created by this run and not deleted: %s and %d more", strings.Join(left[:10], ", "), n-10)
 	}
-	return "still in the cluster: " + strings.Join(left, ", ")
+	return "created by this run and not deleted: " + strings.Join(left, ", ")
 }

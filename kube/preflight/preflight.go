@@ -60,6 +60,8 @@ type Common struct {
 	// Job is the Job in whose pod this process runs, as namespace/name; "" outside a cluster.
 	// A revision that an earlier pod of this Job deployed counts as this operation's.
 	Job string
+	// Stack is the name of the stack whose run this is, or "".
+	Stack string
 
 	// Provided are the objects of releases that are deployed before this one. It is not nil if
 	// the release is in a helmfile.

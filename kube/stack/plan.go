@@ -93,7 +93,7 @@ func (s *Stack) addMembers() error {
 		s.add(newMember(r, s.opts.Down || !r.Installed))
 	}
 	if len(s.members) == 0 {
-		return noReleases(s.opts.File)
+		return NoReleases(s.opts.File)
 	}
 	for _, m := range s.members {
 		for _, id := range slices.Concat(m.Needs, m.After) {
@@ -109,7 +109,8 @@ func (s *Stack) addMembers() error {
 }
 
 // noReleases explains why a helmfile has no release to deploy or remove.
-func noReleases(file *helmfile.File) error {
+// NoReleases is the error about a helmfile of which no release is selected.
+func NoReleases(file *helmfile.File) error {
 	why := "the helmfile defines no releases"
 	switch {
 	case len(file.Others) > 0 && len(file.Selectors) > 0:
@@ -259,7 +260,7 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provide
 // common returns the options of the operation on a release.
 func (s *Stack) common(m *member) operation.Common {
 	c := s.opts.Common
-	c.Release, c.Namespace = m.Name, m.Namespace
+	c.Release, c.Namespace, c.Stack = m.Name, m.Namespace, s.info.Release
 	if m.Timeout > 0 {
 		c.Timeout = m.Timeout
 		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout)

@@ -13,10 +13,10 @@ import (
 
 func TestNoReleases(t *testing.T) {
 	file := &helmfile.File{Path: "f.yaml", Others: []helmfile.Release{{Name: "b"}}, Selectors: []string{"a=b"}}
-	if got, want := noReleases(file).Error(), "f.yaml: no release matches --selector a=b"; got != want {
+	if got, want := NoReleases(file).Error(), "f.yaml: no release matches --selector a=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := noReleases(&helmfile.File{Path: "-"}).Error(), "standard input: the helmfile defines no releases"; got != want {
+	if got, want := NoReleases(&helmfile.File{Path: "-"}).Error(), "standard input: the helmfile defines no releases"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -3,10 +3,13 @@ package stack
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/operation"
 )
 
@@ -39,20 +42,38 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
-	count := 0
-	s.mu.Lock()
-	for _, m := range changed {
-		if m.rolledBack {
-			count++
-		}
-	}
-	s.mu.Unlock()
-	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", count, len(changed))
-	if err == nil {
-		end.Outcome = fmt.Sprintf("rolled back all changed releases (%d)", len(changed))
-	}
+	end.Outcome = s.rollbackOutcome(changed)
 	end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 	return err
+}
+
+// rollbackOutcome counts the releases that this run changed, and those of them that are rolled back: by this rollback, or
+// by their own operation, which failed.
+func (s *Stack) rollbackOutcome(changed []*member) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total, done := len(changed), 0
+	var stuck []string
+	for _, m := range s.members {
+		switch {
+		case m.rolledBack:
+			done++
+		case slices.Contains(changed, m) || m.result == nil || !m.state.HasRollback():
+		case m.state.RollbackFailed():
+			total++
+			stuck = append(stuck, m.id)
+		default:
+			total++
+			done++
+		}
+	}
+	switch {
+	case done == total:
+		return "rolled back " + text.Count(done, "release")
+	case len(stuck) > 0:
+		return fmt.Sprintf("rolled back %d of %d changed releases; the rollback of %s failed", done, total, strings.Join(stuck, ", "))
+	}
+	return fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", done, total)
 }
 
 // rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none.

@@ -297,7 +297,7 @@ func (s *Stack) anyStarted() bool {
 
 // outcome counts the releases by their result: "releases: 2 deployed, 1 failed".
 func (s *Stack) outcome() string {
-	results := []string{"deployed", "rolled back", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"}
+	results := []string{"deployed", "rolled back", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not installed", "not started"}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := map[string]int{}
@@ -319,6 +319,8 @@ func (s *Stack) outcome() string {
 			counts["failed"]++
 		case m.skipped:
 			counts["unchanged"]++
+		case m.remove && m.op == nil && m.err == nil:
+			counts["not installed"]++
 		default:
 			counts["not started"]++
 		}

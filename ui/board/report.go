@@ -24,7 +24,10 @@ func (m *model) reportLines(width int) []canvas.Line {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
 	out = canvas.WrapLines(out, width)
-	if undone != "" {
+	switch {
+	case s.RollbackFailed():
+		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+strings.TrimSuffix(" rollback failed: "+undone, ": ")))
+	case undone != "":
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}
 	for _, root := range s.Roots() {

@@ -185,7 +185,7 @@ func (c signalCase) want() signalEnd {
 	case c.action.hangsUp():
 		w = signalEnd{release: "deployed", output: done}
 	case p.rollback && stop:
-		w = signalEnd{exit: 3, release: "failed", output: "still in the cluster"}
+		w = signalEnd{exit: 3, release: "failed", output: "created by this run and not deleted"}
 	case p.rollback:
 		w = signalEnd{exit: 1, output: failed, result: "repeat to stop it"}
 	case c.phase == "writing the record": // everything is deployed

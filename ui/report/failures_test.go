@@ -96,7 +96,7 @@ func TestLastLinesOfFailure(t *testing.T) {
 		"roots": {manyRoots, []string{
 			"✗ Deployment/queue: the deployment exceeded its progress deadline (in shop:queue)",
 			`✗ StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist; gave up after 25s (--readiness-timeout) (in shop:db)`,
-			"✗ Deployment/pooler: container pooler exited with code 1 (2 restarts): FATAL: no route to db; gave up after 25s (in shop:db)",
+			"✗ Deployment/pooler: container pooler exited with code 1 (2 restarts): FATAL: no route to db; not ready when the group failed (25s) (in shop:db)",
 			"ProvisioningFailed", "\n✗ install shop failed"}},
 		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release was rolled back to revision 3"}},
 		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},

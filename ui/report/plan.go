@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -54,7 +55,11 @@ func (p Plan) jsonForm() any {
 
 func (p Plan) text(to Stream) string {
 	var b strings.Builder
-	head := p.Operation.Name + " " + p.Operation.Release + format.WithPrefix(": chart ", p.Operation.Chart)
+	head := p.Operation.Name + " " + p.Operation.Release
+	if p.Operation.ToRevision > 0 {
+		head += fmt.Sprintf(" to revision %d", p.Operation.ToRevision)
+	}
+	head += format.WithPrefix(": chart ", p.Operation.Chart)
 	state := event.State{}
 	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
 	fmt.Fprintf(&b, "%s, namespace %s\n", to.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
@@ -62,7 +67,7 @@ func (p Plan) text(to Stream) string {
 	for _, c := range p.Changes {
 		if c.Phase != phase {
 			phase, group = c.Phase, ""
-			fmt.Fprintf(&b, "\n%s\n", to.Style.render(theme.Strong, c.Phase))
+			fmt.Fprintf(&b, "\n%s\n", to.Style.render(theme.Strong, p.phaseTitle(c.Phase)))
 		}
 		if c.Group != group && c.Action != "hook" {
 			group = c.Group
@@ -81,6 +86,15 @@ func (p Plan) text(to Stream) string {
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.summary())
 	return b.String()
+}
+
+// phaseTitle returns the heading of a phase.
+func (p Plan) phaseTitle(name string) string {
+	i := slices.IndexFunc(p.Phases, func(phase event.Phase) bool { return phase.Name == name })
+	if i < 0 {
+		return name
+	}
+	return cmp.Or(event.PhaseTitle(name, p.Phases[i].Kind), name)
 }
 
 func (p Plan) line(c Change) string {

@@ -44,7 +44,11 @@ func (t *textLog) releaseOperation(e event.Event) {
 		op.Release, op.Namespace, op.Context = "", "", "" // the scope has them
 		t.line(e, e.Status, headline(op))
 	case event.RollingBack:
-		t.line(e, e.Status, format.WithReason("rolling back", e.Message))
+		text := "rolling back"
+		if e.Operation != nil && e.Operation.ToRevision > 0 {
+			text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
+		}
+		t.line(e, e.Status, text)
 	case event.Succeeded:
 	default:
 		t.line(e, e.Status, format.WithReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
@@ -74,7 +78,7 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	}
 	switch {
 	case event.IsRollback(g.Phase):
-		return "rolled back", release.Message
+		return "rolled back", strings.TrimPrefix(release.Message, "rolled back ")
 	case release.Change == event.Created:
 		return "installed", ""
 	case release.Change == event.Configured:
@@ -210,21 +214,32 @@ func (p StackPlan) jsonForm() any {
 
 func (p StackPlan) text(to Stream) string {
 	var b strings.Builder
-	unchanged := 0
+	counts := map[string]int{}
 	for _, r := range p.Releases {
 		name, needs := to.Style.render(theme.Strong, r.Release), clean(format.WithPrefix(", after ", strings.Join(r.Needs, ", ")))
 		if r.Plan == nil {
-			unchanged++
-			state := " unchanged"
+			state := "unchanged"
 			if r.Absent {
-				state = " not installed"
+				state = "not installed"
 			}
-			b.WriteString(name + state + needs + "\n\n")
+			counts[state]++
+			b.WriteString(name + " " + state + needs + "\n\n")
 			continue
 		}
+		verb := "to deploy"
+		if r.Plan.Operation.Name == "uninstall" {
+			verb = "to uninstall"
+		}
+		counts[verb]++
 		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")
 	}
-	fmt.Fprintf(&b, "%s: %d to deploy, %d unchanged\n", text.Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
+	parts := []string{}
+	for _, state := range []string{"to deploy", "to uninstall", "unchanged", "not installed"} {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	fmt.Fprintf(&b, "%s: %s\n", text.Count(len(p.Releases), "release"), strings.Join(parts, ", "))
 	return b.String()
 }
 

@@ -263,7 +263,10 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	case changes != "":
 		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}
-	if rolledBack != "" {
+	switch {
+	case s.RollbackFailed():
+		fmt.Fprintln(w, " ", o.glyph(event.Failed), format.WithReason("rollback failed", rolledBack))
+	case rolledBack != "":
 		fmt.Fprintln(w, " ", o.glyph("rolled-back"), format.WithReason(o.word("rolled-back"), rolledBack))
 	}
 }

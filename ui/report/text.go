@@ -121,14 +121,14 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 			t.line(e, e.Status, commandReply(e))
 		}
 	case event.KindBreakpoint:
-		word := string(e.Status)
+		word := string(e.Status) + " on"
 		switch {
 		case e.Status == event.Cleared:
-			word = "removed"
+			word = "removed from"
 		case e.Status == event.Set && before == event.Disabled:
-			word = "enabled"
+			word = "enabled on"
 		}
-		t.line(e, e.Status, "breakpoint "+word+" on "+e.Group)
+		t.line(e, e.Status, "breakpoint "+word+" "+e.Group)
 	case event.KindWarning:
 		text := format.Warning(e.Rule, e.Object, e.Message)
 		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))

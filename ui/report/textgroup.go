@@ -177,7 +177,7 @@ func (t *textLog) waiting(e event.Event) {
 	}
 	text := "waiting for " + objectIn(e.Object, e.Group) + ": " + t.waitingFor(e)
 	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
-		text += "; run: " + f.String()
+		text += format.WithPrefix("; run: ", f.String())
 	}
 	t.line(e, event.InProgress, text)
 }

@@ -64,7 +64,7 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	next := rig.ChartOf(t, rig.ConfigMap("old", nil), broken, rig.ConfigMap("never", rig.Group("two", "one")))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
-	r.MustFail(op, err, "--timeout", "some new objects could not be deleted", "still in the cluster: Deployment/broken")
+	r.MustFail(op, err, "--timeout", "some new objects could not be deleted", "created by this run and not deleted: Deployment/broken")
 	if got := r.Remaining(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
 		t.Errorf("not removed: %v", got)
 	}

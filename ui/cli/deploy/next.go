@@ -120,7 +120,11 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 	case state.Release != "failed": // another run is active, or the record could not be written
 		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:
-		next = append(next, s.related(state, "or roll back", "rollback", name, fmt.Sprint(goodRevision)))
+		why := "or roll back"
+		if state.HasRollback() {
+			why = "or retry the rollback, after fixing the problem"
+		}
+		next = append(next, s.related(state, why, "rollback", name, fmt.Sprint(goodRevision)))
 	case state.Operation.Name == "install": // no earlier revision to roll back to
 		next = append(next, s.related(state, "or remove it", "uninstall", name))
 	}
