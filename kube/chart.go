@@ -119,7 +119,10 @@ func NothingToShow(err error) (reason string, ok bool) {
 	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
 		return string(nothing), true
 	}
-	for _, nothing := range []error{diagnose.ErrNotFound, diagnose.ErrNoPods, diagnose.ErrNotRunning} {
+	if stopped := diagnose.NotRunningError(""); errors.As(err, &stopped) {
+		return string(stopped), true
+	}
+	for _, nothing := range []error{diagnose.ErrNotFound, diagnose.ErrNoPods} {
 		if errors.Is(err, nothing) {
 			return nothing.Error(), true
 		}

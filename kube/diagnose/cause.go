@@ -37,7 +37,7 @@ func (d *Diagnoser) findCause(ctx context.Context, b *reportBuilder) finding {
 		}
 		return d.podCause(ctx, b)
 	case "PersistentVolumeClaim":
-		f := d.claimCause(ctx, b.live.GetNamespace(), b.live.GetName())
+		f := d.claimCause(ctx, b.live.GetNamespace(), b.live.GetName(), nil)
 		f.cause = strings.TrimPrefix(f.cause, "has ")
 		return f
 	case "Service":

@@ -149,50 +149,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestClaims covers the reasons why a claim has no volume.
-func TestClaims(t *testing.T) {
-	claim := func(spec string) string {
-		return "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, " + spec + "}\nstatus: {phase: Pending}"
-	}
-	class := func(rest string) string {
-		return "\n---\n{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, " + rest + "}"
-	}
-	ofClass := claim("storageClassName: fast")
-	for _, tt := range []struct{ name, text, want string }{
-		{"no such class", ofClass, "no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"},
-		{"no class", claim(`storageClassName: ""`), `no volume: it requests no StorageClass (storageClassName: ""), and no existing volume fits 1Gi, ReadWriteMany`},
-		{"no default class", claim(""), "no volume: it names no StorageClass, and there is no default"},
-		{"waits for a pod", ofClass + class("provisioner: x, volumeBindingMode: WaitForFirstConsumer"),
-			"no volume: StorageClass fast provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group"},
-		{"by hand", ofClass + class("provisioner: kubernetes.io/no-provisioner"), "no volume: StorageClass fast does not provision volumes, and no existing volume fits 1Gi, ReadWriteMany"},
-		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: provisioner csi.example.com of StorageClass fast has not created one, and no CSIDriver with that name is installed"},
-		{"provisioning failed", ofClass + class("provisioner: csi.example.com") + incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", "disk quota exceeded"), "no volume: disk quota exceeded"},
-		{"volume does not fit", claim("volumeName: tiny") + incident("e", "c", "PersistentVolumeClaim", "VolumeMismatch", "requested PV is too small"), "no volume: requested PV is too small"},
-		{"no such volume", claim("volumeName: none"), "no volume: volume none does not exist"},
-		{"lost", strings.Replace(claim("volumeName: old"), "Pending", "Lost", 1), "lost its volume old, which was deleted"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d, _ := cluster(t, tt.text)
-			if r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c")); r.Cause != tt.want {
-				t.Errorf("%q\nwant %q", r.Cause, tt.want)
-			}
-		})
-	}
-	t.Run("of a StatefulSet's pod", func(t *testing.T) {
-		unschedulable := strings.Replace(pod("db-0", "d", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/2 nodes: pod has unbound immediate PersistentVolumeClaims."}]`),
-			"spec: {nodeName: n1, ", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1)
-		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}}}\n---\n"+
-			unschedulable+"\n---\n"+ofClass+incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`))
-		r := d.Object(t.Context(), named("apps", "StatefulSet", "db"))
-		if want := "pod db-0 cannot be scheduled: claim c has no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"; r.Cause != want {
-			t.Errorf("%q\nwant %q", r.Cause, want)
-		}
-		if want := `claim c: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`; r.Evidence[0] != want {
-			t.Errorf("evidence %q, want first %q", r.Evidence, want)
-		}
-	})
-}
-
 // TestIngressesAndServices covers the objects that an Ingress or a Service needs but that are missing or not ready.
 func TestIngressesAndServices(t *testing.T) {
 	const ingress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: ns}, spec: {ingressClassName: nginx, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`

@@ -23,7 +23,7 @@ func (d *Diagnoser) podClaimsCause(ctx context.Context, p Pod) finding {
 		return finding{}
 	}
 	for _, name := range p.claims[:min(maxClaims, len(p.claims))] {
-		if f := d.claimCause(ctx, p.Namespace, name); f.cause != "" {
+		if f := d.claimCause(ctx, p.Namespace, name, &p); f.cause != "" {
 			f.cause = fmt.Sprintf("pod %s cannot be scheduled: claim %s %s", p.Name, name, f.cause)
 			f.evidence = append(f.evidence, p.Why)
 			return f
@@ -32,8 +32,9 @@ func (d *Diagnoser) podClaimsCause(ctx context.Context, p Pod) finding {
 	return finding{}
 }
 
-// claimCause finds out why a claim has no volume. The cause is a predicate: "has no volume: …".
-func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string) finding {
+// claimCause finds out why a claim has no volume. The cause is a predicate: "has no volume: …". user is the pod that needs
+// the claim, or nil if the claim itself is diagnosed.
+func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string, user *Pod) finding {
 	c, err := d.kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -43,10 +44,10 @@ func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string) find
 	case c.Status.Phase == corev1.ClaimBound:
 		return finding{}
 	case c.Status.Phase == corev1.ClaimLost:
-		return finding{cause: fmt.Sprintf("lost its volume %s, which was deleted", c.Spec.VolumeName)}
+		return finding{cause: fmt.Sprintf("lost its volume %s: it was deleted or is bound to another claim", c.Spec.VolumeName)}
 	}
 	events, err := d.events(ctx, refTo("PersistentVolumeClaim", c))
-	f := d.unboundCause(ctx, c, events)
+	f := d.unboundCause(ctx, c, events, user)
 	for _, e := range slices.Backward(events) {
 		f.evidence = append(f.evidence, "claim "+name+": "+e.Reason+": "+e.Message)
 	}
@@ -63,7 +64,7 @@ func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string) find
 
 // unboundCause looks for the cause in the claim's events, in the volume that it names, and in its StorageClass. The
 // controller emits events only every 15 s, so there may be none yet.
-func (d *Diagnoser) unboundCause(ctx context.Context, c *corev1.PersistentVolumeClaim, events []Event) finding {
+func (d *Diagnoser) unboundCause(ctx context.Context, c *corev1.PersistentVolumeClaim, events []Event, user *Pod) finding {
 	if e := newestOf(events, "VolumeMismatch", "ProvisioningFailed"); e != nil && !strings.Contains(e.Message, "not found") {
 		return finding{cause: "has no volume: " + e.Message}
 	}
@@ -87,7 +88,7 @@ func (d *Diagnoser) unboundCause(ctx context.Context, c *corev1.PersistentVolume
 	case err != nil:
 		return finding{cause: "has no volume of class " + *c.Spec.StorageClassName + " yet", gaps: []string{Unreadable("StorageClass "+*c.Spec.StorageClassName, err)}, symptom: true}
 	}
-	return d.unprovisionedCause(ctx, c, class)
+	return d.unprovisionedCause(ctx, c, class, user)
 }
 
 // noClassCause explains a claim that names no StorageClass: the cluster should assign the default one.
@@ -106,12 +107,20 @@ func (d *Diagnoser) noClassCause(ctx context.Context) finding {
 }
 
 // unprovisionedCause finds out why the claim's StorageClass has not provided a volume.
-func (d *Diagnoser) unprovisionedCause(ctx context.Context, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) finding {
-	waitsForPod := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+func (d *Diagnoser) unprovisionedCause(ctx context.Context, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, user *Pod) finding {
+	byHand := class.Provisioner == "kubernetes.io/no-provisioner"
+	waitsForPod := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		c.Annotations["volume.kubernetes.io/selected-node"] == ""
 	switch {
-	case waitsForPod && c.Annotations["volume.kubernetes.io/selected-node"] == "":
-		return finding{cause: fmt.Sprintf("has no volume: StorageClass %s provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group", class.Name)}
-	case class.Provisioner == "kubernetes.io/no-provisioner":
+	case waitsForPod && user == nil:
+		verb := "provisions"
+		if byHand {
+			verb = "binds"
+		}
+		return finding{cause: fmt.Sprintf("has no volume: StorageClass %s %s one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group", class.Name, verb)}
+	case waitsForPod && (!byHand || user.severity != unschedulable):
+		return finding{} // the claim waits for the scheduler to choose a node for the pod
+	case byHand:
 		return finding{cause: fmt.Sprintf("has no volume: StorageClass %s does not provision volumes, and no existing volume fits %s", class.Name, claimRequest(c))}
 	}
 	f := finding{cause: fmt.Sprintf("has no volume: provisioner %s of StorageClass %s has not created one", class.Provisioner, class.Name)}

@@ -72,7 +72,7 @@ type Report struct {
 	// Pods are the object's pods, the one with the worst problem first. For a Deployment, those of the newest ReplicaSet
 	// come first.
 	Pods []Pod
-	// Events are the events of the object and its pods, the newest last.
+	// Events are the warnings about the object, the direct owner of its pods, and its worst pods, the newest last.
 	Events []Event
 	// Logs are the last lines of the container with the worst problem.
 	Logs []string

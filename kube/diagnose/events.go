@@ -54,8 +54,8 @@ func refTo(kind string, o metav1.Object) ref {
 
 func (p Pod) ref() ref { return ref{"Pod", p.Namespace, p.Name, p.uid} }
 
-// Events lists the events of an object, the direct owner of its pods, and its least healthy
-// pods, the newest last. It omits events of an earlier object with the same name. It returns
+// Events lists the events of an object, the direct owner of its pods, and its worst pods,
+// the newest last. It omits events of an earlier object with the same name. It returns
 // ErrNotFound for a missing object whose UID was never read.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

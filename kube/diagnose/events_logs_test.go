@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -89,19 +92,53 @@ func TestLogsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestShellIsRefused expects an error if no container is running, or if exec is not permitted.
+// TestLogsOfAMissingObject expects a note about an object that does not exist yet and another once it was deleted.
+func TestLogsOfAMissingObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := cluster(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		notes := make(chan string, 10)
+		go func() {
+			_ = d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) { notes <- l.Text })
+		}()
+		deployments := d.dyn.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace("ns")
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "api", "namespace": "ns"}}}
+		for i, step := range []struct {
+			note   string
+			change func() error
+		}{
+			{"not in the cluster yet; waiting for it", func() error { return nil }},
+			{"no pods yet; waiting for them", func() error { _, err := deployments.Create(ctx, u, metav1.CreateOptions{}); return err }},
+			{"deleted from the cluster; waiting in case it is created again", func() error { return deployments.Delete(ctx, "api", metav1.DeleteOptions{}) }},
+		} {
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-notes; got != step.note {
+				t.Errorf("note %d: %q, want %q", i, got, step.note)
+			}
+		}
+	})
+}
+
+// TestShellIsRefused expects an error if no matching container is running, or if exec is not permitted.
 func TestShellIsRefused(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {containers: [{name: c}]}, status: {containerStatuses: [{name: c, state: {%s: {}}}]}}"
-	for state, want := range map[string]string{
-		"waiting": "open a shell in Pod/p: none of its containers is running",
-		"running": "a shell needs permission to create pods/exec in namespace ns",
+	for _, tt := range []struct{ state, pod, container, want string }{
+		{"waiting", "", "", "open a shell in Pod/p: none of its containers is running"},
+		{"waiting", "", "c", "open a shell in Pod/p: container c is not running"},
+		{"waiting", "p", "", "open a shell in Pod/p: no container of pod p is running"},
+		{"waiting", "p", "c", "open a shell in Pod/p: container c of pod p is not running"},
+		{"running", "", "", "a shell needs permission to create pods/exec in namespace ns"},
+		{"running", "", "other", "open a shell in Pod/p: container other is not running"},
 	} {
-		d, kube := cluster(t, fmt.Sprintf(pod, state))
+		d, kube := cluster(t, fmt.Sprintf(pod, tt.state))
 		kube.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, &authorizationv1.SelfSubjectAccessReview{}, nil // not allowed
 		})
-		if _, err := d.Shell(t.Context(), named("", "Pod", "p"), "", ""); err == nil || err.Error() != want {
-			t.Errorf("%s: %v; want %s", state, err, want)
+		if _, err := d.Shell(t.Context(), named("", "Pod", "p"), tt.pod, tt.container); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v; want %s", tt.state, err, tt.want)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func (c Container) imagePullCause() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
 }
 
-// imagePullCauseWithEvents adds details from the pod's events: the registry's error, which the status no longer has
-// once the kubelet backs off, and a missing pull secret.
+// imagePullCauseWithEvents adds details from the pod's events: the registry's error, which older kubelets
+// drop from the status once they back off, and a missing pull secret.
 func (b *reportBuilder) imagePullCauseWithEvents(p Pod) string {
 	text := p.Why
 	if e := b.warningAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {

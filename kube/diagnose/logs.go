@@ -24,7 +24,7 @@ type LogLine struct {
 	Pod, Container string
 	// Instance is the number of the container's instance, from 1: its restarts plus 1.
 	Instance int
-	// Time is when the line was written; for a note, its place in the log.
+	// Time is when the line was written; for a note, its place in the log, zero for a note about the whole object.
 	Time time.Time
 	// Text is not cleaned: it may contain control sequences.
 	Text string
@@ -33,7 +33,7 @@ type LogLine struct {
 }
 
 const (
-	// maxFollowed limits the pods of an object that are followed to the least healthy ones.
+	// maxFollowed limits the pods of an object that are followed to the first ones that Diagnoser.Pods returns.
 	maxFollowed = 20
 	// pollInterval is the time between checks for new pods and restarts.
 	pollInterval = 2 * time.Second
@@ -46,19 +46,23 @@ var ErrNoPods = errors.New("no pods")
 
 // FollowLogs calls emit with the log lines of all containers of an object's pods until ctx is done: the last 500 lines
 // of each container and of its previous instance, then new lines, including those of new pods and restarted containers.
-// It waits for an object that does not exist yet. emit is called from several goroutines at once.
+// It waits for an object that does not exist yet or was deleted. emit is called from several goroutines at once.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
 	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
+	missing := "not in the cluster yet; waiting for it"
 	for first := true; ; first = false {
 		pods, err := d.Pods(ctx, o)
+		if err == nil {
+			missing = "deleted from the cluster; waiting in case it is created again"
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrNoPods):
 			return err
 		case apierrors.IsNotFound(err):
-			f.noteOnce("not in the cluster yet; waiting for it")
+			f.noteOnce(missing)
 		case err != nil && first:
 			return err
 		case err != nil: // may be temporary
@@ -118,7 +122,7 @@ func (f *follower) noteOnce(text string) {
 // update starts to follow the logs of new pods and containers.
 func (f *follower) update(ctx context.Context, pods []Pod) {
 	if over := len(pods) - maxFollowed; over > 0 {
-		f.noteOnce(fmt.Sprintf("following the %d least healthy pods, not the other %d", maxFollowed, over))
+		f.noteOnce(fmt.Sprintf("following the first %d pods, not the other %d", maxFollowed, over))
 		pods = pods[:maxFollowed]
 	}
 	pods = slices.SortedStableFunc(slices.Values(pods), func(a, b Pod) int { return a.Created.Compare(b.Created) })

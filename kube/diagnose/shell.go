@@ -22,8 +22,23 @@ import (
 	"lockstep/engine/plan"
 )
 
-// ErrNotRunning is returned by Diagnoser.Shell if no container is running.
-var ErrNotRunning = errors.New("none of its containers is running")
+// NotRunningError is returned by Diagnoser.Shell if no matching container is running. Its text says which is not.
+type NotRunningError string
+
+func (e NotRunningError) Error() string { return string(e) }
+
+// notRunning returns the error about the chosen pod and container, or about all if they are "".
+func notRunning(pod, container string) NotRunningError {
+	switch {
+	case pod == "" && container == "":
+		return "none of its containers is running"
+	case container == "":
+		return NotRunningError(fmt.Sprintf("no container of pod %s is running", pod))
+	case pod == "":
+		return NotRunningError(fmt.Sprintf("container %s is not running", container))
+	}
+	return NotRunningError(fmt.Sprintf("container %s of pod %s is not running", container, pod))
+}
 
 // Shell is a shell in a container.
 type Shell struct {
@@ -32,7 +47,7 @@ type Shell struct {
 }
 
 // Shell prepares a shell in a running container of an object's pods, without starting it. An empty pod or container means
-// the one with the worst problem. It fails if no container is running or exec is not permitted.
+// the one with the worst problem. It fails if no matching container is running or exec is not permitted.
 func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container string) (*Shell, error) {
 	pods, err := d.Pods(ctx, o)
 	if err != nil {
@@ -40,7 +55,7 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	}
 	p, c := runningContainer(pods, pod, container)
 	if c == "" {
-		return nil, fmt.Errorf("open a shell in %s: %w", o, ErrNotRunning)
+		return nil, fmt.Errorf("open a shell in %s: %w", o, notRunning(pod, container))
 	}
 	if err := d.mayExec(ctx, p); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 
 // CheckKinds checks the kinds that the cluster does not have. It accepts a kind that a CRD of the chart
 // or a provided CRD defines: the run looks it up again when its group starts (R29). It warns about a
-// kind that an earlier group may define, and refuses one that nothing can define.
+// kind that an earlier group or release may define, and refuses one that nothing can define.
 func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warning, err error) {
 	var planned *plannedObjects
 	for _, i := range incoming.List {
@@ -47,7 +47,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warn
 		case kindAvailability == unavailable:
 			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
-			w.Message = unknown + ", and no CRD in the chart defines it, so an earlier group must"
+			w.Message = unknown + ", and no CRD in the chart defines it in time, so " + planned.possibleDefiner(f.Resource.Object, p.Common.Provided) + " must"
 			warnings = append(warnings, w)
 		}
 	}
@@ -119,10 +119,26 @@ func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided)
 	switch {
 	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines): // nil: it is not applied
 		return certain
-	case planned.operatorBefore(object) || provided != nil && provided.operatorsMayAddKinds:
+	case planned.possibleDefiner(o, provided) != "":
 		return possible
 	}
 	return unavailable
+}
+
+// possibleDefiner says whose operators may define the kind of an object, or change its CRD, before the object is applied:
+// "an earlier group", "an earlier release", or either. It returns "" if there are none.
+func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *Provided) string {
+	inChart := planned.operatorBefore(planned.byObject[o])
+	inRelease := provided != nil && provided.operatorsMayAddKinds
+	switch {
+	case inChart && inRelease:
+		return "an earlier group or release"
+	case inChart:
+		return "an earlier group"
+	case inRelease:
+		return "an earlier release"
+	}
+	return ""
 }
 
 // operatorBefore reports whether an operator that o waits for may create objects or kinds that are in

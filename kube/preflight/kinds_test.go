@@ -30,6 +30,34 @@ func TestSimilarKind(t *testing.T) {
 	}
 }
 
+// TestPossibleDefiner: operators in earlier groups and in earlier releases may define a kind.
+func TestPossibleDefiner(t *testing.T) {
+	const (
+		gear     = "{apiVersion: example.com/v1, kind: Gear, metadata: {name: g, annotations: {helm.sh/resource-group: b, helm.sh/depends-on/resource-groups: '[\"a\"]'}}}\n---\n"
+		config   = "{apiVersion: v1, kind: ConfigMap, metadata: {name: operator, annotations: {helm.sh/resource-group: a}}}\n---\n"
+		operator = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: operator, annotations: {helm.sh/resource-group: a}}, spec: {template: {spec: {containers: []}}}}\n---\n"
+	)
+	operators := &Provided{operatorsMayAddKinds: true}
+	for _, tt := range []struct {
+		objects  string
+		provided *Provided
+		want     string
+	}{
+		{config + gear, nil, ""},
+		{config + gear, NewProvided(), ""},
+		{operator + gear, nil, "an earlier group"},
+		{config + gear, operators, "an earlier release"},
+		{operator + gear, operators, "an earlier group or release"},
+	} {
+		planned := parsePlanned(t, tt.objects)
+		for _, o := range planned.objects {
+			if got := planned.possibleDefiner(o.Object, tt.provided); o.Kind == "Gear" && got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		}
+	}
+}
+
 // TestDefinable: only groups that are not part of Kubernetes can have CRDs.
 func TestDefinable(t *testing.T) {
 	for group, want := range map[string]bool{

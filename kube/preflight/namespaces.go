@@ -62,15 +62,19 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 }
 
 func terminatingWarning(ns *corev1.Namespace, common Common) plan.Warning {
-	createsIt := "install --create-namespace"
-	if common.Provided != nil {
-		createsIt = createInHelmfile
+	shortcut := ""
+	switch {
+	case ns.Name != common.Namespace:
+	case common.Provided != nil:
+		shortcut = " (" + createInHelmfile + " does both)"
+	default:
+		shortcut = " (install --create-namespace does both)"
 	}
 	return plan.Warning{
 		Object: &plan.Object{Kind: "Namespace", Name: ns.Name},
 		Message: fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; "+
-			"wait until it is deleted, then create it again (%s does both)",
-			ns.Name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns), createsIt),
+			"wait until it is deleted, then create it again%s",
+			ns.Name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns), shortcut),
 	}
 }
 
@@ -189,7 +193,7 @@ func fixTerminating(why string) string {
 	if strings.Contains(why, "finalizer") {
 		return "find out why their controllers do not remove the finalizers"
 	}
-	return "wait"
+	return "try again later"
 }
 
 // whyTerminating returns ": " and why a namespace has not been deleted yet, "" if that is unknown.

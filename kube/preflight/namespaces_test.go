@@ -28,7 +28,7 @@ func TestWhyTerminating(t *testing.T) {
 	}
 }
 
-// TestNamespaceAdvice: for a helmfile, errors about a namespace name its key, because up has no flag for it.
+// TestNamespaceAdvice: for a helmfile, errors about the release's namespace name its key, because up has no flag for it. Neither creates another namespace.
 func TestNamespaceAdvice(t *testing.T) {
 	ns := fromYAML[corev1.Namespace](t, `{metadata: {name: extra, deletionTimestamp: "2026-01-01T00:00:00Z"}}`)
 	for _, tt := range []struct {
@@ -44,6 +44,10 @@ func TestNamespaceAdvice(t *testing.T) {
 		}
 		if got := terminatingWarning(&ns, common).Message; !strings.HasSuffix(got, tt.terminated) {
 			t.Errorf("terminating: got %q, want %q", got, tt.terminated)
+		}
+		common.Namespace = "another"
+		if got := terminatingWarning(&ns, common).Message; !strings.HasSuffix(got, "then create it again") {
+			t.Errorf("terminating, not the release's: %q", got)
 		}
 	}
 }

@@ -51,7 +51,8 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, createsSecret bool) (
 }
 
 // quotaNeeds returns how much of each resource of a quota the new objects need; existing objects
-// already count as used. A quota with scopes counts only pods.
+// already count as used. For a quota with scopes, only pods are counted here; claims in the scope
+// VolumeAttributesClass are not.
 func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
 	needs := corev1.ResourceList{}
 	for _, o := range objects {

@@ -106,7 +106,7 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.text, f.fix))
 			case newSchema == possible:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
-					"unless an earlier group changes its CRD; %s", o, f.text, f.fix))
+					"unless %s changes its CRD; %s", o, f.text, planned.possibleDefiner(o.Object, p.Common.Provided), f.fix))
 			default:
 				out.conflicts = append(out.conflicts, o.warning("%s: %s; %s", o, f.text, f.fix))
 			}
@@ -134,7 +134,8 @@ func mayBeMalformed(o *incomingObject) bool {
 }
 
 // unusualName reports whether the API server may refuse an object because of its name. Most kinds accept a DNS subdomain,
-// but Services only a DNS label that starts with a letter, and CronJobs at most 52 characters.
+// but Services only a DNS label (before Kubernetes 1.36 one that starts with a letter), and CronJobs at most 52
+// characters.
 func unusualName(name string) bool {
 	const maxAlwaysValid = 52
 	return name != "" && (len(name) > maxAlwaysValid || len(validation.IsDNS1035Label(name)) > 0)

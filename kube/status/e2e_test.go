@@ -204,8 +204,8 @@ func TestClusterWithoutPermissions(t *testing.T) {
 	made := admin.create(t, web("web", ns, ``))
 	l.wait(t, objectName(d), event.Ready, made.GetResourceVersion())
 	want(t, "notices", notices.take(),
-		"R22: no permission to watch configmaps in namespace "+ns+"; polling every 100ms instead",
-		"R22: no permission to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
+		"R22: no permission to list configmaps in namespace "+ns+"; reading each object every 100ms instead",
+		"R22: no permission to list deployments.apps in namespace "+ns+"; reading each object every 100ms instead")
 }
 
 // waitAllowed waits until the user may get an object.

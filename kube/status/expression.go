@@ -260,6 +260,7 @@ var jsonPathHints = map[string]string{
 // checkNode returns an error for paths that the library parses but that fail later or never match: constants outside
 // filters, unquoted words, range and end.
 func checkNode(node jsonpath.Node, allowConstants bool) error {
+	constant := ""
 	switch n := node.(type) {
 	case *jsonpath.ListNode:
 		return checkNodes(n.Nodes, allowConstants)
@@ -269,10 +270,17 @@ func checkNode(node jsonpath.Node, allowConstants bool) error {
 		return cmp.Or(checkNode(n.Left, true), checkNode(n.Right, true))
 	case *jsonpath.IdentifierNode:
 		return fmt.Errorf("%q found where a field or a quoted value is needed", n.Name)
-	case *jsonpath.TextNode, *jsonpath.IntNode, *jsonpath.FloatNode, *jsonpath.BoolNode:
-		if !allowConstants {
-			return fmt.Errorf("%v found where a field is needed", n)
-		}
+	case *jsonpath.TextNode:
+		constant = strconv.Quote(n.Text)
+	case *jsonpath.IntNode:
+		constant = fmt.Sprint(n.Value)
+	case *jsonpath.FloatNode:
+		constant = fmt.Sprint(n.Value)
+	case *jsonpath.BoolNode:
+		constant = fmt.Sprint(n.Value)
+	}
+	if constant != "" && !allowConstants {
+		return fmt.Errorf("%s found where a field is needed", constant)
 	}
 	return nil
 }

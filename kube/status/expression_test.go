@@ -227,7 +227,10 @@ func TestParseExpressionErrors(t *testing.T) {
 		`{.a[x]} == 1`:                   "invalid JSONPath",
 		`{.a[?(@.b==1} == 1`:             "unterminated filter; close it with )], for example {.",
 		`{.a[?(@.b==c)]} == 1`:           "quoted value",
-		`{.a 5} == 1`:                    "field is needed",
+		`{.a 5} == 1`:                    "{.a 5}: 5 found where a field is needed",
+		`{.a 1.5} == 1`:                  "{.a 1.5}: 1.5 found where a field is needed",
+		`{.a "x"} == 1`:                  `{.a "x"}: "x" found where a field is needed`,
+		`{.a true} == 1`:                 "{.a true}: true found where a field is needed",
 		`{.a}{.b} == 1`:                  "== != < <= > >=",
 		`{range .items[*]}{.a}{end} > 1`: "start with a dot",
 	} {

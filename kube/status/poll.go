@@ -13,14 +13,19 @@ import (
 // pollers limits the concurrent requests of getAll.
 const pollers = 8
 
-// poll replaces watching, which failed with why because it is forbidden or not supported. It lists the objects at
-// intervals or, if listing is forbidden too, gets each subscribed object.
+// poll replaces watching, because listing or watching failed with why: it is forbidden or not supported. It lists the
+// objects at intervals or, if listing is what failed, gets each subscribed object.
 func (s *source) poll(ctx context.Context, mayList bool, why error) {
-	every, problem := s.stream.hub.options.Poll, "no permission to watch"
-	if apierrors.IsMethodNotSupported(why) {
-		problem = "the API server cannot watch"
+	every := s.stream.hub.options.Poll
+	verb, instead := "watch", "polling"
+	if !mayList {
+		verb, instead = "list", "reading each object"
 	}
-	s.stream.notice(fmt.Sprintf("%s %s; polling every %s instead", problem, s.stream.key, every), true)
+	problem := "no permission to"
+	if apierrors.IsMethodNotSupported(why) {
+		problem = "the API server cannot"
+	}
+	s.stream.notice(fmt.Sprintf("%s %s %s; %s every %s instead", problem, verb, s.stream.key, instead, every), true)
 	for ctx.Err() == nil {
 		var err error
 		if mayList {

@@ -38,7 +38,7 @@ func TestFewPermissionsAreEnough(t *testing.T) {
 	}{
 		"namespace": {namespaceRules(all...), ""},
 		"watch":     {namespaceRules(unwatched...), "no permission to watch deployments.apps"},
-		"list":      {unlisted, "no permission to watch deployments.apps"},
+		"list":      {unlisted, "no permission to list deployments.apps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

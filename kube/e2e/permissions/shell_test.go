@@ -20,7 +20,7 @@ func TestShell(t *testing.T) {
 		t.Errorf("without permission: %v", err)
 	}
 	shells := r.Client.Diagnoser()
-	if _, err := shells.Shell(t.Context(), o, "", "other"); err == nil || !strings.Contains(err.Error(), "none of its containers is running") {
+	if _, err := shells.Shell(t.Context(), o, "", "other"); err == nil || !strings.Contains(err.Error(), "container other is not running") {
 		t.Errorf("a shell in a container that does not exist: %v", err)
 	}
 	shell, err := shells.Shell(t.Context(), o, "", "")
