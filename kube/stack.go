@@ -31,7 +31,9 @@ var (
 	HasHelmfile  = helmfile.Exists
 	// StackName returns the name of a helmfile's runs. OrderHelmfile returns its releases as
 	// groups, in their order.
-	StackName     = stack.Name
+	StackName = stack.Name
+	// NoReleases is the error about a helmfile of which no release is selected.
+	NoReleases    = stack.NoReleases
 	OrderHelmfile = stack.Order
 	// SuggestNeeds finds the needs that the objects of releases imply and that their helmfile lacks.
 	SuggestNeeds = stack.SuggestNeeds

@@ -9,7 +9,7 @@ import (
 )
 
 // Changes counts objects by what an operation did to them, and the hooks that it started.
-type Changes struct{ Created, Configured, Unchanged, Deleted, Kept, Hooks int }
+type Changes struct{ Created, Configured, Unchanged, Deleted, Deleting, Kept, Hooks int }
 
 // Changes counts the changes of the current revision, without those of its rollback. An object
 // with several requests counts once, with their net effect: an object that was created, and that a
@@ -33,6 +33,10 @@ func (s *State) countChanges(rollback bool) Changes {
 				continue
 			}
 			for _, o := range g.Objects {
+				if o.netChange == Deleted && o.Status == Deleting {
+					c.Deleting++
+					continue
+				}
 				c.add(o.netChange)
 			}
 		}
@@ -90,7 +94,7 @@ func (c Changes) list(noun, hooksSuffix string) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Kept, "kept"}} {
+	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Deleting, "still being deleted"}, {c.Kept, "kept"}} {
 		switch {
 		case p.n == 0:
 		case noun != "" && parts == nil:

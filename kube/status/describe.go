@@ -88,9 +88,9 @@ func describeStatefulSet(u *unstructured.Unstructured) string {
 
 // replicas compares .status.<field> with .spec.replicas: "1 of 3 ready".
 func replicas(u *unstructured.Unstructured, field, word string) string {
-	return fmt.Sprintf("%d of %d %s",
-		kstatus.GetIntField(u.Object, ".status."+field, 0),
-		kstatus.GetIntField(u.Object, ".spec.replicas", 1), word)
+	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	count := kstatus.GetIntField(u.Object, ".status."+field, 0) // includes old pods
+	return fmt.Sprintf("%d of %d %s", min(count, want), want, word)
 }
 
 func describeDaemonSet(u *unstructured.Unstructured) string {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -93,7 +94,14 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 		group.Phase = g.Phase
 	}
 	for _, o := range g.Objects {
-		group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), s.ReleaseProgress(g, o)})
+		progress := s.ReleaseProgress(g, o)
+		switch {
+		case g.Status == event.Failed && o.InTrouble():
+			progress = cmp.Or(o.Cause, progress)
+		case o.Status == event.Waiting && format.Removes(s, g.Phase):
+			progress = cmp.Or(progress, "to be deleted")
+		}
+		group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), progress})
 	}
 	return group
 }
@@ -326,7 +334,7 @@ func (r RunStatus) text(to Stream) string {
 			}
 		}
 	}
-	count := fmt.Sprintf("%d of %d objects ready", r.Ready, r.Total)
+	count := fmt.Sprintf("%d of %d objects %s", r.Ready, r.Total, doneWord(s))
 	if r.Operation.IsStack() {
 		count = fmt.Sprintf("%d of %s ready", r.Ready, text.Count(r.Total, "release"))
 	}
@@ -335,6 +343,21 @@ func (r RunStatus) text(to Stream) string {
 	}
 	head := r.Operation.Name + " " + r.Operation.Release + " " + withOrigin(status, r.Message)
 	return clean(strings.Join(format.NonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
+}
+
+// doneWord describes the objects that count as done.
+func doneWord(s *event.State) string {
+	var applies, removes bool
+	for _, p := range s.Phases {
+		applies, removes = applies || p.Kind == event.PhaseApply, removes || p.Kind == event.PhaseRemove
+	}
+	switch {
+	case !removes:
+		return "ready"
+	case applies:
+		return "ready or gone"
+	}
+	return "gone"
 }
 
 // Answer is the reply to a command.

@@ -195,7 +195,9 @@ func (w wrapper) wrap(line string) string {
 		more = first
 	}
 	room := max(w.columns-ansi.StringWidth(more), minTextWidth)
-	lines := strings.Split(ansi.Wrap(line[len(first):], room, ""), "\n")
+	const hyphen = "\ue000" // one cell wide, and never the end of a line: flags stay whole
+	wrapped := ansi.Wrap(strings.ReplaceAll(line[len(first):], "-", hyphen), room, "")
+	lines := strings.Split(strings.ReplaceAll(wrapped, hyphen, "-"), "\n")
 	for n, l := range lines[1:] {
 		lines[n+1] = more + strings.TrimLeft(l, " ")
 	}

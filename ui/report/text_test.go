@@ -342,14 +342,14 @@ func TestRunStatus(t *testing.T) {
 		want   string
 	}{
 		{[]event.Event{operation, {Kind: event.KindPlan, Phases: phases}, run(event.Paused, "before the first group")},
-			"upgrade r paused: before the first group; next: c:a; 0 of 3 objects ready (namespace n)"},
-		{[]event.Event{group("c:a", event.Running)}, "upgrade r paused; 0 of 3 objects ready (namespace n)"},
-		{[]event.Event{group("c:a", event.Ready)}, "upgrade r paused; next: c:b; 0 of 3 objects ready (namespace n)"},
+			"upgrade r paused: before the first group; next: c:a; 0 of 3 objects ready or gone (namespace n)"},
+		{[]event.Event{group("c:a", event.Running)}, "upgrade r paused; 0 of 3 objects ready or gone (namespace n)"},
+		{[]event.Event{group("c:a", event.Ready)}, "upgrade r paused; next: c:b; 0 of 3 objects ready or gone (namespace n)"},
 		{[]event.Event{run(event.Running, ""), group("c:b", event.AtBreakpoint), run(event.Paused, "breakpoint c:b")},
-			"upgrade r paused: breakpoint c:b; 0 of 3 objects ready (namespace n)"},
+			"upgrade r paused: breakpoint c:b; 0 of 3 objects ready or gone (namespace n)"},
 		{[]event.Event{group("c:b", event.Running), group("c:b", event.Ready)},
-			"upgrade r paused; next: c:a removal; 0 of 3 objects ready (namespace n)"},
-		{[]event.Event{run(event.Running, "")}, "upgrade r running; 0 of 3 objects ready (namespace n)"},
+			"upgrade r paused; next: c:a removal; 0 of 3 objects ready or gone (namespace n)"},
+		{[]event.Event{run(event.Running, "")}, "upgrade r running; 0 of 3 objects ready or gone (namespace n)"},
 	} {
 		for _, e := range step.events {
 			s.Apply(e)

@@ -194,6 +194,9 @@ func (t *textLog) waitingFor(e event.Event) string {
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
 		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
+		if i := strings.LastIndex(o.Message, ": "); i >= 0 && strings.Contains(o.Cause, o.Message[i+2:]) {
+			news = nil // the cause says the same in more detail
+		}
 		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
 	return g.CauseAt(o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"

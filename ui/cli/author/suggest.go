@@ -202,7 +202,7 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 		all = append(all, kube.RenderedStackRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no release is selected")
+		return nil, kube.NoReleases(file)
 	}
 	needs := kube.SuggestNeeds(all)
 	for i := range needs {

@@ -80,6 +80,9 @@ func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (
 			row.Ready++
 		} else if row.Problem == "" {
 			row.Problem = g.ID + " " + string(g.Status)
+			if g.Status == event.Running { // some objects are ready, none has failed
+				row.Problem = g.ID + " in progress"
+			}
 		}
 	}
 	return row, nil

@@ -16,8 +16,8 @@ import (
 	"lockstep/ui/report"
 )
 
-const watchLong = `Watch a release group by group until Ctrl-C or until it is uninstalled. In a terminal, watch shows a read-only screen;
-otherwise, or with --no-tui, it prints the groups once and then a line per change.
+const watchLong = `Watch a release group by group until Ctrl-C, or until it is uninstalled without --keep-history. In a terminal, watch
+shows a read-only screen; otherwise, or with --no-tui, it prints the groups once and then a line per change.
 
 -o json prints an event per line. watch continues after an upgrade. If a run on this machine is working on the release, watch
 shows that run until it ends.
