@@ -328,7 +328,7 @@ func TestRollbackAfterAFailure(t *testing.T) {
 			s.Command(event.Command{Name: event.Rollback})
 		}
 	})
-	if state.Exit != 3 || state.Outcome != "rolled back 1 release" {
+	if state.Exit != 3 || state.Outcome != "rolled back 2 releases" {
 		t.Errorf("exit %d: %s (%s)", state.Exit, state.Reason(), state.Outcome)
 	}
 	if got, want := b.history("a", "b"), []string{"a 3 deployed", "b none"}; !slices.Equal(got, want) {
