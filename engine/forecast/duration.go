@@ -66,8 +66,8 @@ func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, too
 // objects until that object was ready, gone or failed, or the group ended. In a group that is not checked (R21), only objects
 // that became ready, gone or failed count, and only until the group ended.
 //
-// The result is a lower bound. It leaves out waiting for an object of the same name to be deleted (R30), and a re-check
-// (R44) that sends no object. If a wave waits until the CRDs of an earlier one are established (R17), the waits add up,
+// The result is a lower bound. It leaves out waiting for an object of the same name to be deleted (R30), and waiting during a
+// re-check (R44), which sends no requests. If a wave waits until the CRDs of an earlier one are established (R17), the waits add up,
 // but only the longest counts.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}

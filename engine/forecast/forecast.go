@@ -32,7 +32,7 @@ const (
 )
 
 // Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if an object of a
-// running group has failed, or if the run is in any state but Running (for example paused or rolling back).
+// running group has failed or is degraded, or if the run is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
@@ -60,7 +60,7 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	return f, true
 }
 
-// degraded reports whether an object of a running group has failed.
+// degraded reports whether an object of a running group has failed or is degraded.
 func degraded(g *event.GroupState) bool {
 	return !g.Status.Over() && slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Failed || o.Degraded })
 }
@@ -112,7 +112,8 @@ func lastDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "about 12s left". It is empty if the run has taken longer than last time and Slow says so.
+// String formats the forecast: "about 12s left". It is empty if no estimated time is left and Slow is not
+// empty, since Slow says why.
 func (f Forecast) String() string {
 	switch left := f.Left.Round(time.Second); {
 	case left > 0:

@@ -310,6 +310,11 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
+		if last, seen := g.last[ob.Object]; seen && ob.Status == event.Failed && last.Status != event.Failed {
+			// An uninstall may have begun whose record has not been read yet.
+			ob.Status, ob.Message = event.InProgress, justDeleted
+			time.AfterFunc(2*pollInterval, func() { v.failIfStillAbsent(unit, ob.Object) })
+		}
 	}
 	failure := v.explainer.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if failure != "" && ob.Status == event.InProgress {
@@ -335,6 +340,19 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		if v.unseen--; v.unseen == 0 {
 			close(v.seen)
 		}
+	}
+}
+
+// justDeleted is the message about a deleted object until it is known whether the release is being uninstalled.
+const justDeleted = "deleted from the cluster"
+
+// failIfStillAbsent makes a deleted object count as failed, unless it exists again or the release is being uninstalled.
+func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if g := v.groups[unit.Group]; g != nil && g.last[o].Message == justDeleted {
+		status, message := absent(v.revision.rel.Info.Status)
+		v.observeLocked(unit, run.Observation{Object: o, Status: status, Message: message})
 	}
 }
 
