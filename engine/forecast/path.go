@@ -66,8 +66,8 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 	return last
 }
 
-// Bar is a step drawn as a row of cells: From blanks, then the time that is not in Waited (mostly requests), then the
-// time waiting for the cluster.
+// Bar is a step drawn as a row of cells. From is the number of blank cells before it. Then come Requests cells, mostly for
+// requests, and Waited cells for the time spent waiting for the cluster.
 type Bar struct{ From, Requests, Waited int }
 
 // Bars scales a path to a width in cells, at least one for each step. It omits the time between steps: pauses, holds
