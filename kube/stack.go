@@ -31,10 +31,10 @@ var (
 	HasHelmfile  = helmfile.Exists
 	// StackName returns the name of a helmfile's runs. OrderHelmfile returns its releases as
 	// groups, in their order.
-	StackName = stack.Name
-	// NoReleases is the error about a helmfile of which no release is selected.
-	NoReleases    = stack.NoReleases
+	StackName     = stack.Name
 	OrderHelmfile = stack.Order
+	// NoReleases is the error about a helmfile of which no release is selected.
+	NoReleases = stack.NoReleases
 	// SuggestNeeds finds the needs that the objects of releases imply and that their helmfile lacks.
 	SuggestNeeds = stack.SuggestNeeds
 )

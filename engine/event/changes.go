@@ -49,8 +49,11 @@ func (s *State) HasRollback() bool {
 	return slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return IsRollback(p.Name) })
 }
 
-// RollbackFailed reports whether a group of the rollback did not succeed.
+// RollbackFailed reports whether the rollback did not succeed: the release was left failed, or a group of the rollback.
 func (s *State) RollbackFailed() bool {
+	if s.HasRollback() && s.Release == "failed" {
+		return true
+	}
 	for g := range s.GroupStates() {
 		if IsRollback(g.Phase) && (g.Status == Failed || g.Status == Aborted || g.Status == Skipped) {
 			return true

@@ -326,6 +326,9 @@ func rewordBound(violation string) string {
 		limit = "at most "
 	}
 	have, is := "must be ", "but is "
+	if m[4] == "1" {
+		size = map[string]string{"characters": "character", "items": "item", "properties": "property"}[size]
+	}
 	if size != "" {
 		have, is, size = "must have ", "but has ", " "+size
 	}

@@ -108,7 +108,6 @@ func (s *Stack) addMembers() error {
 	return nil
 }
 
-// noReleases explains why a helmfile has no release to deploy or remove.
 // NoReleases is the error about a helmfile of which no release is selected.
 func NoReleases(file *helmfile.File) error {
 	why := "the helmfile defines no releases"

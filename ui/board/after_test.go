@@ -114,7 +114,7 @@ func TestMessagesDoNotCoverState(t *testing.T) {
 		state := s.lines()[1]
 		why := strings.Repeat("a long reason ", 8) + "to its end"
 		s.press("c")
-		s.feed(event.Event{Seq: s.State.Seq + 1, Time: s.State.Now, Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: why})
+		s.feed(event.Event{Seq: s.State.Seq + 1, Time: s.State.Now, Kind: event.KindCommand, Command: event.Resume, Answers: s.sent[len(s.sent)-1].ID, Status: event.Refused, Message: why})
 		if s.lines()[1] != state {
 			t.Errorf("the state is now %q, was %q", s.lines()[1], state)
 		}

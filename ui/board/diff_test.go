@@ -150,8 +150,13 @@ func TestChangeTexts(t *testing.T) {
 		} {
 			s, c := diffing(t, nil)
 			c.changes = of(s, test.change)
-			for _, o := range s.Group().Objects {
-				o.Change = test.done
+			g := s.Group()
+			for _, o := range g.Objects {
+				for _, done := range []event.Change{test.done, event.Unchanged} { // a retry changes nothing
+					if test.done != "" {
+						s.feed(event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: o.Status, Change: done, Time: s.State.Now})
+					}
+				}
 			}
 			s.press("d")
 			s.settle()

@@ -78,7 +78,7 @@ func TestEdit(t *testing.T) {
 		if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
 			t.Errorf("enter sent %v", s.sent)
 		}
-		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
+		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Answers: s.sent[0].ID, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
 		s.shows(t, "cannot edit: the run is not paused")
 		if !s.edits() || s.draft() != "word: new\n" {
 			t.Error("the draft was lost when the run refused it")

@@ -290,10 +290,11 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 // TestRefused shows why a command was refused, for a while.
 func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
-	refusal := event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now}
+	refusal := event.Event{Kind: event.KindCommand, Command: event.Step, Answers: "of another terminal", Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now}
 	s.feed(refusal)
 	s.showsNot(t, "cannot step") // another terminal sent it (R45)
 	s.press("n")
+	refusal.Answers = s.sent[len(s.sent)-1].ID
 	s.feed(refusal)
 	s.shows(t, "cannot step: the run is not paused; pause it first")
 	s.send(screen.FlashOver(s.Flash.N - 1)) // of a message before

@@ -62,14 +62,13 @@ func (s *stack) boardOf(scope string) *model {
 			o.Command = func(c event.Command) {
 				if c.Group != "" {
 					c.Scope = scope
-				} else {
-					s.Expect(c.Name) // the stack answers
 				}
 				s.opts.Command(c)
 			}
 		}
 		m = newModel(s.ctx, o)
 		m.setTheme(s.Theme.Options)
+		m.ShareCommands(s.Screen)
 		m.W, m.H = s.W, s.H
 		m.Stack, m.Scope, m.stackBoard = &s.Picture, scope, s.model
 		m.Abort = func() tea.Cmd { m.Modes = nil; return s.askAbort() }

@@ -148,10 +148,10 @@ func TestReleaseOfPausedStack(t *testing.T) {
 		if last := sent[len(sent)-1]; last.Name != event.Step || last.Scope != "" {
 			t.Errorf("n sent %+v", last)
 		}
-		feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "nothing to start"})
+		feed(event.Event{Kind: event.KindCommand, Command: event.Step, Answers: sent[len(sent)-1].ID, Status: event.Refused, Message: "nothing to start"})
 		expect("cannot step: nothing to start")
 		s.Update(keyPress("c"))
-		feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: "a failure is held"})
+		feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Answers: sent[len(sent)-1].ID, Scope: "shop/identity", Status: event.Refused, Message: "a failure is held"})
 		expect("cannot resume: a failure is held")
 		for _, keys := range [][]string{{"?", "ctrl+c"}, {":", "a", "b", "o", "r", "t", "enter"}} {
 			for _, k := range keys {

@@ -44,11 +44,7 @@ func (t *textLog) releaseOperation(e event.Event) {
 		op.Release, op.Namespace, op.Context = "", "", "" // the scope has them
 		t.line(e, e.Status, headline(op))
 	case event.RollingBack:
-		text := "rolling back"
-		if e.Operation != nil && e.Operation.ToRevision > 0 {
-			text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
-		}
-		t.line(e, e.Status, text)
+		t.line(e, e.Status, rollingBackTo(e.Operation))
 	case event.Succeeded:
 	default:
 		t.line(e, e.Status, format.WithReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))

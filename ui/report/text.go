@@ -177,15 +177,9 @@ func (t *textLog) operation(e event.Event) {
 		fmt.Fprintln(t.out, headline(t.state.Operation))
 		t.blankLine = true
 	case event.RollingBack:
-		text, reason := "rolling back", e.Message
-		switch {
-		case t.state.Operation.IsStack():
-			text += " all changed releases"
-		case e.Operation == nil:
-		case e.Operation.ToRevision > 0:
-			text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
-		default:
-			text += " (" + e.Operation.Name + ")"
+		text, reason := rollingBackTo(e.Operation), e.Message
+		if t.state.Operation.IsStack() {
+			text = "rolling back all changed releases"
 		}
 		if t.state.Operation.IsStack() || len(t.state.Roots()) > 0 { // reported with the failure
 			reason = ""
@@ -195,6 +189,17 @@ func (t *textLog) operation(e event.Event) {
 		fmt.Fprintln(t.out)
 		Summary(t.out, &t.state, t.opts)
 	}
+}
+
+// rollingBackTo says what a rollback does: "rolling back to revision 3", "rolling back (uninstall)".
+func rollingBackTo(op *event.Operation) string {
+	switch {
+	case op == nil:
+		return "rolling back"
+	case op.ToRevision > 0:
+		return fmt.Sprintf("rolling back to revision %d", op.ToRevision)
+	}
+	return "rolling back (" + op.Name + ")"
 }
 
 // headline returns the first line of an operation.

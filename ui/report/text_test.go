@@ -253,7 +253,7 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 	var out bytes.Buffer
 	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
-	for _, want := range []string{"✗ c:g removal failed (0 of 2 gone): Job/b: a finalizer", "  ◇ applied  c:g          2/2", "  ✗ failed   c:g removal  0/2"} {
+	for _, want := range []string{"✗ c:g removal failed (0 of 2 objects gone): Job/b: a finalizer", "  ◇ applied  c:g          2/2", "  ✗ failed   c:g removal  0/2"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -194,13 +194,17 @@ func (t *textLog) waitingFor(e event.Event) string {
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
 		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
-		if i := strings.LastIndex(o.Message, ": "); i >= 0 && strings.Contains(o.Cause, o.Message[i+2:]) {
-			news = nil // the cause says the same in more detail
-		}
+		news = slices.DeleteFunc(news, func(part string) bool { // the cause says the same in more detail
+			i := strings.LastIndex(part, ": ")
+			return i >= 0 && len(part)-i > shortestRepeat && event.Repeats(part[i+2:], o.Cause)
+		})
 		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
 	return g.CauseAt(o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
 }
+
+// shortestRepeat is the length from which the end of a message counts as said by the cause.
+const shortestRepeat = 12
 
 var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
 

@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,8 +171,8 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 		fields = text.Count(n, "field")
 		action.text = fields
 	}
-	did := cmp.Or(o.NetChange(), o.Change).Word()
-	switch done := did != "" && o.Change != event.Unchanged; {
+	did := o.NetChange().Word()
+	switch done := did != "" && o.NetChange() != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
 	case c.Action == Hook:

@@ -5,6 +5,7 @@ package screen
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
 
@@ -50,8 +51,7 @@ type Screen struct {
 
 	Run
 	outlook outlook
-	// unanswered counts the commands that this screen sent and the run has not answered yet.
-	unanswered map[event.CommandName]int
+	sent    map[string]bool // the IDs of the commands that this screen sent and the run has not answered yet
 }
 
 // Run is the screen's connection to the run.
@@ -83,7 +83,7 @@ func New(now func() time.Time, r Run) *Screen {
 	if now == nil {
 		now = time.Now
 	}
-	return &Screen{Follow: true, Run: r, Picture: picture.Picture{Now: now, Steers: r.Command != nil, Graph: graph.New(&event.State{})}}
+	return &Screen{Follow: true, Run: r, sent: map[string]bool{}, Picture: picture.Picture{Now: now, Steers: r.Command != nil, Graph: graph.New(&event.State{})}}
 }
 
 // Narrow reports whether the screen draws a list instead of columns.
@@ -168,19 +168,15 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the run is over")
 	}
-	s.Expect(c.Name)
+	c.ID = rand.Text()
+	s.sent[c.ID] = true
 	s.Aborts = s.Aborts || c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
 	s.Command(c)
 	return nil
 }
 
-// Expect notes that a command was sent, so that a refusal is shown.
-func (s *Screen) Expect(c event.CommandName) {
-	if s.unanswered == nil {
-		s.unanswered = map[event.CommandName]int{}
-	}
-	s.unanswered[c]++
-}
+// ShareCommands makes the stack's screen show the refusals of commands that are sent on the screen of a release.
+func (s *Screen) ShareCommands(stack *Screen) { s.sent = stack.sent }
 
 // cannotDo says that a command is refused.
 var cannotDo = map[event.CommandName]string{
@@ -195,13 +191,12 @@ var cannotDo = map[event.CommandName]string{
 var screenNames = strings.NewReplacer("use retry, accept, ", "use retry, re-check, ", "give-up or abort", "stop here or abort")
 
 // answered notes the answer to a command, and returns the message about a refused one. It returns "" if another
-// terminal sent the command (R45).
+// terminal sent the command (R45). A command without an ID comes from a signal to this process.
 func (s *Screen) answered(e event.Event) string {
-	if s.unanswered[e.Command] == 0 {
-		return ""
-	}
-	s.unanswered[e.Command]--
-	if e.Status != event.Refused {
+	signal := e.Answers == "" && !s.Attached && !s.Replayed
+	own := s.sent[e.Answers] || signal
+	delete(s.sent, e.Answers)
+	if !own || e.Status != event.Refused {
 		return ""
 	}
 	return cannotDo[e.Command] + ": " + screenNames.Replace(e.Message)
@@ -212,7 +207,12 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	announced := false
 	for _, e := range events {
 		s.State.Apply(e)
-		switch command := e.Kind == event.KindCommand; {
+		if e.Kind == event.KindCommand {
+			if refusal := s.answered(e); refusal != "" {
+				cmds = append(cmds, s.Say(theme.Bad, refusal))
+			}
+		}
+		switch {
 		case e.Scope != "":
 			if s.Scoped != nil {
 				s.Scoped(e)
@@ -221,11 +221,8 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 			s.Follow = true
 		case e.Kind == event.KindPlan:
 			announced = true
-		case command:
-			s.Follow = s.Follow || e.Command == event.Edit && e.Status == event.Accepted // the plan changed
-			if refusal := s.answered(e); refusal != "" {
-				cmds = append(cmds, s.Say(theme.Bad, refusal))
-			}
+		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
+			s.Follow = true // the plan changed
 		}
 	}
 	if announced {

@@ -77,6 +77,9 @@ func (r recordInspector) Change(_ context.Context, it board.Item) (board.Change,
 		c.Action = "hook" // even if its delete policy deleted it afterwards
 		return c, nil
 	}
+	if it.Kind == event.PhaseApply {
+		did = g.Find(it.Object).NetChange()
+	}
 	if c.Action = recordedActions[did]; c.Action == "" {
 		return board.Change{}, board.Unavailable("the run never reached it")
 	}

@@ -24,8 +24,6 @@ type Failure struct {
 
 	// Place is the group, followed by ", rolling back" in a rollback.
 	Place string `json:"-"`
-	// textHasPlace is true for a stack's release, whose Text starts with Place.
-	textHasPlace bool
 	// State is the state of the group.
 	State *event.GroupState `json:"-"`
 }
@@ -71,7 +69,7 @@ func newFailure(s *event.State, r event.Root) Failure {
 	}
 	if r.Object != nil {
 		if s.Operation.IsStack() { // the object is the release, which Place names with its namespace
-			f.Text, f.textHasPlace = f.Place+": "+r.Why(), true
+			f.Text = f.Place + ": " + r.Why()
 		}
 		f.Object = &r.Object.Object
 		f.Details = append(f.Details, r.Object.Diagnosis...)
@@ -79,12 +77,21 @@ func newFailure(s *event.State, r event.Root) Failure {
 	return f
 }
 
-// Sentence is Text, followed by Place unless it has it already.
+// Sentence is Text with Place: "Job/migrate in shop/db:schema: container migrate exited with code 2". The place of a hook
+// names the object.
 func (f Failure) Sentence() string {
-	if f.textHasPlace {
-		return f.Text
+	why, object := f.Text, ""
+	if f.Object != nil {
+		object = f.Object.String()
+		why = strings.TrimPrefix(f.Text, object+": ")
 	}
-	return f.Text + " (in " + f.Place + ")"
+	switch {
+	case strings.HasPrefix(f.Text, f.Place+": "):
+		return f.Text
+	case object == "" || strings.HasSuffix(f.Place, ":"+object):
+		return f.Place + ": " + why
+	}
+	return object + " in " + f.Place + ": " + why
 }
 
 // UnknownLines returns the lines that repeat neither a known one nor each other, see event.Repeats.

@@ -67,8 +67,8 @@ func TestWarning(t *testing.T) {
 // TestProblemOfUncheckedGroups expects the number of objects that are ready or, in a removal, gone at the end.
 func TestProblemOfUncheckedGroups(t *testing.T) {
 	for status, want := range map[event.Status]string{
-		event.InProgress: "not required to be ready; 1 of 2 ready at the end",
-		event.Deleting:   "not required to be ready; 1 of 2 gone at the end",
+		event.InProgress: "not required to be ready; 1 of 2 objects ready at the end",
+		event.Deleting:   "not required to be ready; 1 of 2 objects gone at the end",
 	} {
 		g := &event.GroupState{Status: event.Applied, Done: 1, Objects: []*event.ObjectState{{Status: event.Ready}, {Status: status}}}
 		if got := Problem(g); got != want {

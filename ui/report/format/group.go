@@ -7,15 +7,17 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
-// Progress counts the objects that are done: "1 of 2 ready", or "1 of 2 gone" if the group is being removed.
+// Progress counts the objects that are done: "1 of 2 objects ready", or "1 of 2 objects gone" if the group is being
+// removed.
 func Progress(g *event.GroupState, removing bool) string {
 	done := "ready"
 	if removing {
 		done = "gone"
 	}
-	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), done)
+	return fmt.Sprintf("%d of %s %s", g.Done, text.Count(len(g.Objects), "object"), done)
 }
 
 // Removes reports whether a phase removes its groups.

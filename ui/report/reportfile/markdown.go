@@ -51,7 +51,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	var known []string
 	for _, f := range o.Failures {
 		known = append(known, f.Cause)
-		fmt.Fprintf(b, "- **%s**%s\n", escapeMarkdown(f.Text), escapeMarkdown(strings.TrimPrefix(f.Sentence(), f.Text)))
+		fmt.Fprintf(b, "- **%s**\n", escapeMarkdown(f.Sentence()))
 	}
 	for _, f := range o.Fixed {
 		fmt.Fprintf(b, "- fixed by %s: %s\n", f.Fix, escapeMarkdown(f.Sentence()))
