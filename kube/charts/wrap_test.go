@@ -265,15 +265,15 @@ func TestExplainError(t *testing.T) {
 		correctThese = "the values violate values.schema.json; correct these values:"
 	)
 	for text, want := range map[string]string{
-		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:                                                                           `error calling include: no template "nope"; define it or correct the name`,
-		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF":                                                                   "values.schema.json of shop: invalid JSON: unexpected EOF",
-		invalid + "shop:\n- at '/db/port': got string, want integer\n":                                                                                                              violated + " db.port: got string, want integer" + correct,
-		invalid + "db:\n- at '/port': got string, want integer\n":                                                                                                                   violated + " subchart db: port: got string, want integer" + correct,
-		invalid + "shop:\n- at '/db': 'allOf' failed\n  - at '/db': missing property 'tls'\n":                                                                                       violated + " db: missing property 'tls'" + correct,
-		invalid + "shop:\n- at '/global': validation failed\n  - at '/global/speed': exclusiveMinimum: got -1, want 0\n  - at '/global/name': maxLength: got 9, want 5\n  - at '/global/list': minItems: got 0, want 1\n":           correctThese + "\n- global.speed: must be greater than 0, but is -1\n- global.name: must have at most 5 characters, but has 9\n- global.list: must have at least 1 item, but has 0",
-		invalid + "shop:\n- at '': 'allOf' failed\n  - at '': 'allOf' failed\n    - at '/a': no\n  - at '/b': 'anyOf' failed\n    - at '/b': no\n- at '/c': no\ndb:\n- at '': no\n": correctThese + "\n- a: no\n- b: anyOf is violated\n  - b: no\n- c: no\n- subchart db: no",
-		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                           "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
-		`at <{{template "nope" .}}>: template "nope" not defined`:                                                                                                                   `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
+		`error calling include:` + "\n" + `template: no template "nope" associated with template "gotpl"`:         `error calling include: no template "nope"; define it or correct the name`,
+		"values don't meet the specifications of the schema(s) in the following chart(s):\nshop:\nunexpected EOF": "values.schema.json of shop: invalid JSON: unexpected EOF",
+		invalid + "shop:\n- at '/db/port': got string, want integer\n":                                            violated + " db.port: got string, want integer" + correct,
+		invalid + "db:\n- at '/port': got string, want integer\n":                                                 violated + " subchart db: port: got string, want integer" + correct,
+		invalid + "shop:\n- at '/db': 'allOf' failed\n  - at '/db': missing property 'tls'\n":                     violated + " db: missing property 'tls'" + correct,
+		invalid + "shop:\n- at '/global': validation failed\n  - at '/global/speed': exclusiveMinimum: got -1, want 0\n  - at '/global/name': maxLength: got 9, want 5\n  - at '/global/list': minItems: got 0, want 1\n": correctThese + "\n- global.speed: must be greater than 0, but is -1\n- global.name: must have at most 5 characters, but has 9\n- global.list: must have at least 1 item, but has 0",
+		invalid + "shop:\n- at '': 'allOf' failed\n  - at '': 'allOf' failed\n    - at '/a': no\n  - at '/b': 'anyOf' failed\n    - at '/b': no\n- at '/c': no\ndb:\n- at '': no\n":                                       correctThese + "\n- a: no\n- b: anyOf is violated\n  - b: no\n- c: no\n- subchart db: no",
+		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                                                                 "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
+		`at <{{template "nope" .}}>: template "nope" not defined`: `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
 		if got := ExplainError(errors.New(text), "shop", WrongClusterVersion).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

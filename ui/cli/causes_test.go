@@ -249,7 +249,7 @@ func (s *causesRun) checkText(t *testing.T, c cause, line string) {
 	}
 	all := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := strings.Join(all[max(0, len(all)-15):], "\n")
-	if summary := s.pattern(`(?m)^\S+ ` + regexp.QuoteMeta(s.object(c)) + ` in ` + regexp.QuoteMeta(s.group(c)) + `: (?:` + c.sentence + `).*$`); !summary.MatchString(last) {
+	if summary := s.pattern(`(?m)^\S+ (?:` + regexp.QuoteMeta(s.object(c)) + ` in )?` + regexp.QuoteMeta(s.group(c)) + `: (?:` + c.sentence + `).*$`); !summary.MatchString(last) {
 		t.Errorf("no line of the summary matches\n%s\n%s", summary, last)
 	}
 	if evidence := s.pattern(c.evidence); !containsLine(last, line) && !evidence.MatchString(last) || !containsLine(s.text, line) && !evidence.MatchString(s.text) {
