@@ -201,7 +201,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
 			"being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
-			incident("e", "c", "ConfigMap", "Old", "story"), "not ready: readiness-success {.phase} == Done is not met: expressions apply to .status, which the object does not have; Old: story"},
+			incident("e", "c", "ConfigMap", "Old", "story"), "not ready: readiness-success {.phase} == Done is not met: expressions apply to .status, and the object has none yet; Old: story"},
 		{"readiness-failure is true", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,
 			"readiness-failure {.phase} == Pending is true (.phase is Pending); no volume: it names no StorageClass, and there is no default"},
 		{"readiness-failure is true while pods start", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.readyReplicas} == 1"]', helm.sh/readiness-failure: '["{.replicas} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}}, status: {replicas: 1}}` +
@@ -270,6 +270,17 @@ func TestEventsAreAggregated(t *testing.T) {
 	}
 	if s := events[0].String(); !strings.HasSuffix(s, " Pod/p BackOff: again (×4)") {
 		t.Error(s)
+	}
+}
+
+// TestEventsOfSeveralPods: the count of an event says in how many pods it happened.
+func TestEventsOfSeveralPods(t *testing.T) {
+	event := func(pod string, count int) Event {
+		return Event{Object: "Pod/" + pod, Reason: "Failed", Message: "Error: ErrImagePull", Count: count}
+	}
+	merged := aggregate([]Event{event("a", 2), event("b", 1), event("a", 1), event("c", 2)})
+	if len(merged) != 1 || !strings.HasSuffix(merged[0].String(), " Pod/a Failed: Error: ErrImagePull (×6 in 3 pods)") {
+		t.Errorf("%v", merged)
 	}
 }
 

@@ -31,12 +31,17 @@ type Event struct {
 	Object, Reason, Message string
 	// Count is how often it happened.
 	Count int
+	// Pods is how many pods it happened to, Object among them; 0 if it is not about a pod.
+	Pods int
 }
 
 // String formats the event as one line with the time of day.
 func (e Event) String() string {
 	text := fmt.Sprintf("%s %s %s: %s", e.Time.Local().Format(time.TimeOnly), e.Object, e.Reason, e.Message)
-	if e.Count > 1 {
+	switch {
+	case e.Pods > 1:
+		text += fmt.Sprintf(" (×%d in %d pods)", e.Count, e.Pods)
+	case e.Count > 1:
 		text += fmt.Sprintf(" (×%d)", e.Count)
 	}
 	return text
@@ -164,18 +169,23 @@ var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
 // aggregate merges equal events, including those of different pods, and sorts them by time.
 func aggregate(events []Event) []Event {
 	type content struct{ object, reason, message string }
-	index := map[content]int{}
+	index, counted := map[content]int{}, map[content]map[string]bool{}
 	var merged []Event
 	for _, e := range events {
 		key := content{e.Object, e.Reason, failedPodName.ReplaceAllString(plainError(e.Message), `pods "…"`)}
 		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" {
 			key = content{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
+			e.Pods = 1
 		}
 		i, known := index[key]
 		if !known {
-			index[key] = len(merged)
+			index[key], counted[key] = len(merged), map[string]bool{e.Object: true}
 			merged = append(merged, e)
 			continue
+		}
+		if e.Pods > 0 && !counted[key][e.Object] {
+			counted[key][e.Object] = true
+			merged[i].Pods++
 		}
 		merged[i].Count += e.Count
 		if e.Time.After(merged[i].Time) {

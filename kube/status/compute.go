@@ -139,7 +139,7 @@ func unmet(list []Expression, status map[string]any, exists bool) string {
 		problem = "not ready: no readiness-success expression is met"
 	}
 	if !exists {
-		return problem + ": expressions apply to .status, which the object does not have"
+		return problem + ": expressions apply to .status, and the object has none yet"
 	}
 	if len(list) == 1 {
 		return fmt.Sprintf("%s (%s)", problem, list[0].Actual(status))

@@ -239,7 +239,7 @@ func TestComputeCustom(t *testing.T) {
 		Failure: expressions(t, `{.failed} >= 1`),
 	}
 	runCompute(t, []computeTest{
-		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: expressions apply to .status, which the object does not have"},
+		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: expressions apply to .status, and the object has none yet"},
 		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is 0), {.phase} == Done (.status.phase is not set)"},
 		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: event.Ready, message: "{.succeeded} == 1"},
 		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: event.Ready, message: "{.phase} == Done"},

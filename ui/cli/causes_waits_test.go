@@ -116,7 +116,7 @@ var waits = []cause{
 		`readiness-failure \{.phase\} == Broken is true \(.phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
 	{"trying-thing", thing("trying", readiness(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
 		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
-	{"mute-thing", thing("mute", readiness(isReady, never)), "Thing/mute", `not ready: readiness-success .* is not met: expressions apply to \.status, which the object does not have`, `which the object does not have`},
+	{"mute-thing", thing("mute", readiness(isReady, never)), "Thing/mute", `not ready: readiness-success .* is not met: expressions apply to \.status, and the object has none yet`, `and the object has none yet`},
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False|is already in use`},
 }
 

@@ -108,7 +108,7 @@ func UnknownLines(lines, known []string) []string {
 }
 
 // diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
-var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
+var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+(?: in \d+ pods)?\))$`)
 
 // UnknownDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops the log of a
 // container as a whole.
