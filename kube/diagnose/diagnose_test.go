@@ -278,8 +278,8 @@ func TestEventsOfSeveralPods(t *testing.T) {
 	event := func(pod string, count int) Event {
 		return Event{Object: "Pod/" + pod, Reason: "Failed", Message: "Error: ErrImagePull", Count: count}
 	}
-	merged := aggregate([]Event{event("a", 2), event("b", 1), event("a", 1), event("c", 2)})
-	if len(merged) != 1 || !strings.HasSuffix(merged[0].String(), " Pod/a Failed: Error: ErrImagePull (×6 in 3 pods)") {
+	merged := aggregate([]Event{event("api-1", 2), event("api-2", 1), event("api-1", 1), event("api-3", 2)})
+	if len(merged) != 1 || !strings.HasSuffix(merged[0].String(), " Pod/api-1 Failed: Error: ErrImagePull (×6 in 3 pods)") {
 		t.Errorf("%v", merged)
 	}
 }
