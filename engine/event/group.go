@@ -129,8 +129,9 @@ func (s *State) applyGroup(e Event) {
 			s.RunMessage = ""
 		}
 		g.Started, g.Ended = e.Time, time.Time{}
+		frozen := s.frozen.read(e.Time)
 		for _, o := range g.Objects { // a re-check starts their timeouts again
-			o.frozen = s.frozen.read(e.Time)
+			o.frozen = frozen
 		}
 	}
 	if e.Status.Over() && !g.Status.Over() {

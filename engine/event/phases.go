@@ -43,32 +43,31 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 	}
 }
 
-// PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision
-// 2)" for the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then "rollback", and
-// names that end in "rollback" stay.
-func PhaseTitle(name string, kind PhaseKind) string {
+// PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision 2)" for
+// the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then
+// "rollback", and names that end in "rollback" stay.
+func PhaseTitle(name string, kind PhaseKind) string { return phaseTitle(name, kind, "") }
+
+// LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
+func LayerTitle(name string, kind PhaseKind, layer int) string {
+	return strings.TrimPrefix(phaseTitle(name, kind, fmt.Sprintf(" layer %d", layer)), " ")
+}
+
+// phaseTitle returns the title of a phase, with layer after what the phase does.
+func phaseTitle(name string, kind PhaseKind, layer string) string {
 	name, back := strings.CutPrefix(name, RollbackPrefix)
+	detail := ""
 	switch kind {
 	case PhaseApply:
 		name = ""
 	case PhaseRemove:
 		_, revision, leftovers := strings.Cut(name, "-")
 		if name = "delete"; leftovers {
-			name += " (left over from revision " + revision + ")"
+			detail = " (left over from revision " + revision + ")"
 		}
 	}
 	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
 		name = strings.TrimSuffix("rollback: "+name, ": ")
 	}
-	return name
-}
-
-// LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
-func LayerTitle(name string, kind PhaseKind, layer int) string {
-	title, detail, _ := strings.Cut(PhaseTitle(name, kind), " (")
-	title = strings.TrimPrefix(fmt.Sprintf("%s layer %d", title, layer), " ")
-	if detail != "" {
-		title += " (" + detail
-	}
-	return title
+	return name + layer + detail
 }

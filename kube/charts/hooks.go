@@ -138,7 +138,7 @@ var (
 // an object with an unknown hook from the release. root is the name of the root chart.
 func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) {
 	for _, o := range outputs {
-		if strings.HasSuffix(o.name, "NOTES.txt") || !hinted(o.text, ignoredHints) {
+		if strings.HasSuffix(o.name, "NOTES.txt") || !mayBeIgnored(o.text) {
 			continue
 		}
 		chart, ok := chartPath(o.name, root)
@@ -165,8 +165,11 @@ func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) 
 	return warnings
 }
 
-// ignoredHints are parts of every annotation that IgnoredAnnotations reports.
-var ignoredHints = append([]string{release.HookAnnotation, helmkube.ResourcePolicyAnno}, orderingHints...)
+// mayBeIgnored reports whether a template's output may have an annotation that IgnoredAnnotations reports. Ordering
+// annotations outside lists are common, and parsing their objects again would be slow.
+func mayBeIgnored(text string) bool {
+	return hinted(text, []string{release.HookAnnotation, helmkube.ResourcePolicyAnno}) || strings.Contains(text, "items") && hinted(text, orderingHints)
+}
 
 // ignoredOnList describes the ordering annotations of a list, which order none of its items.
 func ignoredOnList(annotations map[string]string) (messages []string) {

@@ -49,8 +49,8 @@ func (c Container) exitText() string {
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
-// exit says how the container ended: "exited with code 137 (OOMKilled)".
-func (c Container) exit() string {
+// exitWithReason says how the container ended: "exited with code 137 (OOMKilled)".
+func (c Container) exitWithReason() string {
 	text := fmt.Sprintf("exited with code %d", c.Exit)
 	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
 		text += " (" + c.EndReason + ")"

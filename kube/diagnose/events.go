@@ -169,7 +169,11 @@ var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
 // aggregate merges equal events, including those of different pods, and sorts them by time.
 func aggregate(events []Event) []Event {
 	type content struct{ object, reason, message string }
-	index, counted := map[content]int{}, map[content]map[string]bool{}
+	type place struct {
+		at   int // in merged
+		pods map[string]bool
+	}
+	index := map[content]place{}
 	var merged []Event
 	for _, e := range events {
 		key := content{e.Object, e.Reason, failedPodName.ReplaceAllString(plainError(e.Message), `pods "…"`)}
@@ -177,19 +181,20 @@ func aggregate(events []Event) []Event {
 			key = content{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
 			e.Pods = 1
 		}
-		i, known := index[key]
+		p, known := index[key]
 		if !known {
-			index[key], counted[key] = len(merged), map[string]bool{e.Object: true}
+			index[key] = place{len(merged), map[string]bool{e.Object: true}}
 			merged = append(merged, e)
 			continue
 		}
-		if e.Pods > 0 && !counted[key][e.Object] {
-			counted[key][e.Object] = true
-			merged[i].Pods++
+		first := &merged[p.at]
+		if e.Pods > 0 && !p.pods[e.Object] {
+			p.pods[e.Object] = true
+			first.Pods++
 		}
-		merged[i].Count += e.Count
-		if e.Time.After(merged[i].Time) {
-			merged[i].Time = e.Time
+		first.Count += e.Count
+		if e.Time.After(first.Time) {
+			first.Time = e.Time
 		}
 	}
 	slices.SortStableFunc(merged, func(a, b Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object)) })

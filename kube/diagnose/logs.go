@@ -213,7 +213,7 @@ func (s *logState) reportEnd(instance int, c Container, note func(int, time.Time
 		return
 	}
 	s.ended = instance
-	note(instance, s.last, c.exit())
+	note(instance, s.last, c.exitWithReason())
 }
 
 // read emits the lines of a log that are newer than those emitted before.

@@ -144,7 +144,7 @@ func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 	case c.State == "waiting" && c.Message != "":
 		lines = append(lines, c.title()+" is waiting: "+joinColon(c.Reason, c.Message))
 	case c.Ended && c.Exit != 0:
-		lines = append(lines, c.title()+" "+c.exit())
+		lines = append(lines, c.title()+" "+c.exitWithReason())
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
 		if why := whyFalse(pod, t); why != "" && !strings.HasPrefix(why, "containers with ") {

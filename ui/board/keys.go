@@ -137,10 +137,10 @@ func (m *model) boardKeys() []keys.Binding {
 
 // problemHint is the footer's word for f: without a failure, f goes to the groups that the run waits for.
 func (m *model) problemHint() string {
-	switch failed, blocking := m.board.Problems(); {
-	case len(failed) > 0:
+	switch {
+	case m.board.AnyFailure():
 		return "next problem"
-	case len(blocking) > 0:
+	case m.board.AnyProblem():
 		return "next unfinished"
 	}
 	return ""

@@ -175,6 +175,16 @@ func (b *Board) AnyProblem() bool {
 	return false
 }
 
+// AnyFailure reports whether any of these problems is a failure.
+func (b *Board) AnyFailure() bool {
+	for _, failed := range b.problems() {
+		if failed {
+			return true
+		}
+	}
+	return false
+}
+
 // NextProblem goes to the problem after the selected one. While anything has failed, it
 // cycles through the failures only.
 func (b *Board) NextProblem() tea.Cmd {
