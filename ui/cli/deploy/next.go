@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/report/format"
 )
 
 // suggester suggests the commands to run after an operation.
@@ -106,8 +107,11 @@ func valueFlags() []string {
 // A values file in saved replaces the flags for values.
 func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bool) []string {
 	name, goodRevision := state.Operation.Release, state.Operation.PreviousRevision
-	if state.Status == event.Succeeded || sandbox || wroteNothing(state) {
+	if sandbox || wroteNothing(state) {
 		return nil
+	}
+	if state.Status == event.Succeeded {
+		return s.afterSuccess(state)
 	}
 	args, without := []string{name, ref}, []string{"generate-name", "name-template"}
 	if saved != "" {
@@ -131,9 +135,22 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 	return next
 }
 
+// afterSuccess suggests how to find the cause if an object has not stayed ready: its group's result says only that.
+func (s suggester) afterSuccess(state *event.State) []string {
+	for g := range state.GroupStates() {
+		if format.GroupStatus(g) == event.Degraded {
+			return []string{s.related(state, "why "+format.GroupName(state, g)+" is degraded", "status", state.Operation.Release)}
+		}
+	}
+	return nil
+}
+
 func (s suggester) afterRollback(state *event.State) []string {
-	if state.Status == event.Succeeded || wroteNothing(state) {
+	if wroteNothing(state) {
 		return nil
+	}
+	if state.Status == event.Succeeded {
+		return s.afterSuccess(state)
 	}
 	name := state.Operation.Release
 	return []string{

@@ -96,6 +96,12 @@ func TestNextCommands(t *testing.T) {
 	replace := strings.ReplaceAll
 	tested := endedState("test", 0, event.Failed, "", "deployed")
 	tested.Phases[0].Groups[0].Name = "test:Job/smoke"
+	succeeded := func(operation string, web event.Status) *event.State {
+		s := endedState(operation, 0, event.Ready, "", "deployed")
+		s.Status, s.Exit = event.Succeeded, 0
+		s.Phases[0].Groups[0].Objects = []*event.ObjectState{{Object: plan.Object{Kind: "Deployment", Name: "web"}, Status: web}}
+		return s
+	}
 	given := func(argv ...string) suggester {
 		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
 	}
@@ -137,6 +143,9 @@ func TestNextCommands(t *testing.T) {
 		{"a failed uninstall", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{uninstall + fix, status}},
 		{"the first of several", given("del", "s", "t", "--timeout", "1m").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), []string{"t"}),
 			[]string{"lockstep uninstall s t" + where + " --timeout 1m0s" + fix, status}},
+		{"an install", deploy(succeeded("install", event.Ready)), nil},
+		{"an install with an object that is no longer ready", deploy(succeeded("install", event.InProgress)), []string{status + "   # why c:g is degraded"}},
+		{"a rollback with an object that is no longer ready", given("rollback", "s").afterRollback(succeeded("rollback", event.InProgress)), []string{status + "   # why c:g is degraded"}},
 		{"an uninstall that failed at its end", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "none"), nil), nil},
 		{"tests of which one failed", given("test", "s", "--logs", "--filter", "name=x").afterTest(tested),
 			[]string{"lockstep test s --filter name=smoke" + where + " --logs" + fix}},
