@@ -20,6 +20,10 @@ import (
 // maxSlowest is the number of slowest tests to print.
 const maxSlowest = 20
 
+// maxRepeated is the number of last lines of a failed test that are printed again at the end: a long log may be cut in
+// the middle, and they say what failed.
+const maxRepeated = 6
+
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: testrun go test ARGUMENTS")
@@ -77,7 +81,7 @@ type results struct {
 	out     io.Writer
 	running map[string][]*test // by package; the first is the package itself
 	done    []*test
-	failed  []string
+	failed  []*test
 }
 
 func (r *results) read(in io.Reader) error {
@@ -142,7 +146,7 @@ func (r *results) end(pkg *test) {
 	for _, t := range tests {
 		if !pkg.passed && !t.passed {
 			fmt.Fprint(r.out, strings.Join(t.output, ""))
-			r.failed = append(r.failed, t.pkg+" "+t.name)
+			r.failed = append(r.failed, t)
 		}
 		seconds[t.name] = t.seconds
 		// A test's time includes the time of its subtests, except parallel ones.
@@ -151,7 +155,7 @@ func (r *results) end(pkg *test) {
 		}
 	}
 	if !pkg.passed && len(tests) == 0 {
-		r.failed = append(r.failed, pkg.pkg)
+		r.failed = append(r.failed, pkg)
 	}
 	for _, s := range pkg.output {
 		if s != "PASS\n" && !(pkg.passed && strings.Contains(s, "[no test files]")) {
@@ -160,7 +164,7 @@ func (r *results) end(pkg *test) {
 	}
 }
 
-// print prints up to n slowest tests and the failed ones.
+// print prints up to n slowest tests and the failed ones, each with the end of its output.
 func (r *results) print(n int) {
 	slices.SortStableFunc(r.done, func(a, b *test) int { return cmp.Compare(b.seconds, a.seconds) })
 	if n = min(n, len(r.done)); n > 0 {
@@ -170,6 +174,16 @@ func (r *results) print(n int) {
 		}
 	}
 	if len(r.failed) > 0 {
-		fmt.Fprintf(r.out, "\nfailed\n  %s\n", strings.Join(r.failed, "\n  "))
+		fmt.Fprintln(r.out, "\nfailed")
+	}
+	for _, t := range r.failed {
+		fmt.Fprintln(r.out, "  "+strings.TrimSpace(t.pkg+" "+t.name))
+		lines := slices.DeleteFunc(strings.Split(strings.Join(t.output, ""), "\n"), func(s string) bool {
+			s = strings.TrimSpace(s)
+			return s == "" || s == "FAIL" || strings.HasPrefix(s, "--- FAIL: ")
+		})
+		for _, s := range lines[max(0, len(lines)-maxRepeated):] {
+			fmt.Fprintln(r.out, "      "+strings.TrimSpace(s))
+		}
 	}
 }

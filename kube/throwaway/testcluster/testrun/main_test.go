@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestResults: only the output of tests that failed or did not finish is printed.
+// TestResults: only the output of tests that failed or did not finish is printed, and its end again after the slowest tests.
 func TestResults(t *testing.T) {
 	var out strings.Builder
 	r := &results{out: &out, running: map[string][]*test{}}
@@ -14,7 +14,8 @@ func TestResults(t *testing.T) {
 {"Action":"output","Package":"a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"a","Test":"TestGood","Output":"fine\n"}
 {"Action":"pass","Package":"a","Test":"TestGood","Elapsed":2.5}
-{"Action":"output","Package":"a","Test":"TestBad","Output":"    bad_test.go:1: wrong\n"}
+{"Action":"output","Package":"a","Test":"TestBad","Output":"    a log\n      of\n\n      seven\n      and\n      more\n      lines\n"}
+{"Action":"output","Package":"a","Test":"TestBad","Output":"    bad_test.go:1: wrong\n--- FAIL: TestBad (1.00s)\n"}
 {"Action":"fail","Package":"a","Test":"TestBad","Elapsed":1}
 {"Action":"output","Package":"a","Test":"TestHangs","Output":"panic: test timed out\n"}
 {"Action":"output","Package":"a","Output":"FAIL\ta\t3s\n"}
@@ -29,7 +30,15 @@ func TestResults(t *testing.T) {
 no JSON
 `))
 	r.print(2)
-	want := `    bad_test.go:1: wrong
+	want := `    a log
+      of
+
+      seven
+      and
+      more
+      lines
+    bad_test.go:1: wrong
+--- FAIL: TestBad (1.00s)
 panic: test timed out
 FAIL	a	3s
 b.go:1: undefined
@@ -43,8 +52,16 @@ slowest tests
 
 failed
   a TestBad
+      of
+      seven
+      and
+      more
+      lines
+      bad_test.go:1: wrong
   a TestHangs
+      panic: test timed out
   b
+      FAIL	b [build failed]
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v\n%s", err, out.String())
