@@ -119,17 +119,14 @@ func (r Root) String() string {
 // Why is String without the object.
 func (r Root) Why() string {
 	text := r.Cause
-	if r.Waited > 0 {
-		unit := time.Second
-		if r.Waited < 10*time.Second {
-			unit = 100 * time.Millisecond
-		}
-		waited := r.Waited.Round(unit).String()
-		if r.Limit != "" {
-			text += "; gave up after " + waited + " (" + r.Limit + ")"
-		} else {
-			text += "; not ready when the group failed (" + waited + ")"
-		}
+	switch {
+	case r.Waited <= 0:
+	case r.Limit != "":
+		text += "; gave up after " + r.Waited.String() + " (" + r.Limit + ")"
+	case r.Waited < 10*time.Second:
+		text += "; not ready when the group failed (" + r.Waited.Round(100*time.Millisecond).String() + ")"
+	default:
+		text += "; not ready when the group failed (" + r.Waited.Round(time.Second).String() + ")"
 	}
 	return text
 }

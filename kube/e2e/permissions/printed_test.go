@@ -214,7 +214,7 @@ func TestPrintedPermissions(t *testing.T) {
 				p.chart = "plain"
 				broken := chartWithRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
 				p.fails = rig.UseChart(broken, func(i *kube.Install) {
-					i.ReadinessTimeout, i.RollbackOnFailure, i.ClientSide = 2*time.Second, true, clientSide
+					i.ReadinessTimeout, i.RollbackOnFailure, i.ClientSide = 8*time.Second, true, clientSide
 				})
 			}
 			objects := printedRoles(p.r, p.chart, p.changeUp)

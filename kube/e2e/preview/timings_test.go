@@ -30,7 +30,7 @@ func TestTimings(t *testing.T) {
 	}
 
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, slow("1s", "example/no-such-image:1"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) {
-		u.RollbackOnFailure, u.ReadinessTimeout = true, 2*time.Second
+		u.RollbackOnFailure, u.ReadinessTimeout = true, 8*time.Second
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestFinalizerThatStays(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	})
-	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 6 * time.Second}})
+	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 12 * time.Second}})
 	r.MustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "never started: edge:a")
 	// --readiness-timeout limits the deletion of one object (R25).
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, ReadinessTimeout: time.Second}})

@@ -87,7 +87,7 @@ func TestHistoryMax(t *testing.T) {
 	op, err = r.Upgrade("plain", func(u *kube.Upgrade) {
 		chart("v6")(u)
 		u.Chart = rig.MakeChart(t, chained("v6", "example/no-such-image:6"))
-		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 2*time.Second
+		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 8*time.Second
 	})
 	if err != nil {
 		t.Fatal(err)
