@@ -47,6 +47,7 @@ type Lease struct {
 	// Only renewLoop uses these while it runs.
 	object              *coordinationv1.Lease // as last seen
 	unavailableReported bool                  // OnUnavailable was called since the Lease was last held
+	unconfirmed         []time.Time           // when writes were sent that may have succeeded since the Lease was last held
 }
 
 // Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
@@ -115,7 +116,8 @@ func (l *Lease) ours(object *coordinationv1.Lease) bool {
 
 // write creates the Lease with this run as its holder, or overwrites previous if it has not changed.
 func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	now := metav1.NowMicro()
+	sent := time.Now()
+	now := metav1.NewMicroTime(sent)
 	holder, err := json.Marshal(l.self)
 	if err != nil {
 		return nil, err
@@ -130,6 +132,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 		HolderIdentity: ptr.To(l.self.identity()), LeaseDurationSeconds: ptr.To(int32(l.duration / time.Second)),
 		AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(ptr.Deref(object.Spec.LeaseTransitions, -1) + 1),
 	}
+	l.unconfirmed = append(l.unconfirmed, sent)
 	if previous != nil {
 		return l.client.Update(ctx, object, metav1.UpdateOptions{})
 	}
@@ -138,7 +141,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 
 // setHeld records that the Lease is ours; sent is when the request that showed it was sent.
 func (l *Lease) setHeld(sent time.Time) {
-	l.unavailableReported = false
+	l.unavailableReported, l.unconfirmed = false, nil
 	l.latest.set(observation{condition: held, at: sent})
 }
 

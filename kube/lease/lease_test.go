@@ -262,6 +262,27 @@ func TestLostResponsesDoNotLoseTheLease(t *testing.T) { // R51
 	})
 }
 
+// TestLostResponseKeepsBothClocks: if the response to a renewal was lost, the Lease is held from when it was sent, by the
+// monotonic clock too (R51a). It uses real time: times in a synctest bubble have no reading of that clock.
+func TestLostResponseKeepsBothClocks(t *testing.T) {
+	s := newStore()
+	l := acquire(t, s, upgrade, Options{})
+	kill(l)
+	s.setDropResponses(true)
+	before := time.Now()
+	if err := l.renew(t.Context()); err == nil {
+		t.Fatal("no response was lost")
+	}
+	after := time.Now()
+	s.setDropResponses(false)
+	if err := l.renew(t.Context()); err != nil { // a conflict: the API server has the first renewal
+		t.Fatal(err)
+	}
+	if o, _ := l.latest.get(); o.condition != held || o.at.Before(before) || o.at.After(after) || o.at == o.at.Round(0) {
+		t.Errorf("condition %d, held from %v, want a time between %v and %v, by both clocks", o.condition, o.at, before, after)
+	}
+}
+
 func TestWritesWaitForARenewalAfterAnOutage(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

@@ -49,6 +49,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	sent, object := time.Now(), l.object.DeepCopy()
 	now := metav1.NewMicroTime(sent)
 	object.Spec.RenewTime = &now
+	l.unconfirmed = append(l.unconfirmed, sent)
 	renewed, err := l.client.Update(ctx, object, metav1.UpdateOptions{})
 	switch {
 	case err == nil:
@@ -78,11 +79,19 @@ func (l *Lease) reread(ctx context.Context) error {
 		l.setTakenOver(current)
 		return nil
 	}
-	at := time.Time{}
-	if current.Spec.RenewTime != nil {
-		at = current.Spec.RenewTime.Time // by our own clock
+	return l.confirmHeld(ctx, current, l.whenSent(current.Spec.RenewTime))
+}
+
+// whenSent returns when this run sent the write with a RenewTime, by both clocks: only the wall clock's time is in the
+// Lease. For a RenewTime that is not from an unconfirmed write, it returns the time of the last observation.
+func (l *Lease) whenSent(renewTime *metav1.MicroTime) time.Time {
+	for _, sent := range l.unconfirmed {
+		if renewTime != nil && sent.Truncate(time.Microsecond).Equal(renewTime.Truncate(time.Microsecond)) {
+			return sent
+		}
 	}
-	return l.confirmHeld(ctx, current, at)
+	o, _ := l.latest.get()
+	return o.at
 }
 
 // confirmHeld records that the Lease is ours; sent is when the request that showed it was sent. If this run may have been

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -88,9 +89,17 @@ func (s *store) wait(ctx context.Context) error {
 	}
 }
 
-func (s *store) put(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+// put stores a copy as an API server does: as JSON, so its times are whole microseconds of the wall clock.
+func (s *store) put(sent *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	data, err := json.Marshal(sent)
+	if err != nil {
+		return nil, err
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(data, l); err != nil {
+		return nil, err
+	}
 	s.version++
-	l = l.DeepCopy()
 	l.ResourceVersion = strconv.Itoa(s.version)
 	s.leases[l.Name] = l
 	return l, nil
