@@ -122,7 +122,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	time.Sleep(b.request)
 	broken := b.untilTry == 0 || try <= b.untilTry
 	if b.blocked != 0 && try == 1 {
-		return Response{Message: "waiting for finalizers example.com/held", WaitGone: func(ctx context.Context) {
+		return Response{Message: "waiting for finalizer example.com/held", WaitGone: func(ctx context.Context) {
 			if b.blocked < 0 {
 				<-ctx.Done()
 			} else {
@@ -166,7 +166,7 @@ func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) 
 			return
 		}
 		if b.stuck {
-			report(Observation{Object: o, Status: event.Deleting, Message: "waiting for finalizers example.com/held", Version: f.next()})
+			report(Observation{Object: o, Status: event.Deleting, Message: "waiting for finalizer example.com/held", Version: f.next()})
 			return
 		}
 		report(Observation{Object: o, Status: event.Gone, Version: f.next()})

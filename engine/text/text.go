@@ -89,6 +89,14 @@ func Count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
+// Named returns a noun with names: "finalizer a", "finalizers a, b".
+func Named(noun string, names []string) string {
+	if len(names) != 1 {
+		noun += "s"
+	}
+	return noun + " " + strings.Join(names, ", ")
+}
+
 // TrimFullStop removes the full stop at the end of a sentence, so that a semicolon can follow. It keeps an ellipsis.
 func TrimFullStop(s string) string {
 	if strings.HasSuffix(s, "..") {

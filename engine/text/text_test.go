@@ -104,6 +104,12 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestNamed(t *testing.T) {
+	if got := Named("finalizer", []string{"a/b"}) + ", " + Named("finalizer", []string{"a/b", "c"}); got != "finalizer a/b, finalizers a/b, c" {
+		t.Error(got)
+	}
+}
+
 func TestTrimFullStop(t *testing.T) {
 	for in, want := range map[string]string{"": "", "a.": "a", "a": "a", "a...": "a...", "1.5": "1.5"} {
 		if got := TrimFullStop(in); got != want {

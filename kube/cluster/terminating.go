@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 )
 
 // terminating reports whether an object is being deleted, given the error of its apply. The API server accepts changes to
@@ -34,7 +34,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	uid := old.GetUID()
 	out.Message = "terminating"
 	if f := old.GetFinalizers(); len(f) > 0 {
-		out.Message = "waiting for finalizers " + strings.Join(f, ", ")
+		out.Message = "waiting for " + text.Named("finalizer", f)
 	}
 	out.WaitGone = func(ctx context.Context) {
 		_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	failing := func(name, address, why string) error {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "`+name+`": failed to call webhook: Post "`+address+`": `+why)
 	}
-	const deleting = "namespace ns is being deleted: waiting for finalizers x/y: its controller has not removed it"
+	const deleting = "namespace ns is being deleted: waiting for finalizer x/y: its controller has not removed it"
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 			`the conversion webhook for conv.example.com/v2 Db failed: service "conv" not found; Service ns/conv: not in the cluster, and ` + deleting},
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
 		{"a namespace is being deleted", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
-			"namespace ns is being deleted and accepts no new objects: waiting for finalizers x/y: its controller has not removed it"},
+			"namespace ns is being deleted and accepts no new objects: waiting for finalizer x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused by the API server: other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestIngressesAndServices(t *testing.T) {
 			incident("e", "s", "Service", "SyncLoadBalancerFailed", "no subnet"), "no address: SyncLoadBalancerFailed: no subnet", ""},
 		{"suspended", named("batch", "Job", "j"), `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {suspend: true, template: {}}}`, "suspended (spec.suspend: true)", ""},
 		{"claim in use", named("", "PersistentVolumeClaim", "c"), unusedClaim + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "spec: {", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1),
-			"being deleted: waiting for finalizers kubernetes.io/pvc-protection: in use by pod p", "finalizer kubernetes.io/pvc-protection: in use by pod p"},
-		{"claim that no pod uses", named("", "PersistentVolumeClaim", "c"), unusedClaim, "being deleted: waiting for finalizers kubernetes.io/pvc-protection: its controller has not removed it", ""},
+			"being deleted: waiting for finalizer kubernetes.io/pvc-protection: in use by pod p", "finalizer kubernetes.io/pvc-protection: in use by pod p"},
+		{"claim that no pod uses", named("", "PersistentVolumeClaim", "c"), unusedClaim, "being deleted: waiting for finalizer kubernetes.io/pvc-protection: its controller has not removed it", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)

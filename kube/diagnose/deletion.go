@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/status"
 )
 
@@ -207,7 +208,7 @@ func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r sc
 	}
 	for i := range list.Items {
 		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < maxListed {
-			lines = append(lines, fmt.Sprintf("%s/%s is waiting for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
+			lines = append(lines, fmt.Sprintf("%s/%s is waiting for %s", u.GetKind(), u.GetName(), text.Named("finalizer", u.GetFinalizers())))
 		}
 	}
 	return lines

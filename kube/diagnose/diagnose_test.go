@@ -189,7 +189,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
 			"container c exited with code 2 (3 pods failed): fake logs"},
 		{"failed Job just deleted", named("batch", "Job", "migrate"), deleting(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
-		{"failed Job deleted long ago", named("batch", "Job", "migrate"), deleting(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
+		{"failed Job deleted long ago", named("batch", "Job", "migrate"), deleting(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizer foregroundDeletion: the objects it owns are deleted first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
 		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},
@@ -199,7 +199,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
 			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), "no volume: it names no StorageClass, and there is no default"},
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
-			"being deleted: waiting for finalizers x/y: its controller has not removed it"},
+			"being deleted: waiting for finalizer x/y: its controller has not removed it"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
 			incident("e", "c", "ConfigMap", "Old", "story"), "not ready: readiness-success {.phase} == Done is not met: expressions apply to .status, and the object has none yet; Old: story"},
 		{"readiness-failure is true", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,

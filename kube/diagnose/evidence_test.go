@@ -76,7 +76,7 @@ func TestClaimWhoseUsersAreUnknown(t *testing.T) {
 		return true, nil, forbidden("pods", "", `User "bob" cannot list resource "pods" in API group "" in the namespace "ns"`)
 	})
 	r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c"))
-	if want := "being deleted: waiting for finalizers kubernetes.io/pvc-protection: probably in use by a pod (pods cannot be read: user bob may not list pods)"; r.Cause != want {
+	if want := "being deleted: waiting for finalizer kubernetes.io/pvc-protection: probably in use by a pod (pods cannot be read: user bob may not list pods)"; r.Cause != want {
 		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 }

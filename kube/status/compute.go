@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 )
 
 // Result is the result of Compute.
@@ -239,7 +240,7 @@ func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) R
 // describeDeletion says why an object that is being deleted still exists.
 func describeDeletion(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
-		return "waiting for finalizers " + strings.Join(f, ", ")
+		return "waiting for " + text.Named("finalizer", f)
 	}
 	if groupKind(u) == "Namespace" {
 		return joinText("terminating", WhyTerminating(u))

@@ -139,7 +139,7 @@ func TestClusterRemoval(t *testing.T) {
 	if err := maps.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.wait(t, objectName(cm), event.Deleting, ""); o.Message != "waiting for finalizers example.org/hold" {
+	if o := l.wait(t, objectName(cm), event.Deleting, ""); o.Message != "waiting for finalizer example.org/hold" {
 		t.Errorf("deleting: %q", o.Message)
 	}
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {

@@ -60,8 +60,11 @@ func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []even
 	})
 }
 
-// ViewAfterRun returns a function for board.Options.WatchAfter that opens a view of a release. The view
-// ends with its context; wait waits for that.
+// maxFirstRead bounds the wait for the first state of each object, because some may not be readable.
+const maxFirstRead = 10 * time.Second
+
+// ViewAfterRun returns a function for board.Options.WatchAfter that opens a view of a release and waits until it has read
+// the objects, so that the screen calls only what it shows live. The view ends with its context; wait waits for that.
 func ViewAfterRun(client *kube.Client, release, namespace string) (open func(context.Context) (board.Source, error), wait func()) {
 	var running sync.WaitGroup
 	open = func(ctx context.Context) (board.Source, error) {
@@ -71,6 +74,11 @@ func ViewAfterRun(client *kube.Client, release, namespace string) (open func(con
 		}
 		source := view.Feed().Reader()
 		running.Go(func() { _ = view.Run(ctx) }) // the screen shows that the view has ended
+		select {
+		case <-view.Seen():
+		case <-time.After(maxFirstRead):
+		case <-ctx.Done():
+		}
 		return source, nil
 	}
 	return open, running.Wait
