@@ -125,7 +125,7 @@ func (p *planner) lookup(c *chartNode, ref, prefix string, object *Object) *entr
 	distinct := slices.Compact(names)
 	switch {
 	case found == nil:
-		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart; check the spelling, or add %[2]q to dependencies in Chart.yaml", prefix, ref)
+		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies", prefix, ref)
 		return nil
 	case len(distinct) > 1:
 		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", prefix, ref, strings.Join(distinct, " or "))

@@ -19,15 +19,15 @@ func TestPlanErrors(t *testing.T) {
 		want      string
 	}{
 		{"R12 unknown to a subchart", chart("shop", sub(x, "z")), nil,
-			`shop: subchart "x" depends on "z", which is not a subchart of this chart; check the spelling, or add "z" to dependencies in Chart.yaml (R12)`},
+			`shop: subchart "x" depends on "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R12 unknown to a disabled subchart", chart("shop", Subchart{Name: "x", DependsOn: []string{""}}), nil,
-			`shop: subchart "x" depends on "", which is not a subchart of this chart; check the spelling, or add "" to dependencies in Chart.yaml (R12)`},
+			`shop: subchart "x" depends on "", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R12 unknown to the chart", waiting("shop", []string{"z"}, sub(x)), nil,
-			`shop: helm.sh/depends-on/subcharts names "z", which is not a subchart of this chart; check the spelling, or add "z" to dependencies in Chart.yaml (R12)`},
+			`shop: helm.sh/depends-on/subcharts names "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R3 R12 the key as Chart.yaml spells it", &Chart{Path: "shop", DependsOn: []string{"z"}, DependsOnKey: "helm.sh/depends-on-subcharts"}, nil,
-			`shop: helm.sh/depends-on-subcharts names "z", which is not a subchart of this chart; check the spelling, or add "z" to dependencies in Chart.yaml (R12)`},
+			`shop: helm.sh/depends-on-subcharts names "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R12 R18 unknown to a layer", nil, []Resource{res("shop", "Job/a", layer, "a", uses, "z")},
-			`shop: Job/a: helm.sh/dependson/chart names "z", which is not a subchart of this chart; check the spelling, or add "z" to dependencies in Chart.yaml (R12)`},
+			`shop: Job/a: helm.sh/dependson/chart names "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R12 ambiguous name", two("cache", "db"), nil,
 			`shop: helm.sh/depends-on/subcharts names "db", which is ambiguous: use the alias, cache or queue (R12)`},
 		{"R12 ambiguous without aliases", chart("shop", sub(x, "y"), sub(y), sub(y)), nil,
@@ -60,7 +60,7 @@ func TestPlanErrors(t *testing.T) {
 			[]Resource{{Object: object("Job/a"), Chart: "shop", Faults: []Fault{{"R24", "no expression"}}}},
 			"shop: depends-on is no list (R2)\nshop: Job/a: no expression (R24)"},
 		{"all at once", waiting("shop", []string{"no"}, sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
-			`shop: helm.sh/depends-on/subcharts names "no", which is not a subchart of this chart; check the spelling, or add "no" to dependencies in Chart.yaml (R12)` + "\n" +
+			`shop: helm.sh/depends-on/subcharts names "no", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)` + "\n" +
 				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b; keep it in one (R13)\n" +
 				"shop/x: group \"a\" waits for itself; remove that dependency (R13)"},
 		{"R20 three methods", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},

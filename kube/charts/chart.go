@@ -201,7 +201,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with: helm dependency update %[1]s", e.path, strings.Join(e.names, ", "))
+	return fmt.Sprintf("chart %s: dependencies are missing from charts/: %s; download them with: helm dependency update %[1]s", e.path, strings.Join(e.names, ", "))
 }
 
 // Missing returns the names of dependencies that are not in charts/. As in Helm, that

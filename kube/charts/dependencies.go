@@ -128,10 +128,10 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	}
 	version := c.Metadata().Version
 	if c.Name() != d.Name {
-		return "", fmt.Errorf("the chart at %s is named %s; change the name or the repository in Chart.yaml", path, c.Name())
+		return "", fmt.Errorf("the chart at %s is named %s; change the dependency's name or repository", path, c.Name())
 	}
 	if !chartutil.IsCompatibleRange(d.Version, version) {
-		return "", fmt.Errorf("%s has version %s, but %q is required; change the version in Chart.yaml", d.Repository, version, d.Version)
+		return "", fmt.Errorf("%s has version %s, but %q is required; change the dependency's version", d.Repository, version, d.Version)
 	}
 	const keepTimes = true // as Helm does
 	data, err := pack(path, d.Name, keepTimes)
