@@ -70,7 +70,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "render again", More: "reads the chart again; shows changes"},
 		{Keys: "Z", Hint: keys.When("restart", m.offersRestart), Disabled: m.whyNotRestart, Do: m.prepareRestart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
-		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Pinned: true, Part: partEnd,
+		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Disabled: keys.When("the run is over", m.Over), Do: m.askAbort, Steers: true, OnFailure: true, Pinned: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
 		{Keys: "t", Hint: keys.When("run to here", m.canRunTo), Disabled: noGroup, Do: m.groupCommand(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},

@@ -68,7 +68,7 @@ func states() []state {
 		}
 		return does
 	}
-	over := map[string]string{"q": quits, "a": quits, "ctrl+c": quits}
+	over := map[string]string{"q": quits, "ctrl+c": quits} // a is pressed while the run ends, so it must not quit
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ g ?", refusedOnly(nil)},
 		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},

@@ -30,10 +30,10 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 func (m *model) runKey(name string) tea.Cmd {
 	b, ok := keys.Find(m.table(), name)
 	switch {
+	case ok && name == "ctrl+c" && !m.Steerable(): // nothing to abort
+		return m.quit()
 	case ok && !(b.Steers && m.ReadOnly()):
 		return b.Press(m.Explain)
-	case ok && name == "ctrl+c": // nothing to abort
-		return m.quit()
 	}
 	return nil
 }
