@@ -143,7 +143,7 @@ func (o *Order) Warnings() []plan.Warning {
 			if len(d.Cycle) > 0 {
 				message = fmt.Sprintf("%s: %s; ignored: %s", d.Why, d.cycleText(), d.Edge)
 			}
-			warnings = append(warnings, plan.Warning{Rule: "R66", Object: &from, Message: message})
+			warnings = append(warnings, plan.Warning{Rule: "R66", Chart: d.Chart, Object: &from, Message: message})
 		}
 		for _, name := range names {
 			warningByCycle[d.Why+name] = at
