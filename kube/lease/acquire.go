@@ -43,8 +43,11 @@ type Lease struct {
 	stopped  chan struct{} // closed when renewLoop has returned
 
 	latest latestObservation
+	renewal
+}
 
-	// Only renewLoop uses these while it runs.
+// renewal is what Acquire, then only renewLoop, and then Release use.
+type renewal struct {
 	object              *coordinationv1.Lease // as last seen
 	unavailableReported bool                  // OnUnavailable was called since the Lease was last held
 	unconfirmed         []time.Time           // when writes were sent that may have succeeded since the Lease was last held

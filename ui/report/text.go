@@ -34,16 +34,23 @@ type textLog struct {
 	opts          Options
 	state         event.State
 	reported      map[objectKey][]string // the causes and evidence of failed objects that were written
-	skipped       skippedGroups          // not yet written
-	planned       map[string]bool        // phases that have been written
-	slow          map[event.Unit]bool    // groups that were reported as slow
-	nextSlow      time.Time              // no other group becomes slow before this time
+	regressed     map[objectKey]regression
+	skipped       skippedGroups       // not yet written
+	planned       map[string]bool     // phases that have been written
+	slow          map[event.Unit]bool // groups that were reported as slow
+	nextSlow      time.Time           // no other group becomes slow before this time
 	lastLog       logKey
 	blankLine     bool // to write before the next line
 
 	scope        string              // the release of a stack, printed in front of each line
 	stackStarted time.Time           // if scope is set
 	scopes       map[string]*textLog // the logs of a stack's releases
+}
+
+// regression says whether an object is no longer ready although its group was, and how often the log has said so.
+type regression struct {
+	now   bool
+	count int
 }
 
 type objectKey struct {
@@ -60,7 +67,7 @@ type logKey struct {
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
-		reported: map[objectKey][]string{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, scopes: map[string]*textLog{},
+		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, scopes: map[string]*textLog{},
 	}
 }
 

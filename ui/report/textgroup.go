@@ -245,7 +245,10 @@ func (t *textLog) flushSkipped() {
 	t.line(s.first, event.Skipped, format.Abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
 }
 
-// object writes a line about an object that failed after its group, or became ready after a failure.
+// maxRegressions is how often the log says that the same object is no longer ready: a pod may crash again and again.
+const maxRegressions = 3
+
+// object writes a line about an object that failed after its group, became ready after a failure, or did not stay ready.
 func (t *textLog) object(e event.Event) {
 	g, o := t.find(e)
 	if o == nil || t.state.Operation.IsStack() {
@@ -258,6 +261,13 @@ func (t *textLog) object(e event.Event) {
 	case e.Status == event.Ready && t.reported[key] != nil:
 		delete(t.reported, key)
 		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
+	case g.Status != event.Ready || t.state.Operation.IsWatch():
+	case e.Status == event.InProgress && !t.regressed[key].now && t.regressed[key].count < maxRegressions:
+		t.regressed[key] = regression{true, t.regressed[key].count + 1}
+		t.line(e, event.Degraded, format.WithReason(objectIn(e.Object, e.Group)+" is no longer ready", e.Message))
+	case e.Status == event.Ready && t.regressed[key].now:
+		t.regressed[key] = regression{false, t.regressed[key].count}
+		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready again")
 	}
 }
 
