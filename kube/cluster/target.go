@@ -94,10 +94,8 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 	for _, i := range list {
 		if f := s.Builder.Fact(i); f != nil {
 			t.infos[f.Resource.Object] = i
-			if u, ok := i.Object.(*unstructured.Unstructured); ok && u.GetKind() == "Job" {
-				if _, ttl, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished"); ttl {
-					t.expiring[f.Resource.Object] = &expiringJob{}
-				}
+			if Expires(i) {
+				t.expiring[f.Resource.Object] = &expiringJob{}
 			}
 		}
 	}

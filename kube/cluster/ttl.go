@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -38,6 +39,16 @@ type expiringJob struct {
 	version uint64          // after the apply
 	end     run.Observation // the result, if it is known
 	reading bool            // its Events are being read
+}
+
+// Expires reports whether an object is a Job with ttlSecondsAfterFinished.
+func Expires(i *resource.Info) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok || u.GetKind() != "Job" {
+		return false
+	}
+	_, ttl, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished")
+	return ttl
 }
 
 // begin forgets an earlier attempt. begin and applied do nothing for a nil Job.

@@ -18,7 +18,7 @@ type Params struct {
 	Namespace, Release, Operation string
 	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string
-	// Stack is the name of the stack whose run this is, or "".
+	// Stack is the name of the stack that this run belongs to, or "".
 	Stack string
 	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
@@ -142,7 +142,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	return l.client.Create(ctx, object, metav1.CreateOptions{})
 }
 
-// setHeld records that the Lease is ours; sent is when the request that showed it was sent.
+// setHeld records that the Lease is ours; sent is when the request that confirmed it was sent.
 func (l *Lease) setHeld(sent time.Time) {
 	l.unavailableReported, l.unconfirmed = false, nil
 	l.latest.set(observation{condition: held, at: sent})

@@ -31,7 +31,7 @@ func (r *records) checkRecords(context.Context) error {
 	case r.unreadable.Load():
 		return errors.New("the records cannot be read")
 	case r.changed.Load():
-		return &LostError{"r", "ns", "revision 3 (deployed) was created in the meantime"}
+		return &LostError{Release: "r", Namespace: "ns", Why: "revision 3 (deployed) was created in the meantime", RecordChanged: true}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ type Holder struct {
 	RunID   string `json:"run,omitempty"`
 	// Job is the Job whose pod executes this run, as namespace/name, or "".
 	Job string `json:"job,omitempty"`
-	// Stack is the name of the stack whose run this is, or "".
+	// Stack is the name of the stack that this run belongs to, or "".
 	Stack string `json:"stack,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
@@ -155,13 +155,20 @@ func (e *LockedError) howToFollow() string {
 	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, name, namespace)
 }
 
-// LostError reports that this run lost its lock and must not write any more (R51a).
+// LostError reports that this run lost its lock, or that somebody else changed the release, so that it must not write any
+// more (R51a).
 type LostError struct {
 	Release, Namespace string
-	Why                string
+	// Why says how the lock was lost, or how a release record changed.
+	Why           string
+	RecordChanged bool
 }
 
 func (e *LostError) Error() string {
+	if e.RecordChanged {
+		return fmt.Sprintf("another run or Helm changed release %s in namespace %s: %s; look at it with: lockstep history %[1]s -n %[2]s; when no other run is active, run the command again",
+			e.Release, e.Namespace, e.Why)
+	}
 	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s; when no other run is active, run the command again",
 		e.Release, e.Namespace, e.Why)
 }

@@ -27,7 +27,7 @@ const (
 // observation is the condition of a run's own Lease at one time.
 type observation struct {
 	condition condition
-	// at is when the request that showed it was sent. For unknown, it is still the time of the last held or
+	// at is when the request behind the observation was sent. For unknown, it is still the time of the last held or
 	// unavailable observation.
 	at      time.Time
 	lostErr *LostError // if the condition is lost
@@ -52,8 +52,9 @@ func (o observation) conditionAt(now time.Time, duration time.Duration) conditio
 	return o.condition
 }
 
-// within reports whether less than d passed between two times, by the wall clock and, if since has a reading of it, by the
-// monotonic clock: that stops while the machine is suspended, and the wall clock can be set back.
+// within reports whether less than d has passed from since to now, by the wall clock and, if since has a monotonic reading,
+// by the monotonic clock. It takes both: the monotonic clock stops while the machine is suspended, and the wall clock can
+// be set back.
 func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }

@@ -82,8 +82,9 @@ func (l *Lease) reread(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, l.whenSent(current.Spec.RenewTime))
 }
 
-// whenSent returns when this run sent the write with a RenewTime, by both clocks: only the wall clock's time is in the
-// Lease. For a RenewTime that is not from an unconfirmed write, it returns the time of the last observation.
+// whenSent returns when this run sent the write with the given RenewTime, with the reading of the monotonic clock, which
+// the Lease does not store. For a RenewTime that is not from an unconfirmed write, it returns the time of the last
+// observation.
 func (l *Lease) whenSent(renewTime *metav1.MicroTime) time.Time {
 	for _, sent := range l.unconfirmed {
 		if renewTime != nil && sent.Truncate(time.Microsecond).Equal(renewTime.Truncate(time.Microsecond)) {
@@ -94,7 +95,7 @@ func (l *Lease) whenSent(renewTime *metav1.MicroTime) time.Time {
 	return o.at
 }
 
-// confirmHeld records that the Lease is ours; sent is when the request that showed it was sent. If this run may have been
+// confirmHeld records that the Lease is ours; sent is when the request that confirmed it was sent. If this run may have been
 // without its Lease before, it first checks that no other run has changed the release records.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
@@ -147,8 +148,8 @@ func (l *Lease) continueWithoutLease(ctx context.Context, why error) error {
 
 // recreate creates the Lease again after somebody deleted it or its namespace. If only the Lease was deleted, writes
 // wait until it exists again and the release records are checked. While there is no namespace, they do not wait, because
-// no other run can hold a Lease in it. If the Lease was deleted after it had expired, another run may have held it in
-// between, so the lock is lost; this does not apply while the namespace is gone.
+// no other run can hold a Lease in it. If the Lease has expired by now, another run may have held it in between, so the
+// lock is lost; this does not apply while the namespace is gone.
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {
@@ -183,7 +184,7 @@ func (l *Lease) setTakenOver(current *coordinationv1.Lease) {
 }
 
 func (l *Lease) setLostBecause(why string) {
-	l.setLost(&LostError{l.params.Release, l.params.Namespace, why})
+	l.setLost(&LostError{Release: l.params.Release, Namespace: l.params.Namespace, Why: why})
 }
 
 func (l *Lease) setLost(err *LostError) {

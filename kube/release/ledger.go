@@ -100,7 +100,7 @@ func (l *Ledger) lose(why string) error {
 	l.mu.Lock()
 	first := l.lost == nil
 	if first {
-		l.lost = &lease.LostError{Release: l.release, Namespace: l.namespace, Why: why}
+		l.lost = &lease.LostError{Release: l.release, Namespace: l.namespace, Why: why, RecordChanged: true}
 	}
 	err := l.lost
 	l.mu.Unlock()

@@ -51,6 +51,7 @@ type revision struct {
 	rel      *rel1.Release
 	builder  *manifest.Builder
 	list     helmkube.ResourceList
+	expiring map[plan.Object]bool // the Jobs with ttlSecondsAfterFinished
 	phases   []event.Phase
 	warnings []plan.Warning
 }
@@ -74,7 +75,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	case diagnose.LacksPermission(err):
 		return nil, preflight.ExplainDenied(c, err)
 	case err != nil:
-		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
+		return nil, fmt.Errorf("read release %s in namespace %s: %w", name, v.namespace, err)
 	case !exists:
 		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
 	}
@@ -83,7 +84,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 		return nil, err
 	}
 	if ctx.Err() != nil { // the revision may be incomplete
-		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
+		return nil, fmt.Errorf("read release %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
 	}
 	v.show(r)
 	v.feed.Mask = v.mask.Event
@@ -131,15 +132,21 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	order := helmclient.Ordering{Root: rel.Chart.Name()}
 	planned, _, err := order.PlanApply(release.TreeOf(rel), b.Resources(list), nil)
 	if err != nil {
-		warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt: %v", rel.Version, err)})
+		warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt, so all its objects are shown as one group: %v", rel.Version, err)})
 		if planned, _, err = order.PlanApply(nil, b.Resources(list), nil); err != nil {
 			return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
 		}
 	}
 	if err := b.Infer(release.TreeOf(rel), list); err != nil {
-		return nil, fmt.Errorf("read the order of revision %d: %w", rel.Version, err)
+		return nil, fmt.Errorf("read the readiness annotations of revision %d: %w", rel.Version, err)
 	}
-	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
+	expiring := map[plan.Object]bool{}
+	for _, i := range list {
+		if f := b.Fact(i); f != nil && cluster.Expires(i) {
+			expiring[f.Resource.Object] = true
+		}
+	}
+	return &revision{rel, b, list, expiring, helmclient.Phases(planned), warnings}, nil
 }
 
 // Explain diagnoses every object that is not ready and returns when the findings are published, or when ctx is done. Call
@@ -164,8 +171,8 @@ func (v *View) show(r *revision) {
 	}
 }
 
-// Run publishes events until ctx is done or the release is uninstalled. A view of the latest
-// revision switches to newer ones.
+// Run publishes events until ctx is done. A view of the latest revision switches to newer ones, and also ends when the
+// release has no revisions any more.
 func (v *View) Run(ctx context.Context) error {
 	defer v.feed.Close()
 	s, err := v.open(ctx)
@@ -189,7 +196,8 @@ func (v *View) Run(ctx context.Context) error {
 	}
 }
 
-// publishRemoved publishes that objects of the previous revision are gone, if the current one still has their group.
+// publishRemoved publishes Gone for each object that the previous revision had and the current one does not, if its group
+// still exists.
 func (v *View) publishRemoved(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -206,7 +214,8 @@ func (v *View) publishRemoved(before *revision) {
 	}
 }
 
-// follow watches one revision. It returns the release when its revision or status has changed, or nil at the end.
+// follow watches one revision. It returns the release when its revision or status has changed, or nil if there are no
+// revisions any more or ctx is done.
 func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -218,7 +227,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	}
 	defer stopWatching()
 	r := v.current()
-	// An apply target knows that a Job may remove itself when it ends. Its Watch writes nothing.
+	// An apply target also reports signs of trouble. Its Watch writes nothing.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
@@ -268,7 +277,7 @@ func (v *View) announce() {
 	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
 }
 
-// await returns the release when its revision or status has changed, or nil if it was uninstalled or ctx is done.
+// await returns the release when its revision or status has changed, or nil if it has no revisions any more or ctx is done.
 func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*rel1.Release, error) {
 	for {
 		select {
@@ -309,9 +318,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		return
 	}
 	if ob.Status == event.Gone {
-		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
+		ob.Status, ob.Message = v.absent(g, ob.Object)
 		if last, seen := g.last[ob.Object]; seen && ob.Status == event.Failed && last.Status != event.Failed {
-			// An uninstall may have begun whose record has not been read yet.
+			// An uninstall may have started without its record having been read yet.
 			ob.Status, ob.Message = event.InProgress, justDeleted
 			time.AfterFunc(2*pollInterval, func() { v.failIfStillAbsent(unit, ob.Object) })
 		}
@@ -326,7 +335,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		g.status, g.message = st, message
 		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: unit.Phase, Group: unit.Group, Status: st, Message: message})
 	}
-	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // every group starts
+	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // every group starts with Running
 		publish(event.Running, "")
 	}
 	if !known || before.Status != ob.Status || before.Message != ob.Message {
@@ -351,7 +360,7 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if g := v.groups[unit.Group]; g != nil && g.last[o].Message == justDeleted {
-		status, message := absent(v.revision.rel.Info.Status)
+		status, message := v.absent(g, o)
 		v.observeLocked(unit, run.Observation{Object: o, Status: status, Message: message})
 	}
 }
@@ -368,9 +377,18 @@ func (v *View) explain(t target, found run.Finding) {
 	}
 }
 
-// absent returns the status of a missing object, given the status of the release.
-func absent(release rcommon.Status) (event.Status, string) {
+// absent returns the status of an object that is not in the cluster. A Job that the cluster deletes after it has finished
+// keeps its result; if that was not observed, it counts as complete, as in a run (R22).
+func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
+	release, expires := v.revision.rel.Info.Status, v.revision.expiring[o]
+	last := g.last[o]
 	switch {
+	case expires && g.fresh[o] && last.Status == event.Failed:
+		return last.Status, last.Message
+	case expires && g.fresh[o] && last.Status == event.Ready, expires && release == rcommon.StatusDeployed:
+		return event.Ready, event.Expired
+	case expires && release == rcommon.StatusFailed:
+		return event.Waiting, event.NotCreated + ", or removed by ttlSecondsAfterFinished"
 	case release.IsPending():
 		return event.Waiting, "not in the cluster yet"
 	case release == rcommon.StatusFailed: // the operation may not have reached it

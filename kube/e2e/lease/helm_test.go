@@ -80,6 +80,24 @@ func TestBesideHelm(t *testing.T) {
 	})
 }
 
+// TestHelmRollsBackMeanwhile: helm rollback does not check whether the release is pending, so it succeeds during an upgrade.
+// The upgrade then overwrites none of its records, not even with a rollback on failure (R51a).
+func TestHelmRollsBackMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ReadinessTimeout, u.RollbackOnFailure = 8*time.Second, true }))
+	out := runUntilApplied(r, op, err, "slow", func() { r.MustHelm("rollback", "t", "1") })
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "another run or Helm changed release t in namespace "+r.Namespace+": revision ") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	r.AssertHistory("1 superseded", "2 pending-upgrade", "3 deployed")
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"before"}) {
+		t.Errorf("remaining: %v, want those of revision 1", got)
+	}
+}
+
 // TestHelmWritesFirst has Helm create a revision after a run has checked the release, before the run's first write. The
 // run writes nothing and exits with code 2 (R51, R51a).
 func TestHelmWritesFirst(t *testing.T) {

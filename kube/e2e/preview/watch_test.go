@@ -122,6 +122,31 @@ func TestViewOfOtherReleases(t *testing.T) {
 	}
 }
 
+// TestViewOfAnExpiredJob: a Job that the cluster deleted after it had finished is no drift; it counts as complete (R22).
+func TestViewOfAnExpiredJob(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	job := rig.Job("work", rig.Group("a"), "1s", "  ttlSecondsAfterFinished: 2")
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
+	expired := func(s *event.State) bool {
+		g := s.Find("apply", "edge:a")
+		return g != nil && g.Status == event.Ready && g.Objects[0].Status == event.Ready && g.Objects[0].Message == event.Expired
+	}
+	r.OpenView(0).Await("the Job deleted while it was watched", expired)
+	if jobs := r.Jobs(); len(jobs) > 0 {
+		t.Fatalf("remaining: %v", jobs)
+	}
+	r.OpenView(0).Await("a Job that was deleted before", expired)
+
+	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "after", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.OpenView(0).Await("drift of another object", func(s *event.State) bool {
+		g := s.Find("apply", "edge:b")
+		return g != nil && g.Status == event.Failed && expired(s)
+	})
+}
+
 // TestViewSaysWhy: a view shows why an object is not ready.
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
