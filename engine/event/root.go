@@ -92,16 +92,26 @@ func (g *GroupState) root(o *ObjectState) Root {
 		r.Cause = why // it contains the timeout
 	case r.Cause == "":
 		r.Cause = o.Message
+	case timeoutFlag.MatchString(r.Cause):
+	case blamesObject && r.setLimit(why): // even if it is Failed, as a hook that its policy deleted after the failure
 	case o.Status != Failed && !o.Applied.IsZero():
 		r.Waited = g.Ended.Sub(o.Applied)
-		if limit := timeoutFlag.FindStringSubmatch(why); blamesObject && limit != nil {
-			r.Limit = limit[2]
-			if expired, err := time.ParseDuration(limit[1]); err == nil {
-				r.Waited = expired
-			}
-		}
 	}
 	return r
+}
+
+// setLimit sets Waited and Limit if why says that a timeout expired.
+func (r *Root) setLimit(why string) bool {
+	limit := timeoutFlag.FindStringSubmatch(why)
+	if limit == nil {
+		return false
+	}
+	expired, err := time.ParseDuration(limit[1])
+	if err != nil {
+		return false
+	}
+	r.Waited, r.Limit = expired, limit[2]
+	return true
 }
 
 // timeoutFlag matches the timeout in the message of a group and its flag.

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,11 +97,11 @@ func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 }
 
 // TestExpiredTimeout: a group that gave up shows the timeout of the flag, not the slightly different time
-// that the run waited for the object.
+// that the run waited for the object, also if a hook is deleted afterwards.
 func TestExpiredTimeout(t *testing.T) {
 	web := plan.Object{Kind: "Deployment", Name: "web"}
 	for why, want := range map[string]string{
-		"not finished after 9s (--timeout): in-progress":                  "Deployment/web: no node has room; gave up after 9s (--timeout)",
+		"not finished after 8.95s (--timeout): in-progress":               "Deployment/web: no node has room; gave up after 8.95s (--timeout)",
 		"not ready after 1m0s (--readiness-timeout): in-progress, 0 of 1": "Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout)",
 	} {
 		var s State
@@ -119,6 +120,14 @@ func TestExpiredTimeout(t *testing.T) {
 		}
 		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
 			t.Errorf("roots %v, want %s", roots, want)
+		}
+		s.Apply(Event{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: Failed, Message: "deleted by helm.sh/hook-delete-policy", Change: Deleted})
+		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
+			t.Errorf("after a hook was deleted: roots %v, want %s", roots, want)
+		}
+		s.Apply(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &web, Message: "Deployment/web: " + why, Cause: why})
+		if roots := s.Roots(); len(roots) != 1 || strings.Contains(roots[0].String(), "gave up") {
+			t.Errorf("roots %v repeat the timeout", roots)
 		}
 	}
 }
