@@ -56,7 +56,7 @@ func (r *runFlags) addWait(cmd *cobra.Command) {
 // addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object to become ready; at most --timeout")
+	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs complete (otherwise a Job is ready once it has started)")
 }
