@@ -25,7 +25,7 @@ func TestRoots(t *testing.T) {
 		{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Message: "container web exited with code 1", Cause: "container web exited with code 1", Evidence: []string{"no db"}},
 		{Kind: KindObject, Phase: "apply", Group: "b", Object: &job, Status: Failed, Message: "1 failed", Time: at(2)},
 		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Failed, Object: &job, Message: "Job/migrate: 1 failed", Cause: "1 failed", Time: at(2)},
-		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Message: "StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress", Time: at(12.2)},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Message: "StatefulSet/db: not ready after 12s (--readiness-timeout)", Time: at(12.2)},
 		{Kind: KindGroup, Phase: "apply", Group: "c", Status: Skipped, Message: "not started: a failed"},
 	} {
 		if e.Time.IsZero() {
@@ -36,7 +36,7 @@ func TestRoots(t *testing.T) {
 	roots := s.Roots()
 	want := []string{
 		"b Job/migrate: 1 failed",
-		"a StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress",
+		"a StatefulSet/db: not ready after 12s (--readiness-timeout)",
 		"a Deployment/web: container web exited with code 1; not ready when the group failed (12s)",
 	}
 	for i, r := range roots {
@@ -100,8 +100,8 @@ func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 func TestExpiredTimeout(t *testing.T) {
 	web := plan.Object{Kind: "Deployment", Name: "web"}
 	for why, want := range map[string]string{
-		"not finished after 8.95s (--timeout): in-progress":               "Deployment/web: no node has room; gave up after 8.95s (--timeout)",
-		"not ready after 1m0s (--readiness-timeout): in-progress, 0 of 1": "Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout)",
+		"not ready after 8.95s (--timeout)":                  "Deployment/web: no node has room; gave up after 8.95s (--timeout)",
+		"not ready after 1m0s (--readiness-timeout): 0 of 1": "Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout)",
 	} {
 		var s State
 		at := time.Unix(0, 0)

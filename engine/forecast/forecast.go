@@ -31,14 +31,17 @@ const (
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if an object of a
-// running group has failed or is degraded, or if the run is in any state but Running (for example paused or rolling back).
+// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if no time is left
+// except that of a running group without a history, if an object of a running group has failed or is degraded, or if the
+// run is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
+	unknown := false // whether a running group has no history, such as a hook
 	for _, p := range phases(s) {
-		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
+		for _, g := range p.Groups {
 			_, known := p.Usual[g.ID]
-			return known && !g.Status.Over()
-		})
+			ok = ok || known && !g.Status.Over()
+			unknown = unknown || !known && !g.Status.Over() && !g.Started.IsZero()
+		}
 		if slices.ContainsFunc(p.Groups, degraded) {
 			return Forecast{}, false
 		}
@@ -57,6 +60,9 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 		}
 		return max(last(g)-now.Sub(g.Started), 0)
 	})
+	if unknown && f.Left.Round(time.Second) == 0 {
+		return Forecast{}, false
+	}
 	return f, true
 }
 

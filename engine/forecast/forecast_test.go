@@ -65,6 +65,19 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// TestNoForecastDuringAnUnknownGroup: while only a group without a history keeps the run from its end, no time is known.
+func TestNoForecastDuringAnUnknownGroup(t *testing.T) {
+	for history, want := range map[time.Duration]string{10 * time.Millisecond: "", seconds(5): "about 10s left"} {
+		events := startedRun()
+		events[1].Phases[0].Usual = nil // the hook is new
+		events[1].Phases[1].Usual = map[string]time.Duration{"a": history, "b": history, "c": history, "d": history}
+		f, ok := Estimate(stateOf(append(events, groupEvents("pre-install", "hook", 0, 0.5, 1)[:2]...)), at(20))
+		if got := f.String(); ok != (want != "") || ok && got != want {
+			t.Errorf("history %s: forecast %v, %q, want %q", history, ok, got, want)
+		}
+	}
+}
+
 // TestHistorySurvivesANewPlan: a phase that is announced again keeps the history of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
 	s := stateOf(append(startedRun(), event.Event{Kind: event.KindPlan, Phases: testPhases()[1:]}))

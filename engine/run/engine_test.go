@@ -149,7 +149,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 		t.Errorf("error %v, want a timeout", err)
 	}
 	want(t, trace, "0.0s c:a running",
-		"30.0s c:a failed (Pod/x: not finished after 30s (--timeout): in-progress, 0 of 1 available)",
+		"30.0s c:a failed (Pod/x: not ready after 30s (--timeout): 0 of 1 available)",
 		"30.0s c:b skipped (not started: c:a failed)")
 }
 
@@ -164,7 +164,7 @@ func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25
 	})
 	want(t, trace, "0.0s c:a running",
 		"4.0s run paused", "4.0s pause accepted", "104.0s run running", "104.0s resume accepted",
-		"110.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)")
+		"110.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): 0 of 1 available)")
 }
 
 func TestRunningGroupsFinishAfterAFailure(t *testing.T) { // R26

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -211,7 +212,7 @@ func (s *stage) expireDeadlines() {
 			continue
 		}
 		s.fail(d.group, d.object, &failure{
-			reason:      text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", s.goal(), s.ObjectTimeout, d.object.state())),
+			reason:      s.timeoutReason(d.object, s.ObjectTimeout, "--readiness-timeout", ""),
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
 		})
 	}
@@ -233,6 +234,24 @@ func (s *stage) nextDue() (d deadline, due bool) {
 
 func (m *machine) restartHeartbeat() {
 	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+}
+
+// timeoutReason says what had not happened to an object when a timeout expired, and its state:
+// "not ready after 10s (--timeout): 0 of 1 available". outage is about the API server, or "".
+func (s *stage) timeoutReason(o *object, limit time.Duration, flag, outage string) string {
+	missing := string(s.goal())
+	switch {
+	case o.request == requestSucceeded:
+	case s.removes():
+		missing = "deleted"
+	default:
+		missing = "applied"
+	}
+	reason := fmt.Sprintf("not %s after %s (%s)", missing, limit, flag)
+	if state := o.message + outage; state != "" {
+		reason += ": " + strings.TrimPrefix(state, "; ")
+	}
+	return text.CollapseSpace(reason)
 }
 
 // state returns the object's status and message: "in-progress, 2 of 3 available".
@@ -258,7 +277,7 @@ func (m *machine) failUnready() {
 				limit := m.opts.Operation.Timeout
 				outage := m.outage.suffix(m.now)
 				m.stage.fail(g, o, &failure{
-					reason:      text.CollapseSpace(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
+					reason:      m.stage.timeoutReason(o, limit, "--timeout", outage),
 					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
 				})
 				break

@@ -101,7 +101,7 @@ func TestLastLinesOfFailure(t *testing.T) {
 			"ProvisioningFailed", "\n✗ install shop failed"}},
 		"refused": {refused, []string{"ConfigMap/ddl in shop/db:schema: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release was rolled back to revision 3"}},
 		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},
-		"timeout": {timesOut, []string{"Service/queue in shop/queue:broker: not finished after 8s (--timeout): in-progress, 0 of 1 available"}},
+		"timeout": {timesOut, []string{"Service/queue in shop/queue:broker: not ready after 8s (--timeout): 0 of 1 available"}},
 		"none":    {noGroupFails, []string{"install shop failed", "etcdserver: request is too large"}},
 		"failed":  {failed, []string{`Job/migrate in shop/db:schema: container migrate exited with code 2: FATAL: relation "orders" does not exist`}},
 	} {

@@ -25,6 +25,37 @@ func TestNoHeartbeatBeforeTimeout(t *testing.T) {
 	}
 }
 
+// TestHeartbeatShowsTheNewestState: a cause that is only an earlier state of the object is not repeated beside it.
+func TestHeartbeatShowsTheNewestState(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	phase := apply(readPlan("c:a: Job/a"))
+	job := &phase.Groups[0].Objects[0]
+	in := func(kind event.Kind, n int, status event.Status, message, cause string) event.Event {
+		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: job, Status: status, Message: message, Cause: cause}
+	}
+	const earlier, later = "running · 0 of 1 complete", "running 10 s · 0 of 1 complete"
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &install},
+		{Time: start, Kind: event.KindPlan, Phases: []event.Phase{phase}},
+		{Time: start, Kind: event.KindGroup, Phase: phase.Name, Group: "c:a", Status: event.Running},
+		in(event.KindObject, 0, event.InProgress, earlier, ""),
+		in(event.KindDiagnosis, 5, "", earlier, earlier),
+		in(event.KindObject, 10, event.InProgress, later, ""),
+		in(event.KindWaiting, 10, event.InProgress, "in-progress, "+later+"; 10s so far", earlier),
+		in(event.KindGroup, 12, event.Failed, "Job/a: not ready after 12s (--timeout): "+later, later),
+		in(event.KindDiagnosis, 12, "", later, later),
+	}, newTextLog(&out, &out, Options{Style: plain}))
+	for text, times := range map[string]int{
+		"10.0s ◐ waiting for Job/a in c:a: running 10 s · 0 of 1 complete; 10s so far\n": 1,
+		"12.0s ✗": 1,
+	} {
+		if strings.Count(out.String(), text) != times {
+			t.Errorf("want %d times %q in\n%s", times, text, out.String())
+		}
+	}
+}
+
 // TestHeartbeatHasTimeLeft expects the time of the last run in heartbeats, and one line about a group that is
 // slower than last time.
 func TestHeartbeatHasTimeLeft(t *testing.T) {
@@ -43,10 +74,10 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 		beat(5), beat(15), beat(25),
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{
-		"5.0s ◐ waiting for Job/a in c:a: in-progress; run: about 7s left\n": 1,
-		"15.0s ! c:a slower than last time: 15s so far, last time 8s\n":      1,
+		"5.0s ◐ waiting for Job/a in c:a: in-progress; about 7s left in this run\n": 1,
+		"15.0s ! c:a slower than last time: 15s so far, last time 8s\n":             1,
 		"slower than last time": 1,
-		"25.0s ◐ waiting for Job/a in c:a: in-progress; run: about 4s left\n": 1,
+		"25.0s ◐ waiting for Job/a in c:a: in-progress; about 4s left in this run\n": 1,
 	} {
 		if strings.Count(out.String(), text) != times {
 			t.Errorf("want %d times %q in\n%s", times, text, out.String())

@@ -159,7 +159,7 @@ func (t *textLog) diagnosis(e event.Event) {
 		t.line(e, event.InProgress, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
 		key := objectKey{e.Phase, e.Group, *e.Object}
-		if known := t.reported[key]; len(known) == 0 || !event.SameCause(known[0], o.Cause) {
+		if known := t.reported[key]; len(known) == 0 || !repeatsCause(known[0], o.Cause) {
 			t.reported[key] = append([]string{o.Cause}, known...)
 			t.line(e, event.Failed, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 		}
@@ -177,7 +177,12 @@ func (t *textLog) waiting(e event.Event) {
 	}
 	text := "waiting for " + objectIn(e.Object, e.Group) + ": " + t.waitingFor(e)
 	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
-		text += format.WithPrefix("; run: ", f.String())
+		switch left := f.String(); {
+		case strings.HasSuffix(left, " left"):
+			text += "; " + left + " in this run"
+		default:
+			text += format.WithPrefix("; the run ", left)
+		}
 	}
 	t.line(e, event.InProgress, text)
 }
@@ -192,6 +197,9 @@ func (t *textLog) waitingFor(e event.Event) string {
 		return waitText(e.Object.Kind, e.Message)
 	}
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
+	if isEarlierState(o.Cause, o.Message) {
+		return waitText(e.Object.Kind, status)
+	}
 	if o.Message != "" {
 		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
 		news = slices.DeleteFunc(news, func(part string) bool { // the cause says the same in more detail
@@ -201,6 +209,18 @@ func (t *textLog) waitingFor(e event.Event) string {
 		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
 	return g.CauseAt(o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
+}
+
+// repeatsCause reports whether a cause says nothing that a known one does not say.
+func repeatsCause(known, cause string) bool {
+	return event.SameCause(known, cause) || strings.Contains(known, cause) || isEarlierState(known, cause)
+}
+
+// isEarlierState reports whether a cause is only an earlier state of the object: "running · 0 of 1 complete" is one of
+// "running 10 s · 0 of 1 complete".
+func isEarlierState(cause, state string) bool {
+	before, now := strings.Split(cause, " · "), strings.Split(state, " · ")
+	return cause != state && slices.EqualFunc(before, now, func(a, b string) bool { return strings.HasPrefix(b, a) || event.SameCause(a, b) })
 }
 
 // shortestRepeat is the length from which the end of a message counts as said by the cause.
