@@ -296,7 +296,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Skipped || last.Message != "no request was sent: the operation failed" {
+		if last.Status != event.Skipped || last.Message != "no request was sent: the operation failed first" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

@@ -246,7 +246,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		m.endUnits(m.skipReason("the operation failed"))
+		m.endUnits(m.skipReason("the operation failed first"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
