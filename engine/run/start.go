@@ -92,10 +92,18 @@ func (m *machine) startNextUnits() bool {
 	return len(next) > 0
 }
 
+// stepPending is why a run is paused after a step while no unit can start.
+const stepPending = "the next group starts as soon as it can"
+
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
+	if !m.steering.step {
+		return
+	}
 	startable := m.startable()
-	if !m.steering.step || len(startable) == 0 || m.groupSlots() == 0 {
+	if len(startable) == 0 || m.groupSlots() == 0 {
+		m.steering.why = stepPending
+		m.reportRun()
 		return
 	}
 	u := m.steering.stepUnit
