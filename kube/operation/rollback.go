@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,6 +42,9 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 		return nil, wrapReadError(s, "rollback", err)
 	}
 	target, err := rb.target(state.Revisions, state.lastRunKilled)
+	if errors.Is(err, errNoEarlierRevision) {
+		err = rb.explainNoEarlierRevision(state)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +102,32 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	return p, &preflight.Incoming{Builder: b, List: list}, nil
 }
 
+// errNoEarlierRevision means that the release has only one revision.
+var errNoEarlierRevision = errors.New("there is no earlier revision")
+
+// explainNoEarlierRevision says why there is nothing to roll back to, with the status that is stored in the cluster, and
+// what to do instead.
+func (rb *Rollback) explainNoEarlierRevision(state *releaseState) error {
+	status, next := string(state.stored.Info.Status), "fix the chart and upgrade"
+	interrupted := state.stored.Info.Status != state.Last.Info.Status
+	switch {
+	case interrupted && state.lastRunKilled:
+		status += ", left by a killed run"
+	case interrupted:
+		status += ", left by a run that has ended"
+	}
+	switch {
+	case state.stored.Info.Status == rcommon.StatusDeployed:
+		next = "upgrade it"
+	case !state.Last.Info.Deleted.IsZero(): // an uninstall has ended or was interrupted
+		next = "install it again"
+	case interrupted:
+		next = "run the install again"
+	}
+	remove := fmt.Sprintf(", or remove the release with: lockstep uninstall %s -n %s", rb.Release, rb.Namespace)
+	return fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to; %s%s", rb.Release, status, next, remove)
+}
+
 // target returns the revision to roll back to.
 func (rb *Rollback) target(revs *release.Revisions, lastRunKilled bool) (*rel1.Release, error) {
 	to := rb.Revision
@@ -105,7 +135,7 @@ func (rb *Rollback) target(revs *release.Revisions, lastRunKilled bool) (*rel1.R
 		to = defaultTarget(revs, lastRunKilled)
 	}
 	if to == 0 {
-		return nil, fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to", rb.Release, revs.Last.Info.Status)
+		return nil, errNoEarlierRevision
 	}
 	if i := slices.IndexFunc(revs.All, func(rel *rel1.Release) bool { return rel.Version == to }); i >= 0 {
 		return revs.All[i], nil
