@@ -219,6 +219,9 @@ const Expired = "not in the cluster; probably removed by ttlSecondsAfterFinished
 // RunToTarget is Event.Message of a group before which a run-to paused the run.
 const RunToTarget = "run-to target"
 
+// RollbackInProgress is Event.Message of the refusal of the first Abort, Rollback or Stop during a rollback (R43).
+const RollbackInProgress = "a rollback is in progress; repeat the command to stop it and leave the objects as they are"
+
 // Rechecking is Event.Message of a running group that is re-checked (R44).
 const Rechecking = "re-checking"
 

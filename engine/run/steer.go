@@ -268,7 +268,7 @@ func (m *machine) abort(c event.Command) string {
 		return "the run is already being stopped"
 	case m.rollback.started && !m.rollback.warned && !c.KnowsRollback:
 		m.rollback.warned = true
-		return "already rolling back; repeat to stop it and leave everything as is"
+		return event.RollbackInProgress
 	case m.rollback.started:
 		c.Name = event.Stop
 	case a != nil && c.Name != event.Stop && !m.replacing():

@@ -187,7 +187,7 @@ func (c signalCase) want() signalEnd {
 	case p.rollback && stop:
 		w = signalEnd{exit: 3, release: "failed", output: "created by this run and not deleted"}
 	case p.rollback:
-		w = signalEnd{exit: 1, output: failed, result: "repeat to stop it"}
+		w = signalEnd{exit: 1, output: failed, result: event.RollbackInProgress}
 	case c.phase == "writing the record": // everything is deployed
 		w = signalEnd{exit: 3, release: "deployed", output: aborted}
 	default:
@@ -218,6 +218,9 @@ func (r *signalRun) check() {
 		return e.Kind == event.KindCommand && strings.Contains(e.Message, w.result)
 	}) {
 		add("no result of a command has %q", w.result)
+	}
+	if strings.Contains(text, "refused: "+event.RollbackInProgress) { // the notice says it
+		add("the log has the reply to the signal")
 	}
 	if !r.prepares && (len(events) == 0 || events[len(events)-1].Exit == nil) {
 		add("the record has no end")

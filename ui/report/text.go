@@ -25,6 +25,8 @@ type Options struct {
 	Steer string
 	// Record, if set, returns the name of the run's record, or "".
 	Record func() string
+	// OmitReply, if set, reports whether the log leaves out the reply to a command, because something else prints it.
+	OmitReply func(event.Event) bool
 }
 
 // textLog writes an operation as a log: the plan, lines about events, the summary. Warnings go to a
@@ -124,7 +126,8 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		t.object(e)
 	case event.KindCommand:
 		// The effect of an accepted command without a message has a line anyway.
-		if e.Answers != event.InternalID && (e.Status == event.Refused || e.Message != "") {
+		omit := t.opts.OmitReply != nil && t.opts.OmitReply(e)
+		if !omit && e.Answers != event.InternalID && (e.Status == event.Refused || e.Message != "") {
 			t.line(e, e.Status, commandReply(e))
 		}
 	case event.KindBreakpoint:

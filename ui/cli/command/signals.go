@@ -52,6 +52,7 @@ type Signals struct {
 	last     os.Signal        // that signal
 	closed   bool             // the terminal has closed
 	wrote    bool             // a group has started, so the operation may have written
+	canUndo  bool             // the operation, or the revision that an edit started, can be rolled back
 	cleanup  map[*func()]bool // called before Quit
 }
 
@@ -260,18 +261,29 @@ func (s *Signals) Consume(e event.Event) {
 	switch {
 	case e.Kind == event.KindGroup && e.Status == event.Running:
 		s.wrote = true
+	case e.Kind == event.KindOperation && e.Status == event.Running:
+		s.canUndo = e.Operation != nil && e.Operation.UndoneBy() != ""
 	case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 		s.sent = 0
-	case e.Kind == event.KindCommand:
+	case s.isReply(e):
 		at := slices.Index(s.pending, e.Command)
-		if at < 0 || e.Answers != "" {
-			return
-		}
 		s.pending = slices.Delete(s.pending, at, at+1)
 		if s.notices != nil {
 			s.notices.Note(signalLabel(s.last) + ": " + s.replyText(e))
 		}
 	}
+}
+
+// PrintsReply reports whether Consume will print a notice for the event.
+func (s *Signals) PrintsReply(e event.Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notices != nil && s.isReply(e)
+}
+
+// isReply reports whether an event is the reply to a signal. The caller must hold s.mu.
+func (s *Signals) isReply(e event.Event) bool {
+	return e.Kind == event.KindCommand && e.Scope == "" && e.Answers == "" && slices.Contains(s.pending, e.Command)
 }
 
 // signalLabel names a signal for the user who sent it.
@@ -284,21 +296,33 @@ func signalLabel(sig os.Signal) string {
 
 // replyText describes an operation's reply to a command.
 func (s *Signals) replyText(e event.Event) string {
-	again := "; send it again to stop at once"
-	if s.last == os.Interrupt {
-		again = "; press Ctrl-C again to stop at once"
-	}
+	const start, stop = "no new groups will start; ", " to stop at once"
 	switch {
+	case e.Message == event.RollbackInProgress:
+		return "a rollback is in progress; " + s.nextSignal() + " to stop it and leave the objects as they are"
 	case e.Message != "":
 		return e.Message
 	case !s.wrote:
 		return "aborting; nothing was written"
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
+	case e.Command == event.Rollback && s.canUndo:
+		return start + "rolling back next; " + s.nextSignal() + stop
 	case e.Command == event.Rollback:
-		return "starting no more groups, then rolling back"
+		return start + "there is nothing to roll back to, so " + s.policy.Outcome + "; " + s.nextSignal() + stop
 	}
-	return "starting no more groups; " + s.policy.Outcome + again
+	return start + s.policy.Outcome + "; " + s.nextSignal() + stop
+}
+
+// nextSignal says how to send the next signal. Another SIGHUP would be ignored.
+func (s *Signals) nextSignal() string {
+	switch s.last {
+	case os.Interrupt:
+		return "press Ctrl-C again"
+	case syscall.SIGHUP:
+		return "send SIGTERM"
+	}
+	return "send " + signalLabel(s.last) + " again"
 }
 
 // Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for calls

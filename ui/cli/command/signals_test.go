@@ -44,7 +44,7 @@ func TestSignalRepliesArePrinted(t *testing.T) {
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	s.Handle(os.Interrupt)
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
-	want := "Ctrl-C: starting no more groups; the release will be marked failed; press Ctrl-C again to stop at once\n" +
+	want := "Ctrl-C: no new groups will start; the release will be marked failed; press Ctrl-C again to stop at once\n" +
 		"Ctrl-C: stopping now; requests in flight are cancelled\n"
 	if output() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
 		t.Errorf("sent %v, printed %q", op.sent, output())
@@ -69,13 +69,56 @@ func TestSignalsDuringRollback(t *testing.T) {
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
 	s.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
 	s.Handle(os.Interrupt)
-	s.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is running; repeat to stop it"})
+	s.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: event.RollbackInProgress})
 	s.Handle(os.Interrupt)
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
 	}
-	if !strings.HasSuffix(output(), "Ctrl-C: a rollback is running; repeat to stop it\n") {
+	if !strings.HasSuffix(output(), "Ctrl-C: a rollback is in progress; press Ctrl-C again to stop it and leave the objects as they are\n") {
 		t.Errorf("printed %q", output())
+	}
+}
+
+// TestRollbackReplies: the reply to a signal says what happens next, for each signal, with and without a revision
+// to roll back to. The log leaves the reply out.
+func TestRollbackReplies(t *testing.T) {
+	accepted := event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted}
+	refused := event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Refused, Message: event.RollbackInProgress}
+	upgrade := event.Operation{Name: "upgrade", PreviousRevision: 3}
+	for _, c := range []struct {
+		signal    os.Signal
+		operation event.Operation
+		reply     event.Event
+		want      string
+	}{
+		{os.Interrupt, upgrade, accepted, "Ctrl-C: no new groups will start; rolling back next; press Ctrl-C again to stop at once"},
+		{syscall.SIGTERM, upgrade, accepted, "SIGTERM: no new groups will start; rolling back next; send SIGTERM again to stop at once"},
+		{syscall.SIGHUP, upgrade, accepted, "SIGHUP: no new groups will start; rolling back next; send SIGTERM to stop at once"},
+		{os.Interrupt, event.Operation{Name: "install"}, accepted, "Ctrl-C: no new groups will start; rolling back next; press Ctrl-C again to stop at once"},
+		{os.Interrupt, event.Operation{Name: "upgrade"}, accepted,
+			"Ctrl-C: no new groups will start; there is nothing to roll back to, so the release will be marked failed; press Ctrl-C again to stop at once"},
+		{syscall.SIGTERM, upgrade, refused, "SIGTERM: a rollback is in progress; send SIGTERM again to stop it and leave the objects as they are"},
+		{syscall.SIGHUP, upgrade, refused, "SIGHUP: a rollback is in progress; send SIGTERM to stop it and leave the objects as they are"},
+	} {
+		s, _, output := bind(t, SignalPolicy{Rollback: true, Hangup: HangupRollback, Outcome: "the release will be marked failed"})
+		s.Consume(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &c.operation})
+		s.Consume(event.Event{Kind: event.KindGroup, Status: event.Running})
+		if s.PrintsReply(c.reply) {
+			t.Errorf("%s: would print a reply before the signal", c.want)
+		}
+		notices := s.notices
+		s.notices = nil // or else a SIGHUP would close the terminal of the test
+		s.Handle(c.signal)
+		s.notices = notices
+		fromCtl := c.reply
+		fromCtl.Answers = "1"
+		if !s.PrintsReply(c.reply) || s.PrintsReply(fromCtl) {
+			t.Errorf("%s: the log prints the reply too, or omits one to lockstep ctl", c.want)
+		}
+		s.Consume(c.reply)
+		if output() != c.want+"\n" {
+			t.Errorf("printed %q, want %q", output(), c.want)
+		}
 	}
 }
 

@@ -85,7 +85,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	record := newRecord(d.Notices)
 	record.KeepManifests(r.manifests)
 	defer record.Close()
-	opts := report.Options{Next: r.next, Record: record.Name}
+	opts := report.Options{Next: r.next, Record: record.Name, OmitReply: a.Signals.PrintsReply}
 	server, err := serve(r)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	if r.screen {
 		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, hangup)
 	} else {
-		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup)
+		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup) // Signals after the log, for OmitReply
 	}
 	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
