@@ -36,9 +36,9 @@ prints a line per event, or with -o json a JSON object per event ("lockstep help
 lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, Ctrl-C on the
 screen asks whether to keep the objects or roll back. Without the screen, the first Ctrl-C aborts: requests in flight
 finish and the release is marked failed, or uninstalled with --rollback-on-failure or --on-interrupt=rollback. A second
-Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second stops it. If the terminal closes,
---on-hangup decides whether the install continues or aborts. A paused or held install waits indefinitely while its
-terminal is open, and up to --timeout for someone to attach once it is closed.
+Ctrl-C stops at once. During an automatic rollback the first Ctrl-C only warns and the second stops the rollback. If the
+terminal closes, --on-hangup decides whether the install continues or aborts. A paused or held install waits
+indefinitely while its terminal is open, and up to --timeout for someone to attach once it is closed.
 
 After a failure or a kill, run the same command again: lockstep applies every group again, but groups that are unchanged
 and ready pass at once.

@@ -19,7 +19,10 @@ removed in the reverse of the current order. Without REVISION, or with 0, the la
 one is used, or the previous revision if none was deployed.
 
 If the last operation was a rollback that failed or was killed, a rollback without REVISION resumes it. A revision that
-was not deployed in order, for example by Helm, is applied all at once. "lockstep history NAME" lists the revisions.`
+was not deployed in order, for example by Helm, is applied all at once. "lockstep history NAME" lists the revisions.
+
+Ctrl-C aborts the rollback and marks the release failed; on the screen it asks first. To continue, run the same command
+again.`
 
 type rollbackFlags struct {
 	kube.Rollback
