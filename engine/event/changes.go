@@ -2,24 +2,34 @@ package event
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 )
 
 // Changes counts objects by what an operation did to them, and the hooks that it started.
 type Changes struct{ Created, Configured, Unchanged, Deleted, Deleting, Kept, Hooks int }
 
-// Changes counts the changes of the current revision, without those of its rollback. An object
-// with several requests counts once, with their net effect: an object that was created, and that a
-// retry left unchanged, counts as created.
-func (s *State) Changes() Changes { return s.countChanges(false) }
+// earlierChanges are the net changes of the revisions that edits have replaced (R46), and the hooks that they
+// started. Its maps are never modified.
+type earlierChanges struct {
+	objects map[plan.Object]Change
+	hooks   map[Unit]bool
+}
 
-// RollbackChanges counts the changes of the rollback of the current revision.
-func (s *State) RollbackChanges() Changes { return s.countChanges(true) }
+// Changes counts the changes of the whole run, without those of its rollback. An object with several requests counts
+// once, with their net effect: an object that was created, and that a retry or an edited revision left unchanged, counts
+// as created; one that was created, and that an edited revision deleted, does not count.
+func (s *State) Changes() Changes { return s.countChanges(false, s.earlier) }
 
-func (s *State) countChanges(rollback bool) Changes {
+// RollbackChanges counts the changes of the rollback.
+func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierChanges{}) }
+
+func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
+	objects, hooks := maps.Clone(earlier.objects), maps.Clone(earlier.hooks) // those that the current revision has not reached
 	var c Changes
 	for _, p := range s.Phases {
 		if IsRollback(p.Name) != rollback {
@@ -29,19 +39,60 @@ func (s *State) countChanges(rollback bool) Changes {
 			if p.Kind == PhaseHooks {
 				if !g.Started.IsZero() {
 					c.Hooks++
+					delete(hooks, g.Unit())
 				}
 				continue
 			}
 			for _, o := range g.Objects {
+				before := objects[o.Object]
+				delete(objects, o.Object)
 				if o.netChange == Deleted && o.Status == Deleting {
 					c.Deleting++
 					continue
 				}
-				c.add(o.netChange)
+				c.add(before.then(o.netChange))
 			}
 		}
 	}
+	for _, change := range objects {
+		c.add(change)
+	}
+	c.Hooks += len(hooks)
 	return c
+}
+
+// with returns the changes together with those of a revision that an edit replaces.
+func (e earlierChanges) with(phases []*PhaseState) earlierChanges {
+	all := earlierChanges{objects: map[plan.Object]Change{}, hooks: map[Unit]bool{}}
+	maps.Copy(all.objects, e.objects)
+	maps.Copy(all.hooks, e.hooks)
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			switch {
+			case IsRollback(p.Name):
+			case p.Kind != PhaseHooks:
+				for _, o := range g.Objects {
+					all.objects[o.Object] = all.objects[o.Object].then(o.netChange)
+				}
+			case !g.Started.IsZero():
+				all.hooks[g.Unit()] = true
+			}
+		}
+	}
+	return all
+}
+
+// then returns the net effect of a change and of a later one, in another revision of the run.
+func (c Change) then(later Change) Change {
+	deleted := later == Deleted || later == Absent
+	lasting := c == Configured || c == Deleted
+	switch {
+	case c == Created && deleted:
+		return ""
+	case c == Created, later == "", lasting && later != Created && later != Configured && later != Deleted:
+		return c
+	}
+	return later
 }
 
 // HasRollback reports whether the operation started to roll back.
@@ -61,6 +112,9 @@ func (s *State) RollbackFailed() bool {
 	}
 	return false
 }
+
+// RollbackStopped reports whether a command stopped the rollback before it ended.
+func (s *State) RollbackStopped() bool { return s.rollbackStopped && s.RollbackFailed() }
 
 func (c *Changes) add(change Change) {
 	switch change {

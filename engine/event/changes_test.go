@@ -50,3 +50,55 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the change of the last request is %s, want unchanged", o.Change)
 	}
 }
+
+// TestChangesOfAnEditedRun: an edit replaces the revision, but the changes of the whole run are counted (R46).
+func TestChangesOfAnEditedRun(t *testing.T) {
+	o := plan.Object{Kind: "ConfigMap", Name: "o"}
+	for _, c := range []struct {
+		revisions []Change // what each revision did to the object
+		want      Changes
+	}{
+		{[]Change{Created, Unchanged}, Changes{Created: 1}},
+		{[]Change{Created, Configured}, Changes{Created: 1}},
+		{[]Change{Created, ""}, Changes{Created: 1}},
+		{[]Change{Created, Unchanged, Unchanged}, Changes{Created: 1}},
+		{[]Change{"", Created}, Changes{Created: 1}},
+		{[]Change{Created, Deleted}, Changes{}},
+		{[]Change{Created, Absent}, Changes{}},
+		{[]Change{Created, Deleted, Created}, Changes{Created: 1}},
+		{[]Change{Configured, Unchanged}, Changes{Configured: 1}},
+		{[]Change{Configured, Created}, Changes{Created: 1}},
+		{[]Change{Configured, Deleted}, Changes{Deleted: 1}},
+		{[]Change{Unchanged, Unchanged}, Changes{Unchanged: 1}},
+		{[]Change{Unchanged, Configured}, Changes{Configured: 1}},
+		{[]Change{Unchanged, ""}, Changes{Unchanged: 1}},
+		{[]Change{Unchanged, Deleted}, Changes{Deleted: 1}},
+		{[]Change{Unchanged, Kept}, Changes{Kept: 1}},
+		{[]Change{Deleted, Absent}, Changes{Deleted: 1}},
+		{[]Change{Deleted, ""}, Changes{Deleted: 1}},
+		{[]Change{Deleted, Created}, Changes{Created: 1}},
+	} {
+		var s State
+		hook := func(name string) Phase {
+			return Phase{Name: name, Kind: PhaseHooks, Groups: []*plan.Group{{ID: "Job/h", Objects: []plan.Object{{Kind: "Job", Name: "h"}}}}}
+		}
+		for _, change := range c.revisions {
+			s.Apply(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install"}})
+			phase := Phase{Name: "apply", Kind: PhaseApply, Groups: []*plan.Group{{ID: "g", Objects: []plan.Object{o}}}}
+			if change == Deleted || change == Absent || change == Kept {
+				phase.Name, phase.Kind = "remove", PhaseRemove
+			}
+			s.Apply(Event{Kind: KindPlan, Phases: []Phase{hook("pre-install"), phase, hook("post-install")}})
+			s.Apply(Event{Kind: KindGroup, Phase: "pre-install", Group: "Job/h", Status: Running, Time: s.Now.Add(1)})
+			if change != "" {
+				s.Apply(Event{Kind: KindObject, Phase: phase.Name, Group: "g", Object: &o, Status: Applied, Change: change})
+			}
+		}
+		if c.want.Hooks = 1; s.Changes() != c.want {
+			t.Errorf("%q: %+v, want %+v", c.revisions, s.Changes(), c.want)
+		}
+		if (s.RollbackChanges() != Changes{}) {
+			t.Errorf("%q: a rollback is counted", c.revisions)
+		}
+	}
+}

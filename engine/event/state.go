@@ -52,6 +52,10 @@ type State struct {
 	Scopes map[string]*State
 	fixTracker
 
+	earlier earlierChanges
+	// rollbackStopped is set when a command aborts the run during its rollback.
+	rollbackStopped bool
+
 	idle    stopwatch // runs while the operation is paused or held
 	idledBy struct{ pause, hold, step bool }
 	frozen  stopwatch // runs while readiness timeouts are paused: also in an outage
@@ -130,6 +134,7 @@ func (s *State) scope(name string) *State {
 func (s *State) applyOperation(e Event) {
 	if s.Status != "" && e.Status == Running && !s.Operation.IsWatch() { // an edited revision starts (R46)
 		s.fixTracker.replace(s.groups)
+		s.earlier = s.earlier.with(s.Phases)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
 	if s.Status == "" { // the plan of a stack's release comes before its operation starts
@@ -166,6 +171,7 @@ func Ending(status Status, unchecked int) Status {
 
 func (s *State) applyRun(e Event) {
 	s.setRun(e.Time, e.Status, e.Message)
+	s.rollbackStopped = s.rollbackStopped || s.Status == RollingBack && e.Status == Aborting
 	if s.Answer.Status == Refused { // because of the previous state
 		s.Answer = Event{}
 	}

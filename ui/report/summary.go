@@ -253,7 +253,7 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 // writeChanges writes how many groups are done, and the changes to objects, which include those
 // of groups that are not done.
 func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
-	changed, rolledBack := s.Changes(), s.RollbackChanges().String()
+	changed, rolledBack := s.Changes(), s.RollbackChanges()
 	changes := changed.String()
 	switch {
 	case done < all && changes != "":
@@ -264,10 +264,12 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}
 	switch {
+	case s.RollbackStopped():
+		fmt.Fprintln(w, " ", o.glyph(event.Failed), "rollback stopped"+format.WithPrefix("; ", rolledBack.Sentence()))
 	case s.RollbackFailed():
-		fmt.Fprintln(w, " ", o.glyph(event.Failed), format.WithReason("rollback failed", rolledBack))
-	case rolledBack != "":
-		fmt.Fprintln(w, " ", o.glyph("rolled-back"), format.WithReason(o.word("rolled-back"), rolledBack))
+		fmt.Fprintln(w, " ", o.glyph(event.Failed), "rollback failed"+format.WithPrefix("; ", rolledBack.Sentence()))
+	case rolledBack.String() != "":
+		fmt.Fprintln(w, " ", o.glyph("rolled-back"), format.WithReason(o.word("rolled-back"), rolledBack.String()))
 	}
 }
 

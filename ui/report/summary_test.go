@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -128,6 +129,40 @@ func TestVerdictOfIdleRun(t *testing.T) {
 	for command, want := range map[event.CommandName]string{event.Step: "(stepped)", event.Resume: "(10m00s paused)"} {
 		if got := pausedUntil(command); !strings.Contains(got, "done in 10m00s "+want) {
 			t.Errorf("after %s: %s, want %s", command, got, want)
+		}
+	}
+}
+
+// TestSummaryOfRollback: the summary tells a rollback that the user stopped from one that failed.
+func TestSummaryOfRollback(t *testing.T) {
+	web, exit := plan.Object{Kind: "Deployment", Name: "web"}, event.ExitAborted
+	for _, c := range []struct {
+		stopped bool
+		change  event.Change
+		release string
+		want    string
+	}{
+		{true, event.Configured, "failed", "  ✗ rollback stopped; 1 object changed\n"},
+		{true, "", "failed", "  ✗ rollback stopped\n"},
+		{false, event.Configured, "failed", "  ✗ rollback failed; 1 object changed\n"},
+		{false, event.Configured, "deployed", "  ↩ rolled back: 1 changed\n"},
+	} {
+		s := &event.State{}
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r"}})
+		s.Apply(event.Event{Kind: event.KindRun, Status: event.Aborting})
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
+		s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{
+			Name: event.RollbackPrefix + "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "r:web", Objects: []plan.Object{web}}},
+		}}})
+		s.Apply(event.Event{Kind: event.KindObject, Phase: event.RollbackPrefix + "apply", Group: "r:web", Object: &web, Status: event.Ready, Change: c.change})
+		if c.stopped {
+			s.Apply(event.Event{Kind: event.KindRun, Status: event.Aborting})
+		}
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Aborted, Release: c.release, Exit: &exit})
+		var out bytes.Buffer
+		Summary(&out, s, Options{Style: plain})
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("no %q in\n%s", c.want, out.String())
 		}
 	}
 }

@@ -125,7 +125,10 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:
 		why := "or roll back"
-		if state.HasRollback() {
+		switch {
+		case state.RollbackStopped():
+			why = "or finish the rollback"
+		case state.HasRollback():
 			why = "or retry the rollback, after fixing the problem"
 		}
 		next = append(next, s.related(state, why, "rollback", name, fmt.Sprint(goodRevision)))

@@ -31,8 +31,12 @@ func endedState(name string, previous int, group, back event.Status, release str
 	events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: group})
 	if back != "" {
 		events = append(events,
+			event.Event{Kind: event.KindOperation, Status: event.RollingBack},
 			event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: g}}},
 			event.Event{Kind: event.KindGroup, Phase: "rollback/remove", Group: "c:g", Status: back})
+	}
+	if back == event.Aborted {
+		events = append(events, event.Event{Kind: event.KindRun, Status: event.Aborting})
 	}
 	exit := command.ExitFailed
 	if group == event.Skipped {
@@ -134,6 +138,10 @@ func TestNextCommands(t *testing.T) {
 		{"an upgrade that was rolled back", deploy(endedState("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{upgradeAgain}},
 		{"a failed upgrade", deploy(endedState("upgrade", 3, event.Failed, "", "failed")), []string{upgradeAgain, orRollback}},
 		{"a failed upgrade without an earlier good revision", deploy(endedState("upgrade", 0, event.Failed, "", "failed")), []string{upgradeAgain}},
+		{"an upgrade whose rollback failed", deploy(endedState("upgrade", 3, event.Failed, event.Failed, "failed")),
+			[]string{upgradeAgain, replace(orRollback, "or roll back", "or retry the rollback, after fixing the problem")}},
+		{"an upgrade whose rollback was stopped", deploy(aborted(endedState("upgrade", 3, event.Failed, event.Aborted, "failed"), "")),
+			[]string{replace(upgradeAgain, "after fixing it", "to continue"), replace(orRollback, "or roll back", "or finish the rollback")}},
 		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
 		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
