@@ -425,3 +425,15 @@ func TestSymptomsDoNotReplaceACause(t *testing.T) {
 		t.Errorf("%+v %+v", o, s)
 	}
 }
+
+// TestStageError: the message names the group and the object, but a hook, whose group is called after it, only once.
+func TestStageError(t *testing.T) {
+	job := plan.Object{Kind: "Job", Name: "migrate"}
+	err := &StageError{
+		Failures: []Failure{{Group: "c:db", Object: job, Message: "one"}, {Group: "pre-install:Job/migrate", Object: job, Message: "two"}},
+		Skipped:  []string{"c:web"},
+	}
+	if got, want := err.Error(), "c:db: Job/migrate: one; pre-install:Job/migrate: two; never started: c:web"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

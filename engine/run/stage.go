@@ -1,7 +1,6 @@
 package run
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +57,11 @@ func (s *StageError) Error() string {
 		parts = append(parts, s.Cause.Error())
 	}
 	for _, f := range s.Failures {
-		parts = append(parts, fmt.Sprintf("%s: %s: %s", f.Group, f.Object, f.Message))
+		where := f.Group
+		if !strings.HasSuffix(f.Group, ":"+f.Object.String()) { // the group of a hook has its name
+			where += ": " + f.Object.String()
+		}
+		parts = append(parts, where+": "+f.Message)
 	}
 	if len(s.Skipped) > 0 {
 		parts = append(parts, "never started: "+strings.Join(s.Skipped, ", "))
