@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // Contradictions returns a finding for each reference between objects that the declared order of a
@@ -84,7 +85,7 @@ func dependencyNames(g *plan.Group) string {
 	case n > 0:
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), n)
 	}
-	return joinAnd(names)
+	return text.JoinAnd(names)
 }
 
 // groupName names a group in a message about another one.

@@ -7,7 +7,6 @@ package infer
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"lockstep/engine/plan"
 )
@@ -165,12 +164,4 @@ func (e Edge) isCertain() bool { return e.Strength == Hard || e.Reason.proof }
 
 func (e Edge) String() string {
 	return e.From.String() + " waits for " + e.To.String() + ": " + e.Reason.Text
-}
-
-// joinAnd joins names: "a, b and c".
-func joinAnd(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

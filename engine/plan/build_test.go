@@ -139,8 +139,10 @@ func TestBuildPlan(t *testing.T) {
 		},
 		want: []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c"},
 		warnings: []string{
-			`R8: ConfigMap/b: group "a" waits for "", "y", "z", which do not exist`,
-			`R8: group "b" waits for "no"`,
+			`R8: shop: ConfigMap/b: group "a" waits for "", "y", "z", which do not exist, so "a" is deployed last, as part of (unsequenced); ` +
+				`check the spelling, or if they are optional, put each in this annotation under the same {{ if }} as its group`,
+			`R8: shop: ConfigMap/c: group "b" waits for "no", which does not exist, so "b" is deployed last, as part of (unsequenced); ` +
+				`check the spelling, or if "no" is optional, put it in this annotation under the same {{ if }} as the group`,
 		},
 	}, {
 		name: "R9 isolated groups, one of them by R8",
@@ -153,7 +155,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:base = ConfigMap/base", "shop:app = ConfigMap/app < shop:base",
 			"shop:(unsequenced) = ConfigMap/broken ConfigMap/lonely ConfigMap/orphan < shop:app shop:base",
 		},
-		warnings: []string{"R8: nowhere", `R9: "lonely" waits for no group`, `R9: "orphan" waits for no group`},
+		warnings: []string{"R8: nowhere", `R9: groups "lonely" and "orphan" wait for no group, and no group waits for them, ` +
+			`so their objects are deployed last, together, as (unsequenced); if their order matters, let them wait for a group`},
 	}, {
 		name:      "R9 the only group is not isolated",
 		resources: []Resource{res("shop", "ConfigMap/a", in, "a"), res("shop", "ConfigMap/b")},
@@ -170,7 +173,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:b = ConfigMap/b < shop/x:(unsequenced)",
 			"shop:(unsequenced) = ConfigMap/a < shop:b",
 		},
-		warnings: []string{`R9: shop: group "a"`, `R9: shop/x: group "c"`, `R9: shop/x: group "d"`},
+		warnings: []string{`R9: shop: group "a" waits for no group, and no group waits for it, so its objects are deployed last, as (unsequenced)`,
+			`R9: shop/x: groups "c" and "d"`},
 	}, {
 		name: "R10 dependencies without a group",
 		root: chart("shop", sub(x), sub(y)),
@@ -185,8 +189,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/e < shop/y:(unsequenced)",
 		},
 		warnings: []string{
-			"R10: shop: ConfigMap/e has helm.sh/dependson/chart but belongs to no group, so the object is deployed last, after all other groups of this chart; add helm.sh/layer",
-			"R10: shop/x: ConfigMap/b has helm.sh/depends-on/resource-groups but belongs to no group, so the object is deployed last, after all other groups of this chart; add helm.sh/resource-group",
+			"R10: shop: ConfigMap/e has helm.sh/dependson/chart but belongs to no group, so the object is deployed last, as part of (unsequenced); add helm.sh/layer",
+			"R10: shop/x: ConfigMap/b has helm.sh/depends-on/resource-groups but belongs to no group, so the object is deployed last, as part of (unsequenced); add helm.sh/resource-group",
 		},
 	}, {
 		name: "R11 the subcharts of HIP-0025",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"lockstep/engine/text"
 )
 
 // draft is a group in a planner. A draft without members is a missing group that others wait for.
@@ -247,9 +249,9 @@ func (p *planner) warnBroken(d *draft) {
 	switch len(missing) {
 	case 0:
 	case 1:
-		fix = fmt.Sprintf("; check the spelling, or if %s is optional, wrap this entry in the {{ if }} that surrounds group %[1]s", quoted[0])
+		fix = fmt.Sprintf("; check the spelling, or if %s is optional, put it in this annotation under the same {{ if }} as the group", quoted[0])
 	default:
-		fix = "; check the spelling, or if they are optional, wrap each entry in the {{ if }} that surrounds its group"
+		fix = "; check the spelling, or if they are optional, put each in this annotation under the same {{ if }} as its group"
 	}
 	p.warn("R8", d.chart, &by.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
 		by.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
@@ -268,7 +270,7 @@ func (p *planner) faultyMember(chart, group string) *member {
 }
 
 // deployedLast describes in messages what happens to an unsequenced group or object (R10).
-const deployedLast = "deployed last, after all other groups of this chart"
+const deployedLast = "deployed last, as part of " + Unsequenced
 
 // demoteIsolated makes isolated groups unsequenced, and returns them. A group that waits for a
 // subchart is not isolated.
@@ -294,9 +296,26 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s; if its order matters, let it wait for a group, or let a group wait for it", d.name, deployedLast)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}
+	p.warnIsolated(demoted)
 	return demoted
+}
+
+// warnIsolated warns about the isolated groups of a chart. One warning names them all, because they become one group.
+func (p *planner) warnIsolated(isolated []*draft) {
+	switch len(isolated) {
+	case 0:
+	case 1:
+		p.warn("R9", isolated[0].chart, nil, "group %q waits for no group, and no group waits for it, so its objects are deployed last, as %s; "+
+			"if its order matters, let it wait for a group, or let a group wait for it", isolated[0].name, Unsequenced)
+	default:
+		quoted := make([]string, len(isolated))
+		for i, d := range isolated {
+			quoted[i] = strconv.Quote(d.name)
+		}
+		p.warn("R9", isolated[0].chart, nil, "groups %s wait for no group, and no group waits for them, so their objects are deployed last, together, as %s; "+
+			"if their order matters, let them wait for a group, or let a group wait for them", text.JoinAnd(quoted), Unsequenced)
+	}
 }

@@ -97,6 +97,14 @@ func Named(noun string, names []string) string {
 	return noun + " " + strings.Join(names, ", ")
 }
 
+// JoinAnd joins names: "a, b and c".
+func JoinAnd(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
 // TrimFullStop removes the full stop at the end of a sentence, so that a semicolon can follow. It keeps an ellipsis.
 func TrimFullStop(s string) string {
 	if strings.HasSuffix(s, "..") {

@@ -110,6 +110,14 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+func TestJoinAnd(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}} {
+		if got := JoinAnd(names); got != want {
+			t.Errorf("%q: got %q, want %q", names, got, want)
+		}
+	}
+}
+
 func TestTrimFullStop(t *testing.T) {
 	for in, want := range map[string]string{"": "", "a.": "a", "a": "a", "a...": "a...", "1.5": "1.5"} {
 		if got := TrimFullStop(in); got != want {
