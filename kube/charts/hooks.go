@@ -195,7 +195,7 @@ func ignoredValues(annotations map[string]string) (messages []string) {
 		if event == "crd-install" { // a hook of Helm 2
 			hint = "move it to crds/"
 		}
-		return append(messages, fmt.Sprintf("unknown hook %q, so Helm never applies it; %s", event, hint))
+		return append(messages, fmt.Sprintf("unknown hook %q, so it is never applied; %s", event, hint))
 	}
 	if weight := annotations[release.HookWeightAnnotation]; weight != "" {
 		if _, err := strconv.Atoi(weight); err != nil {

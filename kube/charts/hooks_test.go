@@ -23,11 +23,11 @@ func TestIgnoredAnnotations(t *testing.T) {
 		`helm.sh/hook-weight: abc`:                                                           nil, // not a hook
 		`helm.sh/resource-policy: keep`:                                                      nil,
 		`helm.sh/resource-policy: ""`:                                                        nil,
-		`helm.sh/hook: pre-instal`:                                                           {`unknown hook "pre-instal", so Helm never applies it; did you mean pre-install?`},
-		`helm.sh/hook: "pre-install,never"`:                                                  {`unknown hook "never", so Helm never applies it; use one of ` + allEvents},
-		`helm.sh/hook: ""`:                                                                   {`unknown hook "", so Helm never applies it; use one of ` + allEvents},
-		`helm.sh/hook: crd-install`:                                                          {`unknown hook "crd-install", so Helm never applies it; move it to crds/`},
-		`helm.sh/hook: nope, helm.sh/hook-weight: abc`:                                       {`unknown hook "nope", so Helm never applies it; use one of ` + allEvents},
+		`helm.sh/hook: pre-instal`:                                                           {`unknown hook "pre-instal", so it is never applied; did you mean pre-install?`},
+		`helm.sh/hook: "pre-install,never"`:                                                  {`unknown hook "never", so it is never applied; use one of ` + allEvents},
+		`helm.sh/hook: ""`:                                                                   {`unknown hook "", so it is never applied; use one of ` + allEvents},
+		`helm.sh/hook: crd-install`:                                                          {`unknown hook "crd-install", so it is never applied; move it to crds/`},
+		`helm.sh/hook: nope, helm.sh/hook-weight: abc`:                                       {`unknown hook "nope", so it is never applied; use one of ` + allEvents},
 		`helm.sh/hook: test, helm.sh/hook-weight: abc`:                                       {`helm.sh/hook-weight "abc" is not an integer, so Helm uses 0; write an integer`},
 		`helm.sh/hook: test, helm.sh/hook-delete-policy: "hook-failed,nope", helm.sh/hook-output-log-policy: hook-succeded`: {
 			`unknown helm.sh/hook-delete-policy "nope" has no effect; use one of ` + allPolicies,
