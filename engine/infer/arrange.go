@@ -29,7 +29,7 @@ type unitKey struct {
 type purpose int
 
 const (
-	base      purpose = iota // plain objects that several workloads need, or none
+	base      purpose = iota // plain objects that no workload needs, or more than one
 	crds                     // CustomResourceDefinitions
 	workload                 // a workload with the objects that only it needs
 	followers                // objects that wait for the same units
