@@ -2,14 +2,21 @@ package charts
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"text/template"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/postrenderer"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
@@ -20,7 +27,62 @@ type Outputs []templateOutput
 type templateOutput struct{ name, text string }
 
 // Outputs returns the outputs so far.
-func (g *Guard) Outputs() Outputs { return g.outputs }
+func (g *Guard) Outputs() Outputs {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.outputs
+}
+
+// notManifest matches Helm's error about a document that is not a manifest: its template, and the parser's error.
+var notManifest = regexp.MustCompile(`(?s)^YAML parse error on (.*?): (.*)$`)
+
+// explainNotManifest says in such an error which document of the template's output is wrong, and why. Helm counts
+// the lines within that document. root is the name of the root chart.
+func (o Outputs) explainNotManifest(text, root string) string {
+	m := notManifest.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	file, cause := strings.TrimPrefix(m[1], root+"/"), m[2]
+	doc, number := o.findBroken(m[1], cause)
+	which := "a document of the rendered template"
+	if number > 0 {
+		which = fmt.Sprintf("document %d of the rendered template", number)
+	}
+	if field, message := documents.TypeError(errors.New(cause)); message != "" {
+		if field != "" {
+			which = field + " of " + which
+		}
+		return file + ": " + which + " " + message
+	}
+	line, message := documents.SyntaxError([]byte(doc), errors.New(cause))
+	switch {
+	case line > 0 && number > 0:
+		which += fmt.Sprintf(", line %d of that document", line)
+	case line > 0:
+		which = fmt.Sprintf("line %d of %s", line, which)
+	}
+	return file + ": invalid YAML in " + which + ": " + message
+}
+
+// findBroken returns the first document of a template's output that causes the parser's error, and its number, from 1.
+// It returns 0 if a post-renderer broke the document.
+func (o Outputs) findBroken(file, cause string) (doc string, number int) {
+	for _, sameName := range []bool{true, false} { // Helm's name of a template has the alias of its chart
+		for _, out := range o {
+			if (out.name == file) != sameName || path.Base(out.name) != path.Base(file) {
+				continue
+			}
+			for i, doc := range documents.Split(out.text) {
+				var head releaseutil.SimpleHead
+				if err := yaml.Unmarshal([]byte(doc), &head); err != nil && err.Error() == cause {
+					return doc, i + 1
+				}
+			}
+		}
+	}
+	return "", 0
+}
 
 // CachedOutputs replays outputs in one action instead of executing the templates again, so that
 // lookups and random values are those of the plan.

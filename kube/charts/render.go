@@ -85,7 +85,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	}
 	rel, outputs, err := c.dryRun(ctx, values, o)
 	if err != nil {
-		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, c.Name(), WrongVersionFlag)))
+		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, outputs, c.Name(), WrongVersionFlag)))
 	}
 	// Decoded objects need many times the memory of their text.
 	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })
@@ -141,9 +141,9 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm, and also returns the outputs of the templates. If a template
-// fails, dryRun renders the chart again without wrapping its templates, so that Helm's error has the
-// right position.
+// dryRun renders the chart with Helm, and also returns the outputs of the templates, even if Helm cannot
+// parse them. If a template fails, dryRun renders the chart again without wrapping its templates, so that
+// Helm's error has the right position.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	h, err := c.Helm()
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return rel, outputs, nil
 	}
 	if !isWrapperError(err) {
-		return nil, nil, err
+		return nil, outputs, err
 	}
 	if h, e := c.Helm(); e == nil {
 		if _, _, e = dryInstall(ctx, h, values, o); e != nil {

@@ -223,9 +223,9 @@ const (
 )
 
 // ExplainError adds advice to a rendering error about a missing value, a missing or recursive template, an
-// invalid schema or the version of Kubernetes. chart is the name of the root chart, wrongVersion is
-// WrongClusterVersion or WrongVersionFlag.
-func ExplainError(err error, chart, wrongVersion string) error {
+// invalid schema or the version of Kubernetes, and says which of the outputs is not a manifest. chart is the
+// name of the root chart, wrongVersion is WrongClusterVersion or WrongVersionFlag.
+func ExplainError(err error, outputs Outputs, chart, wrongVersion string) error {
 	if err == nil {
 		return nil
 	}
@@ -241,6 +241,7 @@ func ExplainError(err error, chart, wrongVersion string) error {
 	}
 	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
 	text = explainInvalidValues(text, chart)
+	text = outputs.explainNotManifest(text, chart)
 	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+wrongVersion)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)

@@ -200,8 +200,9 @@ func TestCleanError(t *testing.T) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, want)
 			}
 			_, err = Render(t.Context(), load(t, files), nil, testOptions)
-			if err == nil || !strings.HasSuffix(err.Error(), ExplainError(plain, "shop", WrongVersionFlag).Error()) {
-				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, ExplainError(plain, "shop", WrongVersionFlag))
+			want = ExplainError(plain, Outputs{{"shop/templates/x.yaml", tt.template}}, "shop", WrongVersionFlag).Error()
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%s", err, want)
 			}
 		})
 	}
@@ -229,7 +230,7 @@ func TestRecursion(t *testing.T) {
 	} {
 		files := tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": text}
 		_, wrapped := manifestOf(t, files, true)
-		if got := ExplainError(CleanError(wrapped), "shop", WrongClusterVersion); got == nil || got.Error() != want {
+		if got := ExplainError(CleanError(wrapped), nil, "shop", WrongClusterVersion); got == nil || got.Error() != want {
 			t.Errorf("%s\nwrapped: %.300v\nwant:  %s", text, got, want)
 		}
 		c := load(t, files)
@@ -253,7 +254,7 @@ func TestExplainError(t *testing.T) {
 		place + "<.Files.y>:\n    can't evaluate field y in type interface {}":                                           "",
 		"shop/charts/db/templates/a.yaml:1:2\n  executing \"a\" at <.Values.x.y>: nil pointer evaluating interface {}.y": "; .Values.x is not set",
 	} {
-		if got := ExplainError(errors.New(text), "shop", WrongClusterVersion).Error(); got != text+want {
+		if got := ExplainError(errors.New(text), nil, "shop", WrongClusterVersion).Error(); got != text+want {
 			t.Errorf("got  %s\nwant %s", got, text+want)
 		}
 	}
@@ -275,8 +276,39 @@ func TestExplainError(t *testing.T) {
 		"chart requires kubeVersion: >=9.0 which is incompatible with Kubernetes v1.37.1":                                                                                                                                 "this version requires Kubernetes >=9.0, but the cluster runs v1.37.1; use another version of the chart",
 		`at <{{template "nope" .}}>: template "nope" not defined`: `at <{{template "nope" .}}>: no template "nope"; define it or correct the name`,
 	} {
-		if got := ExplainError(errors.New(text), "shop", WrongClusterVersion).Error(); got != want {
+		if got := ExplainError(errors.New(text), nil, "shop", WrongClusterVersion).Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestOutputsThatAreNoManifests: an error about a template's output says which of its documents is wrong, and why.
+func TestOutputsThatAreNoManifests(t *testing.T) {
+	const first = "---\n# a comment\n---\na: 1\n---\n"
+	for text, want := range map[string]string{
+		first + "kind: ConfigMap\ndata:\n  a: b: c\n": `invalid YAML in document 3 of the rendered template, line 3 of that document: unexpected ":"; check the indentation`,
+		"a: b: c\n":                              `invalid YAML in document 1 of the rendered template, line 1 of that document: unexpected ":"; check the indentation`,
+		"%a\n":                                   `invalid YAML in document 1 of the rendered template: found unknown directive name`,
+		first + "- a\n":                          `document 3 of the rendered template must be a mapping (key: value), but is a list`,
+		"metadata: x\n":                          `metadata of document 1 of the rendered template must be a mapping (key: value), but is a string`,
+		"metadata: {name: [x]}\n":                `metadata.name of document 1 of the rendered template must be a string, but is a list`,
+		"metadata: {annotations: {a: {b: c}}}\n": `a value in metadata.annotations of document 1 of the rendered template must be a string, but is a mapping`,
+	} {
+		for file, sub := range map[string]tree{
+			"templates/a.yaml":           {"Chart.yaml": chartYAML("shop")},
+			"charts/db/templates/a.yaml": {"Chart.yaml": chartYAML("shop"), "charts/db/Chart.yaml": chartYAML("db"), "templates/a.yaml": "a: 1"},
+			"charts/x/templates/a.yaml": {"Chart.yaml": chartYAML("shop", "dependencies:\n", dep("db", "alias: x")), "charts/db/Chart.yaml": chartYAML("db"),
+				"templates/a.yaml": "a: 1"},
+		} {
+			c := load(t, plus(sub, tree{strings.Replace(file, "/x/", "/db/", 1): text}))
+			if _, err := Render(t.Context(), c, nil, testOptions); err == nil || err.Error() != "chart "+c.path+": "+file+": "+want {
+				t.Errorf("%s: %q:\n got %v\nwant %s", file, text, err, want)
+			}
+		}
+	}
+	err := errors.New("YAML parse error on shop/templates/a.yaml: error converting YAML to JSON: yaml: line 6: mapping values are not allowed in this context")
+	want := `templates/a.yaml: invalid YAML in line 6 of a document of the rendered template: unexpected ":"; check the indentation`
+	if got := ExplainError(err, Outputs{{"shop/templates/a.yaml", "a: 1"}}, "shop", WrongClusterVersion).Error(); got != want {
+		t.Errorf("after a post-renderer:\n got %s\nwant %s", got, want)
 	}
 }

@@ -118,15 +118,32 @@ func Invalid(file string, data []byte, err error) error {
 	return fmt.Errorf("%s:%d: invalid YAML: %s", file, line, message)
 }
 
-// notMapping matches an error about a values file that contains something other than a mapping.
-var notMapping = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go value of type map`)
+// typeError matches an error about a value of the wrong type: its kind, its field, and the Go type that it must have.
+var typeError = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go (?:value|struct field \w*\.(\S+)) of type (.*)`)
+
+// TypeError returns the field in an error about a value of the wrong type, "" for the whole document, and
+// says what it must be: "must be a mapping (key: value), but is a list". message is "" for other errors.
+func TypeError(err error) (field, message string) {
+	found := typeError.FindStringSubmatch(err.Error())
+	if found == nil {
+		return "", ""
+	}
+	field, want := found[2], "a mapping (key: value)"
+	if found[3] == "string" {
+		want = "a string"
+	}
+	if field == "metadata.annotations" && found[3] == "string" {
+		field = "a value in " + field
+	}
+	kind := map[string]string{"array": "a list", "object": "a mapping", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]
+	return field, "must be " + want + ", but is " + kind
+}
 
 // ValuesError explains an error about a values file that is not a YAML mapping. data is its contents,
 // nil if unknown.
 func ValuesError(file string, data []byte, err error) error {
-	if found := notMapping.FindStringSubmatch(err.Error()); found != nil {
-		kind := map[string]string{"array": "a list", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]
-		return fmt.Errorf("values file %s: must be a mapping (key: value), but is %s", file, kind)
+	if _, message := TypeError(err); message != "" {
+		return fmt.Errorf("values file %s: %s", file, message)
 	}
 	if invalid := Invalid(file, data, err); invalid != err {
 		return fmt.Errorf("values file %w", invalid)

@@ -175,7 +175,7 @@ func (o *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *c
 		return nil, stage // without Helm's wrapping
 	}
 	if err != nil {
-		err = charts.ExplainError(charts.CleanError(err), o.Chart.Name(), charts.WrongClusterVersion)
+		err = charts.ExplainError(charts.CleanError(err), guard.Outputs(), o.Chart.Name(), charts.WrongClusterVersion)
 		return nil, charts.HideValues(o.Chart, o.Values, fmt.Errorf("chart %s: %w", o.Chart.Name(), err))
 	}
 	return rel, nil
