@@ -44,7 +44,7 @@ func (c Container) exitText() string {
 	case c.EndReason == "OOMKilled" && c.Limit != "":
 		return fmt.Sprintf("was killed for exceeding its memory limit of %s (OOMKilled)", c.Limit)
 	case c.EndReason == "OOMKilled":
-		return "was killed because its node ran out of memory (OOMKilled); it has no memory limit"
+		return "(no memory limit) was killed because its node ran out of memory (OOMKilled)"
 	}
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }

@@ -113,9 +113,9 @@ func TestCauseOfDeployment(t *testing.T) {
 		{"running again after a crash", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
 			"container c exited with code 7 (1 restart): fake logs"},
 		{"node out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
-			"container c was killed because its node ran out of memory (OOMKilled); it has no memory limit (1 restart)"},
+			"container c (no memory limit) was killed because its node ran out of memory (OOMKilled, 1 restart)"},
 		{"memory limit of the pod", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
-			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled) (1 restart)"},
+			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled, 1 restart)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"container c cannot start: image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +

@@ -253,7 +253,7 @@ func TestClusterContainers(t *testing.T) {
 		"two":      {crash("api"), rest, []string{"container api exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
 		"init":     {crash("migrate"), `initContainers: [{name: migrate, image: "x:1"}], ` + rest, []string{"init container migrate exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
 		"side":     {crash("mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], ` + rest, []string{"sidecar mesh exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
-		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api was killed for exceeding its memory limit of 64Mi (OOMKilled)"}, ""},
+		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api was killed for exceeding its memory limit of 64Mi (OOMKilled"}, ""},
 		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its liveness probe failed", ": HTTP probe failed with statuscode: 500"}, "liveness probe failed"},
 		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its startup probe failed", "connection refused"}, "startup probe failed"},
 		"run":      {`sandbox/fail: run, sandbox/container: api`, rest, []string{`container api cannot start: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`}, ""},

@@ -195,6 +195,9 @@ func (b *reportBuilder) crashCause(p Pod) string {
 		return p.Why
 	}
 	text := p.Why + restarts
+	if why, ok := strings.CutSuffix(p.Why, ")"); ok && restarts != "" { // "(OOMKilled, 2 restarts)"
+		text = why + ", " + strings.TrimPrefix(restarts, " (")
+	}
 	if line := cmp.Or(decisiveLine(b.Logs), c.terminationMessage()); line != "" && c.EndReason != "OOMKilled" {
 		text += ": " + line
 	}

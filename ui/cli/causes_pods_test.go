@@ -33,7 +33,7 @@ var podCauses = []cause{
 		`container api cannot start: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`, `no such file or directory`},
 	{"crash", deployment("crash", crashing(""), oneContainer), "Deployment/crash", `container main exited with code 3 \(\d restarts?\): ` + orders, orders},
 	{"memory", deployment("memory", "sandbox/fail: oom, sandbox/container: api, sandbox/run-duration: 10ms, sandbox/ready-delay: 1h", twoContainers), "Deployment/memory",
-		`container api was killed for exceeding its memory limit of 64Mi \(OOMKilled\) \(\d restarts?\)`, `Back-off restarting failed container api`},
+		`container api was killed for exceeding its memory limit of 64Mi \(OOMKilled, \d restarts?\)`, `Back-off restarting failed container api`},
 	{"init", deployment("init", crashing(", sandbox/container: migrate"), `initContainers: [{name: migrate, image: "x:1"}], `+oneContainer), "Deployment/init",
 		`init container migrate exited with code 3 \(\d restarts?\): ` + orders, orders},
 	{"sidecar", deployment("sidecar", crashing(", sandbox/container: mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], `+oneContainer), "Deployment/sidecar",
