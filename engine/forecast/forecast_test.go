@@ -157,3 +157,17 @@ func TestSlowGroupsNextTime(t *testing.T) {
 		}
 	}
 }
+
+// TestDiffer: durations are about the same if they differ by at most 0.1 s or 10 %.
+func TestDiffer(t *testing.T) {
+	for _, c := range []struct {
+		a, b float64
+		want bool
+	}{
+		{0.5, 0.1, true}, {0.3, 0.1, true}, {0.2, 0.1, false}, {4.1, 4, false}, {4.4, 4, false}, {4.5, 4, true}, {60, 66, false}, {60, 67, true}, {1, 1, false},
+	} {
+		if Differ(seconds(c.a), seconds(c.b)) != c.want || Differ(seconds(c.b), seconds(c.a)) != c.want {
+			t.Errorf("%gs and %gs differ: want %t", c.a, c.b, c.want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ plan, counting only the time that objects took to become ready.
 "biggest bottleneck" is the group that would have saved the most time if it had been instant.`
 
 const runsDiffLong = `Compare how long the groups of two recorded runs took: which became slower or faster, which are new, and which are
-gone. A is the earlier run. Differences under half a second or under 10 % are ignored.`
+gone. A is the earlier run. Differences of at most 0.1 s or 10 % are ignored.`
 
 const runsRmLong = `Remove records of runs: the ones you name, all of them, or those older than an age such as 36h or 30d. Records of
 active runs are kept. Releases are not affected.`
