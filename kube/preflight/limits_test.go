@@ -73,7 +73,10 @@ func TestQuotasWithScopes(t *testing.T) {
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
 	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", plain)).objects, nil))
-	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
+	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "Deployment/web does not set requests.cpu for container a, which ResourceQuota/q in namespace ns requires; no pods can be created")
+	q = fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1, limits.memory: 1Gi}}}")
+	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", "containers: [{name: a}, {name: b}]")).objects, nil),
+		"does not set requests.cpu for container a, requests.cpu for container b, limits.memory for container a and limits.memory for container b, which ResourceQuota/q")
 }
 
 // TestReplicas counts the pods that a Job creates at once.
@@ -100,15 +103,15 @@ func TestLimitRanges(t *testing.T) {
 		limits, objects string
 		want            []string
 	}{
-		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l in namespace ns: the pod's cpu limit is 4, but the maximum is 3"}},
+		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web violates LimitRange/l in namespace ns, so no pods can be created: the pod's cpu limit is 4, but the maximum is 3"}},
 		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
 		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, but the minimum is 3"}},
 		"pods, not set":           {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, but the maximum is 1Gi"}},
 		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"the pod's cpu limit is 4 and its request 2, but the limit may be at most 1.5 times the request"}},
-		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: its cpu limit is 2 and its request 1"}},
+		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b's cpu limit is 2 and its request 1"}},
 		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
-		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l in namespace ns: it requests 2Gi of storage, but the maximum is 1Gi"}},
-		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l in namespace ns: it requests 5Gi of storage, but the maximum is 1Gi"}},
+		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c violates LimitRange/l in namespace ns: it requests 2Gi of storage, but the maximum is 1Gi"}},
+		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db violates LimitRange/l in namespace ns: it requests 5Gi of storage, but the maximum is 1Gi"}},
 		"claims, enough":          {"{type: PersistentVolumeClaim, min: {storage: 1Gi}}", set, nil},
 	}
 	for name, tt := range tests {

@@ -87,7 +87,7 @@ func merge(defaults, set corev1.ResourceList) corev1.ResourceList {
 // outOfRange warns about pods and claims of an object that violate a LimitRange.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	warn := func(l corev1.LimitRange, format string, args ...any) {
-		found = append(found, o.warning("%s: LimitRange/%s in namespace %s: %s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
+		found = append(found, o.warning("%s violates LimitRange/%s in namespace %s%s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
 	}
 	_, spec, createsPods := podsOf(o)
 	setDefaults(&spec, ranges)
@@ -98,7 +98,7 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 			case item.Type == corev1.LimitTypeContainer && createsPods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 					for _, violation := range violations(item, c.Resources.Requests, c.Resources.Limits) {
-						warn(l, "container %s: its %s", c.Name, violation)
+						warn(l, ", so no pods can be created: container %s's %s", c.Name, violation)
 					}
 				}
 			case item.Type == corev1.LimitTypePod && createsPods:
@@ -106,16 +106,16 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 				requests := resources.PodRequests(pod, resources.PodResourcesOptions{})
 				limits := resources.PodLimits(pod, resources.PodResourcesOptions{})
 				for _, violation := range violations(item, requests, limits) {
-					warn(l, "the pod's %s", violation)
+					warn(l, ", so no pods can be created: the pod's %s", violation)
 				}
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 					if limit, ok := item.Max[corev1.ResourceStorage]; ok && exceeds(request, limit) {
-						warn(l, "it requests %s of storage, but the maximum is %s", request.String(), limit.String())
+						warn(l, ": it requests %s of storage, but the maximum is %s", request.String(), limit.String())
 					}
 					if limit, ok := item.Min[corev1.ResourceStorage]; ok && exceeds(limit, request) {
-						warn(l, "it requests %s of storage, but the minimum is %s", request.String(), limit.String())
+						warn(l, ": it requests %s of storage, but the minimum is %s", request.String(), limit.String())
 					}
 				}
 			}
@@ -127,9 +127,7 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 // violations describes the limits above the maximum, the requests below the minimum, and the ratios of
 // limit to request above the maximum ratio.
 func violations(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) (all []string) {
-	add := func(format string, args ...any) {
-		all = append(all, fmt.Sprintf(format, args...)+": no pods can be created")
-	}
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if limit, ok := limits[name]; !ok || exceeds(limit, item.Max[name]) {
 			maximum := item.Max[name]
@@ -211,7 +209,7 @@ func checkPodSecurity(planned *plannedObjects, namespaces map[string]*corev1.Nam
 			continue
 		}
 		if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level.Enforce, &meta, &spec)); !result.Allowed {
-			warnings = append(warnings, o.warning("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
+			warnings = append(warnings, o.warning("%s violates PodSecurity level %q of namespace %s, so no pods can be created: %s",
 				o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail()))
 		}
 	}

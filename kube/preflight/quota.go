@@ -13,6 +13,7 @@ import (
 	resources "k8s.io/component-helpers/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // checkQuotas warns about objects that exceed the quotas or LimitRanges of their namespaces.
@@ -184,13 +185,13 @@ func missingResources(q corev1.ResourceQuota, objects []*incomingObject, ranges 
 					list = c.Resources.Limits
 				}
 				if _, set := list[corev1.ResourceName(base)]; !set {
-					missing = append(missing, fmt.Sprintf("%s of container %s", name, c.Name))
+					missing = append(missing, fmt.Sprintf("%s for container %s", name, c.Name))
 				}
 			}
 		}
 		if len(missing) > 0 {
-			found = append(found, o.warning("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
-				o, q.Name, q.Namespace, strings.Join(missing, ", ")))
+			found = append(found, o.warning("%s does not set %s, which ResourceQuota/%s in namespace %s requires; no pods can be created",
+				o, text.JoinAnd(missing), q.Name, q.Namespace))
 		}
 	}
 	return found

@@ -26,8 +26,8 @@ type webhook struct {
 	service                           types.NamespacedName
 }
 
-// checkWebhooks warns about webhooks whose Service has no endpoints: the API server refuses the objects
-// that they must admit. There is one warning per Service, about the first webhook that uses it.
+// checkWebhooks warns about webhooks whose Service is missing or has no ready endpoints: the API server refuses the
+// objects that they must admit. There is one warning per Service, about the first webhook that uses it.
 func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
@@ -49,12 +49,17 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 	})
 	return checkAll(services, func(service types.NamespacedName) []plan.Warning {
 		c := calls[service]
-		if !v.hasNoEndpoints(service) {
+		problem, fix := v.serviceProblem(service)
+		if problem == "" {
 			return nil
 		}
+		pronoun := "it"
+		if len(c.objects) > 1 {
+			pronoun = "them"
+		}
 		return []plan.Warning{c.objects[0].warning(
-			"webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
-			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace)}
+			"webhook %s must admit %s, but Service/%s in namespace %s %s, so the API server will refuse %s; %s, or delete the webhook",
+			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace, problem, pronoun, fix)}
 	})
 }
 
@@ -151,23 +156,26 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && sel.Matches(set)
 }
 
-// hasNoEndpoints reports whether a Service certainly has no endpoints.
-func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
+// serviceProblem says why a webhook's Service certainly cannot be called, and how to fix it. It returns "" if it can be.
+func (v *clusterView) serviceProblem(service types.NamespacedName) (problem, fix string) {
 	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name}
 	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, ofService)
 	if v.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
-		return false
+		return "", ""
 	}
 	for _, slice := range l.Items {
 		for _, e := range slice.Endpoints {
 			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-				return false
+				return "", ""
 			}
 		}
 	}
 	svc, err := v.Client.Clientset.CoreV1().Services(service.Namespace).Get(v.Context, service.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true
+	switch {
+	case apierrors.IsNotFound(err):
+		return "does not exist", "create the Service"
+	case v.recordFailure(err, "services", service.Namespace) || svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return "", ""
 	}
-	return !v.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return "has no ready endpoints", "make its pods ready"
 }
