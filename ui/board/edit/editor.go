@@ -1,7 +1,6 @@
 package edit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +46,16 @@ func atLine(editor, text string) []string {
 	return []string{at, fmt.Sprint(first)}
 }
 
+// editorCommand returns the user's editor, and in parentheses the variable that set it.
+func editorCommand() (command, from string) {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if command := strings.TrimSpace(os.Getenv(name)); command != "" {
+			return command, " (set by $" + name + ")"
+		}
+	}
+	return "vi", ""
+}
+
 func (e *valuesEditor) Run() (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-values-*")
 	if err != nil {
@@ -61,12 +70,16 @@ func (e *valuesEditor) Run() (err error) {
 	if err := os.WriteFile(file, []byte(e.values), 0o600); err != nil {
 		return err
 	}
-	words := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("VISUAL")), strings.TrimSpace(os.Getenv("EDITOR")), "vi"))
+	command, from := editorCommand()
+	words := strings.Fields(command)
 	words = append(words, atLine(words[0], e.values)...)
 	editor := exec.CommandContext(e.ctx, words[0], append(words[1:], file)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := editor.Run(); err != nil {
-		err = fmt.Errorf("editor %q (set by $VISUAL or $EDITOR): %w", words[0], err)
+		err = fmt.Errorf("editor %q%s: %w", words[0], from, err)
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			err = fmt.Errorf("%w; set $VISUAL or $EDITOR to another editor", err)
+		}
 		if text, readErr := os.ReadFile(file); readErr == nil { // the user may have saved before the editor failed
 			e.values = string(text)
 		}

@@ -99,6 +99,23 @@ func TestEditorStartsBelowComments(t *testing.T) { // R46
 	}
 }
 
+// TestMissingEditor: the error names the variable that set the editor, and the next step.
+func TestMissingEditor(t *testing.T) { // R46
+	t.Setenv("PATH", "")
+	for want, set := range map[string][2]string{
+		`editor "v" (set by $VISUAL): exec: "v": `: {"v -w", "e"},
+		`editor "e" (set by $EDITOR): exec: "e": `: {"", "e"},
+		`editor "vi": exec: "vi": `:                {"", " "},
+	} {
+		t.Setenv("VISUAL", set[0])
+		t.Setenv("EDITOR", set[1])
+		want += "executable file not found in $PATH; set $VISUAL or $EDITOR to another editor"
+		if err := (&valuesEditor{ctx: t.Context()}).Run(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestBlankEditor: a blank variable counts as unset.
 func TestBlankEditor(t *testing.T) { // R46
 	t.Setenv("VISUAL", " ")
