@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -177,6 +178,19 @@ func TestLogsEnd(t *testing.T) {
 	case <-c.follows:
 	case <-time.After(5 * time.Second):
 		t.Error("the log is still followed")
+	}
+}
+
+// TestNoLogs: the logs do not end if there are none.
+func TestNoLogs(t *testing.T) {
+	for text, isNote := range map[string]bool{"a line": false, "no logs recorded; the record has only:": true} {
+		s := inspecting(t, &answerer{logs: []inspector.LogLine{{Text: text, Note: isNote}}})
+		s.press("l")
+		s.settle()
+		s.shows(t, text)
+		if ends := strings.Contains(s.text(), "end of logs"); ends == isNote {
+			t.Errorf("%q: the logs end: %t", text, ends)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package inspector
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -105,7 +106,7 @@ func (i *Inspector) logged(m logMsg) tea.Cmd {
 		i.note = explain("cannot follow the logs", err)
 	case len(i.logs.lines) == 0:
 		i.note = noResult
-	default:
+	case slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Note || l.Pod != "" }): // else there is no log
 		i.note = "end of logs"
 	}
 	return nil

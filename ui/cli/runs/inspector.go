@@ -45,16 +45,18 @@ func (r recordInspector) Pods(_ context.Context, o plan.Object) (pods []board.Po
 	return pods, nil
 }
 
-// Logs passes the log lines quoted in a diagnosis to follow. The record has the logs of hooks as log events
+// Logs passes the log lines quoted in a diagnosis to follow, or as notes what the record has instead. The record has the logs of hooks as log events
 // (event.KindLog).
 func (r recordInspector) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
-	for _, line := range r.lines(o, logLine, "logs") {
+	lines := r.lines(o, logLine, "logs")
+	note := !logLine.MatchString(lines[0])
+	for _, line := range lines {
 		if m := logHeader.FindStringSubmatch(line); m != nil {
 			from = board.LogSource{Pod: m[1], Container: m[2]}
 			continue
 		}
-		follow(board.LogLine{Source: from, Text: strings.TrimPrefix(line, "  ")})
+		follow(board.LogLine{Source: from, Text: strings.TrimPrefix(line, "  "), Note: note})
 	}
 	return nil
 }
@@ -106,7 +108,7 @@ func (r recordInspector) lines(o plan.Object, pattern *regexp.Regexp, name strin
 	}
 	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !pattern.MatchString(s) })
 	if len(lines) == 0 {
-		return append([]string{"no " + name + " recorded, only this:"}, all...)
+		return append([]string{"no " + name + " recorded; the record has only:"}, all...)
 	}
 	return lines
 }

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,10 @@ func TestRecordInspector(t *testing.T) {
 	text, err := look.Sent(ctx, board.Item{Object: job})
 	is("manifest", "kind: Job", []string{text}, err)
 	lines, err = look.Events(ctx, service)
-	is("no events", "no events recorded, only this:|no endpoints", lines, err)
+	is("no events", "no events recorded; the record has only:|no endpoints", lines, err)
+	lines = nil
+	err = look.Logs(ctx, service, func(l board.LogLine) { lines = append(lines, fmt.Sprint(l.Note, " ", l.Text)) })
+	is("no logs", "true no logs recorded; the record has only:|true no endpoints", lines, err)
 	none := board.Unavailable("")
 	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("no pods: %v", err)
