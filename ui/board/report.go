@@ -23,7 +23,6 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
-	out = canvas.WrapLines(out, width)
 	switch {
 	case s.RollbackFailed():
 		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+strings.TrimSuffix(" rollback failed: "+undone, ": ")))
@@ -31,10 +30,10 @@ func (m *model) reportLines(width int) []canvas.Line {
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}
 	for _, root := range s.Roots() {
-		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}}}, width)...)
+		out = append(out, canvas.Line{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}})
 	}
 	for _, fixed := range s.Fixed {
-		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}}}, width)...)
+		out = append(out, canvas.Line{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}})
 	}
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
@@ -45,7 +44,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if m.next != nil {
 		out = append(out, textLines("next", m.next(s), width)...)
 	}
-	return out
+	return canvas.WrapLines(out, width)
 }
 
 // idle says how long the operation was paused or held, in parentheses; "" for no time.
