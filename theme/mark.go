@@ -105,8 +105,8 @@ type Lines struct {
 	Arrow, More, Less, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
-	// Ellipsis ends truncated text, Dot separates parts, Enter, Left and Right are keys.
-	Ellipsis, Dot, Enter, Left, Right string
+	// Ellipsis ends truncated text, Dot separates parts, Enter, Left, Right and Up are keys.
+	Ellipsis, Dot, Enter, Left, Right, Up string
 }
 
 var unicodeLines = Lines{
@@ -115,7 +115,7 @@ var unicodeLines = Lines{
 	Round: [4]string{"╭", "╮", "╰", "╯"},
 	Arrow: "▶", More: "▸", Less: "◂", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
-	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→",
+	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→", Up: "↑",
 }
 
 var asciiLines = Lines{
@@ -124,7 +124,7 @@ var asciiLines = Lines{
 	Round: [4]string{"+", "+", "+", "+"},
 	Arrow: ">", More: ">", Less: "<", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
-	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right",
+	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Up: "up",
 }
 
 // signs returns the characters that may also occur in text.

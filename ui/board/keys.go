@@ -97,7 +97,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run a command"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
 		{Keys: "f", Hint: m.problemHint, Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
-			About: "next problem", More: "failing or blocking"},
+			About: "next problem", More: "a failure; if none, the next unfinished"},
 		{Keys: "enter", Hint: m.inspectHint, Disabled: noSubject, Do: m.inspect, Pinned: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
 		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
@@ -135,15 +135,15 @@ func (m *model) boardKeys() []keys.Binding {
 	return table
 }
 
-// problemHint is the footer's word for f: without a failure, f goes to the groups that the run waits for.
+// problemHint is the footer's word for f: during a run without a failure, f goes to the groups that the run waits for.
 func (m *model) problemHint() string {
 	switch {
-	case m.board.AnyFailure():
+	case !m.board.AnyProblem():
+		return ""
+	case m.Over() || m.board.AnyFailure():
 		return "next problem"
-	case m.board.AnyProblem():
-		return "next unfinished"
 	}
-	return ""
+	return "next unfinished"
 }
 
 // tabKey returns the key that opens a tab by its number. The first one documents all of them.
@@ -170,13 +170,13 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "enter", Do: i.Close, About: "close"},
 		{Keys: "up k", Do: keys.By(i.Scroll, -1), About: "scroll up"},
 		{Keys: "down j", Do: keys.By(i.Scroll, 1), About: "scroll down"},
-		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(i.Scroll, -10), About: "scroll up by a page"},
-		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(i.Scroll, 10), About: "scroll down by a page"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(i.ScrollPage, -1), About: "scroll up by a page"},
+		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(i.ScrollPage, 1), About: "scroll down by a page"},
 		{Keys: "home", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
 		{Keys: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
 		{Keys: "shift+down )", Label: "shift-down, )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
 		{Keys: "shift+up (", Label: "shift-up, (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
-		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search this tab", More: "down next, up previous, esc end"},
+		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search this tab", More: "down next, up previous, esc closes"},
 		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.CyclePod, 1), About: "show only the next pod's logs"},
 		{Keys: "[", Only: inLogs, Do: keys.By(i.CyclePod, -1), About: "show only the previous pod's logs"},
 		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.CycleContainer, 1), About: "show only the next container's logs"},

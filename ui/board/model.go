@@ -80,7 +80,7 @@ func newModel(ctx context.Context, o Options) *model {
 		edit:  edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
 		filter: line.New(s, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.applyFilter, OnClear: m.clearFilter, Status: s.Matches}),
-		search: line.New(s, line.Config{Prompt: "/", Enter: "next", Esc: "end", OnInput: m.insp.Seek, OnClear: m.insp.EndSearch, Status: m.insp.Matches, Next: m.insp.ToMatch}),
+		search: line.New(s, line.Config{Prompt: "/", Enter: "next", Esc: "close", OnInput: m.insp.Seek, OnClear: m.insp.EndSearch, Status: m.insp.Matches, Next: m.insp.ToMatch}),
 		jump:   jump.New(s, m.board),
 		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", m.reportLines),
 	}

@@ -1,6 +1,8 @@
 package board
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +12,10 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/page"
 	"lockstep/ui/board/replay"
 )
 
@@ -198,6 +202,46 @@ func TestMouse(t *testing.T) {
 	s.send(tea.MouseClickMsg(at("db:config")))
 	if s.Sel.Group != "shop/db:config" {
 		t.Errorf("a click in the list selects %v", s.Sel)
+	}
+}
+
+// TestPageKeys: a page keeps one line of the text in view.
+func TestPageKeys(t *testing.T) {
+	var text strings.Builder
+	var lines []canvas.Line
+	for n := range 500 {
+		fmt.Fprintf(&text, "line %d.\n", n)
+		lines = append(lines, canvas.Plain(theme.Text, fmt.Sprintf("line %d.", n)))
+	}
+	visible := func(s *rig) (first, last string) {
+		found := regexp.MustCompile(`line \d+\.`).FindAllString(s.text(), -1)
+		return found[0], found[len(found)-1]
+	}
+	for _, h := range []int{12, 20, 45} {
+		for name, open := range map[string]func() *rig{
+			"page": func() *rig {
+				s := newScreen(t, 80, h, recorded(t, "sandbox-held", 0))
+				page.New(s.Screen, "text", func(int) []canvas.Line { return lines }).Open()
+				return s
+			},
+			"inspector": func() *rig {
+				s := newScreen(t, 80, h, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &answerer{manifest: text.String()} })
+				s.press("f", "Y")
+				s.settle()
+				return s
+			},
+		} {
+			s := open()
+			s.send(nil)
+			_, last := visible(s)
+			s.press("pgdown")
+			if first, _ := visible(s); first != last {
+				t.Errorf("%s, %d rows: after a page the first line is %q, before the last was %q", name, h, first, last)
+			}
+		}
+		s := newScreen(t, 80, h, recorded(t, "sandbox-held", 0))
+		s.press(":", "down", "pgdown")
+		s.shows(t, "▸ "+s.palette.Commands()[h-9].About)
 	}
 }
 

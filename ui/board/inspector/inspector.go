@@ -215,6 +215,12 @@ func (i *Inspector) Scroll(by int) {
 	i.Page.End = i.Tab == TabLogs && i.Page.Top == i.Page.Last
 }
 
+// ScrollPage scrolls by pages that overlap by one line.
+func (i *Inspector) ScrollPage(by int) {
+	body, head := i.tabBody()
+	i.Scroll(by * max(body.H-len(head)-1, 1))
+}
+
 func (i *Inspector) Wheel(at tea.Mouse) {
 	switch at.Button {
 	case tea.MouseWheelUp:

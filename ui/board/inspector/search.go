@@ -60,8 +60,11 @@ func (i *Inspector) toMatch(by int) bool {
 	return true
 }
 
-// Matches returns the number of the current match and of all matches.
+// Matches returns the number of the current match and of all matches, "" before the user has typed.
 func (i *Inspector) Matches() string {
+	if i.search.query == "" {
+		return ""
+	}
 	lines, _ := i.tabLines()
 	all := i.matches(lines)
 	if len(all) == 0 {

@@ -55,7 +55,7 @@ func (l *Line) Prompt() string { return l.config.Prompt }
 func (l *Line) Line() (*textinput.Model, string, []string) {
 	hints := []string{l.Theme.Lines.Enter + " " + l.config.Enter, "esc " + l.config.Esc}
 	if l.config.Next != nil {
-		hints = append(hints, "up previous")
+		hints = append(hints, l.Theme.Lines.Up+" previous")
 	}
 	for _, b := range l.config.Other {
 		if b.Active() {

@@ -27,13 +27,17 @@ func (t *Text) Home() { t.top, t.last = 0, 0 }
 
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
 
+// room returns the number of visible lines, page by how many a page scrolls.
+func (t *Text) room() int { return max(t.H-5, 1) }
+func (t *Text) page() int { return max(t.room()-1, 1) }
+
 // ScrollKeys returns the keys that scroll by lines and pages.
 func (t *Text) ScrollKeys() []keys.Binding {
 	return []keys.Binding{
 		{Keys: "up k", Do: keys.By(t.scroll, -1), About: "up one line"},
 		{Keys: "down j", Do: keys.By(t.scroll, 1), About: "down one line"},
-		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(t.scroll, -10), About: "page up"},
-		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.By(t.scroll, 10), About: "page down"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(t.scroll, -t.page()), About: "page up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.By(t.scroll, t.page()), About: "page down"},
 	}
 }
 
@@ -51,7 +55,7 @@ func (t *Text) Update(msg tea.Msg) tea.Cmd {
 
 // DrawText draws the visible part of lines in a box.
 func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Role) {
-	room, all := max(t.H-5, 1), len(lines)
+	room, all := t.room(), len(lines)
 	if t.last = max(all-room, 0); t.last > 0 {
 		t.scroll(0)
 		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/all)

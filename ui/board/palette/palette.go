@@ -43,11 +43,12 @@ func (p *Palette) close() { p.Modes.Close(p) }
 // Keys returns the keys of the list. All other keys go to the filter.
 func (p *Palette) Keys() []keys.Binding {
 	move := func(by int) { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) }
+	page := max(p.room()-1, 1)
 	return []keys.Binding{
 		{Keys: "up ctrl+p", Label: "up", Do: keys.By(move, -1), About: "up one line"},
 		{Keys: "down ctrl+n", Label: "down", Do: keys.By(move, 1), About: "down one line"},
-		{Keys: "pgup", Label: "page up", Do: keys.By(move, -10), About: "page up"},
-		{Keys: "pgdown", Label: "page down", Do: keys.By(move, 10), About: "page down"},
+		{Keys: "pgup", Label: "page up", Do: keys.By(move, -page), About: "page up"},
+		{Keys: "pgdown", Label: "page down", Do: keys.By(move, page), About: "page down"},
 		{Keys: "enter", Do: p.run, About: "run it"},
 		{Keys: "esc", Do: keys.Run(p.close), About: "close"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
@@ -115,13 +116,16 @@ func (p *Palette) run() tea.Cmd {
 	return all[p.at].Press(p.Explain)
 }
 
+// room returns how many commands are visible.
+func (p *Palette) room() int { return max(p.H-8, 1) }
+
 // Draw draws the list over the board. A long list scrolls to the selected line.
 func (p *Palette) Draw() {
 	if p.TooSmall() {
 		return
 	}
 	all := p.Commands()
-	w, room := min(p.W-4, 92), max(p.H-8, 1)
+	w, room := min(p.W-4, 92), p.room()
 	first := min(max(p.at-room/2, 0), max(len(all)-room, 0))
 	lines := []canvas.Line{canvas.Plain(theme.Strong, ":"+p.input.Value()), nil}
 	for i, b := range all[first:min(first+room, len(all))] {
