@@ -301,6 +301,15 @@ func TestRefused(t *testing.T) {
 	s.shows(t, "cannot step")
 	s.send(screen.FlashOver(s.Flash.N))
 	s.showsNot(t, "cannot step")
+	refusal.Message = "shop/db:schema is waiting for namespace:shop"
+	s.feed(refusal)
+	s.showsNot(t, "cannot step")
+	s.press("n")
+	refusal.Answers = s.sent[len(s.sent)-1].ID
+	s.feed(refusal)
+	s.shows(t, "cannot step: db:schema is waiting for Namespace/shop")
+	s.press("p") // the refusal may be false now
+	s.showsNot(t, "cannot step")
 }
 
 // TestCtrlCTwice: ctrl-c twice stops the run at once, wherever the user is.

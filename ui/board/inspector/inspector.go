@@ -112,13 +112,13 @@ func (i *Inspector) Item() (Item, bool) {
 	return i.Subject().item(o), true
 }
 
-// Title returns the full name of the selected group or object.
+// Title returns the full name of the selected group or object. Like a card, it names a hook after its object.
 func (i *Inspector) Title() string {
 	n := i.Group()
 	if n == nil {
 		return ""
 	}
-	title := n.ID
+	title := n.FullName()
 	if o := i.Object(); o != nil && o.Object.String() != n.Name {
 		title += " " + i.Theme.Lines.Dot + " " + o.Object.String()
 	}

@@ -163,10 +163,14 @@ func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	return c
 }
 
-// Send sends a command to the run, which replies with an event.
+// Send sends a command to the run, which replies with an event. A message about an earlier refusal may be
+// false then, so Send clears it.
 func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the run is over")
+	}
+	if s.Flash.Role == theme.Bad {
+		s.Flash = Flash{N: s.Flash.N + 1}
 	}
 	c.ID = rand.Text()
 	s.sent[c.ID] = true
@@ -199,7 +203,7 @@ func (s *Screen) answered(e event.Event) string {
 	if !own || e.Status != event.Refused {
 		return ""
 	}
-	return cannotDo[e.Command] + ": " + screenNames.Replace(e.Message)
+	return cannotDo[e.Command] + ": " + s.Graph.Shorten(screenNames.Replace(e.Message))
 }
 
 // Absorb applies events to the picture.
