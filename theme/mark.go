@@ -43,7 +43,7 @@ var marks = map[string]struct {
 	"accepted":      {"✓", "v", "accepted", Good},
 	"unchanged":     {"–", "=", "unchanged", Quiet},
 	"kept":          {"–", "=", "kept", Quiet},
-	"removed":       {"↩", "u", "removed", Quiet},
+	"removed":       {"↩", "u", "deleted", Quiet},
 	"rolled-back":   {"↩", "u", "rolled back", Quiet},
 	"partly-undone": {"↩", "u", "partly rolled back", Stopped},
 	"failed":        {"✗", "x", "failed", Bad},

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,9 @@ func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
 	return event.Unit{}, nil
 }
 
+// tookTime matches the times of a group in the timings tab.
+var tookTime = regexp.MustCompile(`\n  shop/\S+ +\+\d+\.\d s +\+\d+\.\d s +\d+\.\d s`)
+
 // TestLiveAfterEnd: the screen shows degraded objects next to the outcome, which does not change.
 func TestLiveAfterEnd(t *testing.T) {
 	for _, size := range [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
@@ -63,13 +67,27 @@ func TestLiveAfterEnd(t *testing.T) {
 		if size[0] >= 100 {
 			s.shows(t, "since then: ◑ ", "image x cannot be pulled (8 s ago)")
 		}
+		if got := s.problemHint(); got != "next problem" {
+			t.Errorf("the footer says %q", got)
+		}
 		s.press("f")
 		s.shows(t, "◑", "degraded")
+		s.press("8")
+		if !tookTime.MatchString(s.text()) {
+			t.Errorf("no time that the group took:\n%s", s.text())
+		}
 		if !s.HasRunningTimes() {
 			t.Error("the time since the change is not updated")
 		}
 		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Ready})
 		s.showsNot(t, "since then", "degraded")
+		s.press("esc")
+		for _, n := range s.Graph.Nodes {
+			for _, o := range n.Objects {
+				observe(event.Event{Kind: event.KindObject, Phase: n.Phase, Group: n.ID, Object: &o.Object, Status: event.InProgress})
+			}
+		}
+		s.showsNot(t, "in progress")
 	}
 }
 

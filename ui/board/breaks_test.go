@@ -7,6 +7,16 @@ import (
 	"lockstep/engine/event"
 )
 
+// TestRemovedBreakpoint: a run that is paused at a breakpoint stays paused when it is removed.
+func TestRemovedBreakpoint(t *testing.T) {
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-breakpoint", 0))
+	texts := []string{"paused  breakpoint db:schema", "paused: breakpoint", "paused at a breakpoint"}
+	s.shows(t, texts...)
+	s.feed(event.Event{Kind: event.KindBreakpoint, Group: "shop/db:schema", Status: event.Cleared, Time: s.State.Now})
+	s.showsNot(t, texts...)
+	s.shows(t, "paused  before db:schema", "━ paused ┛", "‖ paused, 2 objects")
+}
+
 // TestBreakpointList: the list marks disabled breakpoints, enter selects the group on the board, and
 // groups that have started are not listed (R42).
 func TestBreakpointList(t *testing.T) {

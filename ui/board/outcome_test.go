@@ -5,6 +5,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/screen"
 )
 
 // outcomes returns the status word of each group of the operation.
@@ -18,16 +20,16 @@ func outcomes(s *rig) map[string]string {
 	return out
 }
 
-// TestUninstalled: groups whose objects a rollback removed say so; others do not.
+// TestUninstalled: groups whose objects a rollback deleted say so; others do not.
 func TestUninstalled(t *testing.T) {
 	events := recorded(t, "sandbox-rollback", 0)
 	for id, want := range map[string]string{
 		"namespace:shop":                   "ready", // Helm keeps it
 		"pre-install:Job/shop-preflight":   "ready", // no event reports its removal
-		"shop/db:config":                   "removed",
-		"shop/queue:crds":                  "removed",
-		"shop/worker:(unsequenced)":        "removed",
-		"shop/api:server":                  "failed, removed",
+		"shop/db:config":                   "deleted",
+		"shop/queue:crds":                  "deleted",
+		"shop/worker:(unsequenced)":        "deleted",
+		"shop/api:server":                  "failed, deleted",
 		"shop:gateway":                     "never started",
 		"post-install:Job/shop-smoke-test": "never started",
 	} {
@@ -35,8 +37,22 @@ func TestUninstalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
 	}
+	s := newScreen(t, 160, 45, events)
+	for id, want := range map[string]string{
+		"shop/db:config":  "↩ deleted by the rollback (was ready after 0.1 s), 2 objects",
+		"shop/api:server": "✗ failed after 5.1 s, 2 of 3 objects done: not ready after 5s (--readiness-timeout); then deleted by the rollback",
+	} {
+		s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: id}}
+		s.press("enter")
+		s.shows(t, want)
+		s.press("esc")
+	}
+	s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: "shop/api:server"}}
+	s.press("enter")
+	s.shows(t, "  created, ready, then deleted by the rollback\n",
+		"Deployment/shop-api ↩ created, not ready: image example/no-such-image:1 cannot be pulled: not found; then deleted by the rollback\n")
 	half := newScreen(t, 200, 50, events[:160])
-	for id, want := range map[string]string{"shop/api:config": "removed", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
+	for id, want := range map[string]string{"shop/api:config": "deleted", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
 		if got := outcomes(half)[id]; got != want {
 			t.Errorf("half-way, %s is %q, want %q", id, got, want)
 		}
@@ -106,6 +122,10 @@ func TestRolledBack(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed})
 	expect(map[string]string{"c:a": "ready", "c:c": "partly rolled back"})
 	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "⊘ ConfigMap/d-1")
+	s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: "c:c"}}
+	s.press("enter")
+	s.shows(t, "partly rolled back (was ready for 0 s), 2 objects", "ConfigMap/c-1  changed, ready, then deleted by the rollback\n")
+	s.press("esc")
 	s.resized(60, 40).shows(t, "rollback · c:a ", "rollback · c:c ")
 }
 
@@ -119,6 +139,35 @@ func TestAbortedByUser(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Outcome: "the release was uninstalled",
 		Message: "the release was uninstalled: aborted; shop/api:server: Deployment/shop-api: not ready", Time: s.State.Now})
 	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
+}
+
+// TestReportFits: no line of a report is wider than the page.
+func TestReportFits(t *testing.T) {
+	for _, run := range []string{"sandbox-install", "sandbox-upgrade", "sandbox-rollback", "failed"} {
+		s := newScreen(t, 100, 30, recorded(t, run, 0), next)
+		s.State.Outcome = "the release is marked failed; created by this run and not deleted: Namespace/t9, Deployment/t9-web, Service/t9-web"
+		for _, width := range []int{32, 52, 72} {
+			for _, l := range s.reportLines(width) {
+				if canvas.Width(l.Text()) > width {
+					t.Errorf("%s: wider than %d: %s", run, width, l.Text())
+				}
+			}
+		}
+	}
+}
+
+// TestNothingMoreStarts: once a run is ending, nothing is called waiting.
+func TestNothingMoreStarts(t *testing.T) {
+	s := newScreen(t, 200, 50, recorded(t, "sandbox-install", 63))
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Aborting, Message: "aborting by ctrl-c", Time: s.State.Now})
+	s.shows(t, "15 will not start", "8 groups will not start: ")
+	s = newScreen(t, 200, 50, recorded(t, "sandbox-rollback", 160))
+	s.Sel.Unit = event.Unit{Phase: "apply", Group: "shop/api:server"}
+	s.press("enter")
+	s.shows(t, "4 groups never started: ")
+	s = newScreen(t, 280, 50, recorded(t, "failed", 0))
+	s.shows(t, "13 never started")
+	s.showsNot(t, " waiting")
 }
 
 // TestNeverStarted says it once for a group, and for its objects too.

@@ -186,8 +186,8 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	if spent := l.spent(n); spent != "" && (!l.Tight || canvas.Width(text+spent)+2 <= end-x) {
 		text += " " + spent
 	}
-	if n.Status == event.AtBreakpoint && n.Message != "" {
-		text = "paused: " + n.Message // a breakpoint or a run-to target
+	if why := l.PausedAt(n); why != "" {
+		text = "paused: " + why
 	}
 	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the first part
 		text = now

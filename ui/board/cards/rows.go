@@ -142,27 +142,27 @@ func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, lim
 	return rows
 }
 
-// worstRows lists failed objects first, then those in progress, then the rest, and ends with a line
-// that counts the omitted ones.
+// worstRows lists failed objects first, then those degraded, those in progress and the rest, and ends with
+// a line that counts the omitted ones.
 func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
-	var left [4]int
-	for rank := range left {
+	var left [5]int
+	for at := range left {
 		for _, o := range objects {
-			if picture.Urgency(o) != rank {
+			if objectRank(n, o) != at {
 				continue
 			}
 			if room := limit - 1 - len(rows); room > 0 {
 				rows = l.objectRows(rows, n, o, limit-1)
 			} else {
-				left[rank]++
+				left[at]++
 			}
 		}
 	}
-	words := l.urgencyWords(n)
+	words := l.rankWords(n)
 	var counts []string
-	for rank, n := range left {
+	for at, n := range left {
 		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, words[rank]))
+			counts = append(counts, fmt.Sprintf("%d %s", n, words[at]))
 		}
 	}
 	if len(counts) > 0 {
@@ -171,20 +171,34 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 	return rows
 }
 
-// urgencyWords returns the words for a group's objects of each picture.Urgency.
-func (l *Layout) urgencyWords(n *graph.Node) [4]string {
-	words := [...]string{"failed", "in progress", "waiting", "ready"}
+// objectRank is picture.Urgency with another rank, 1, for degraded objects.
+func objectRank(n *graph.Node, o *event.ObjectState) int {
+	switch urgency := picture.Urgency(o); {
+	case picture.Degraded(n, o):
+		return 1
+	case urgency > 0:
+		return urgency + 1
+	}
+	return 0
+}
+
+// rankWords returns the words for a group's objects of each rank.
+func (l *Layout) rankWords(n *graph.Node) [5]string {
+	words := [...]string{"failed", l.Theme.Mark(string(event.Degraded)).Word, "in progress", "waiting", "ready"}
 	switch {
 	case picture.IsUnfinished(n.Status):
-		words[1] = "not ready"
+		words[2] = "not ready"
 	case n.Status == event.Applied:
-		words[1] = l.Theme.Mark(string(event.Applied)).Word
+		words[2] = l.Theme.Mark(string(event.Applied)).Word
+	}
+	if l.StartsNothing(n) {
+		words[3] = l.Theme.Mark(string(event.Skipped)).Word
 	}
 	switch {
 	case n.Removing():
-		words[3] = l.Theme.Mark(string(event.Gone)).Word
+		words[4] = l.Theme.Mark(string(event.Gone)).Word
 	case n.Outcome != "":
-		words[3] = l.Theme.Mark(n.Outcome).Word
+		words[4] = l.Theme.Mark(n.Outcome).Word
 	}
 	return words
 }
@@ -197,7 +211,10 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	}
 	if len(rows) == 0 { // nothing but the run itself delays it
 		text := "ready to start"
-		if run, _ := l.RunStatus(); !l.Tight && (run == event.Paused || run == event.Held) {
+		switch run, _ := l.RunStatus(); {
+		case run == event.Aborting:
+			text = "will not start"
+		case !l.Tight && (run == event.Paused || run == event.Held):
 			text = l.Join(text, string(run))
 		}
 		return []row{{kind: moreRow, text: text}}

@@ -5,6 +5,7 @@ package header
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -207,6 +208,10 @@ func (h *Header) runMark() (theme.Mark, string) {
 // pauseText says why the run is paused, and which group a step starts.
 func (h *Header) pauseText() string {
 	reason, following := h.State.Pause()
+	at := h.Graph.Select(func(n *graph.Node) bool { return n.Status == event.AtBreakpoint })
+	if len(at) > 0 && !slices.ContainsFunc(at, func(n *graph.Node) bool { return h.PausedAt(n) != "" }) {
+		reason = strings.Replace(reason, "breakpoint ", "before ", 1) // which was removed
+	}
 	text, next := h.Graph.Shorten(reason), ""
 	if h.State.Status == event.RollingBack {
 		text = strings.TrimSpace("rolling back " + text)

@@ -27,12 +27,18 @@ func (h *Header) counts() string {
 
 // otherCounts counts the objects in other states, as far as the counts fit a width.
 func (h *Header) otherCounts(room int) string {
-	t := h.Tally
+	t, waiting := h.Tally, "waiting"
+	switch {
+	case h.HasReport():
+		waiting = h.Theme.Mark(string(event.Skipped)).Word
+	case h.State.Run == event.Aborting:
+		waiting = "will not start"
+	}
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.Degraded, "degraded"}, {t.Active, "in progress"}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
+	}{{t.Degraded, "degraded"}, {t.Active, "in progress"}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, waiting}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}

@@ -124,8 +124,8 @@ func (s Subject) Objects() []canvas.Line {
 	out := []canvas.Line{nil}
 	for _, o := range objects {
 		mark, why := s.ObjectMark(n, o), s.objectWhy(n, o)
-		out = append(out, append(canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "},
-			{Role: mark.Role, Text: mark.Word}}, why[1:]...))
+		why[0].Text = strings.TrimPrefix(why[0].Text, mark.Glyph+" ")
+		out = append(out, append(canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, why...))
 	}
 	if more := len(n.Objects) - maxListed; more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", s.Theme.Lines.Ellipsis, more)))
@@ -222,10 +222,10 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	row := func(role theme.Role, name, started, ended, took string) canvas.Line {
 		return canvas.Plain(role, canvas.Pad(name, names)+fmt.Sprintf("%*s%*s%*s", column, started, column, ended, column, took))
 	}
-	spent, _ := s.Spent(n)
+	took, _ := s.Took(n)
 	out := []canvas.Line{
 		row(theme.Strong, "", "started", "ended", "took"),
-		row(theme.Text, canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), cmp.Or(spent, "-")),
+		row(theme.Text, canvas.FitMiddle(n.FullName(), names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), cmp.Or(took, "-")),
 	}
 	for _, p := range s.State.Phases {
 		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {
@@ -235,7 +235,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
 		ended, took := time.Time{}, "-"
 		switch {
-		case o.Applied.IsZero():
+		case o.Applied.IsZero(), n.Regressed(o): // Since is when it regressed
 		case o.Done() || o.Status == event.Failed:
 			ended, took = o.Since, canvas.Took(o.Since.Sub(o.Applied))
 		default:

@@ -48,10 +48,10 @@ func (s Subject) Why(room, w int) []canvas.Line {
 // objectWhy returns an object's status and reason in one line.
 func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := s.ObjectMark(n, o)
-	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
-	if s.ObjectOutcome(n, o) != "" {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.StatusMark(n, o).Word})
+	if outcome := s.ObjectOutcome(n, o); outcome != "" {
+		return s.undoneWhy(n, o, mark, outcome)
 	}
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
 	switch {
 	case n.Regressed(o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o))})
@@ -72,30 +72,44 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	return l
 }
 
+// undoneWhy says what the run did to an object, and then the rollback.
+func (s Subject) undoneWhy(n *graph.Node, o *event.ObjectState, mark theme.Mark, outcome string) canvas.Line {
+	did, why := s.StatusMark(n, o).Word, ""
+	if change := o.Change.Word(); change != "" && change != did {
+		did = change + ", " + did
+	}
+	if !o.Done() {
+		why = cmp.Or(o.Cause, o.Message)
+	}
+	return canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + did}, {Role: theme.Text, Text: withUndone(why, s.undone(outcome))}}
+}
+
+// withUndone joins the reason of a status, which may be "", and what the rollback did then.
+func withUndone(why, undone string) string {
+	if why == "" {
+		return ", " + undone
+	}
+	return ": " + why + "; " + undone
+}
+
+// undone says what a rollback did to an object or a group, or is doing; "" without an outcome.
+func (s Subject) undone(outcome string) string {
+	switch word := s.Theme.Mark(outcome).Word; outcome {
+	case "":
+		return ""
+	case picture.Removed:
+		return "then " + word + " by the rollback"
+	case string(event.Deleting), string(event.RollingBack):
+		return "now " + word
+	default:
+		return "then " + word
+	}
+}
+
 // groupWhy returns a group's status and reason in one line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
-	mark := s.GroupMark(n)
-	word, why := mark.Word, strings.TrimPrefix(n.Message, "not started: ") // the status says so already
-	switch {
-	case n.Status == event.AtBreakpoint && why == "breakpoint":
-		word, why = word+" at a breakpoint", ""
-	case n.Status == event.AtBreakpoint && why == event.RunToTarget:
-		word, why = word+" at the run-to target", ""
-	}
-	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + word}}
-	if n.Outcome != "" && !picture.IsUnfinished(n.Status) {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
-	}
-	if spent, over := s.Spent(n); spent != "" {
-		after := " for "
-		switch {
-		case over && picture.IsUnfinished(n.Status):
-			after = " after "
-		case over:
-			after = " in "
-		}
-		l = append(l, canvas.Piece{Role: theme.Text, Text: after + spent})
-	}
+	l, undone := s.groupStatus(n), s.undone(n.Outcome)
+	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so already
 	if !s.State.Operation.IsStack() {
 		count := text.Count(len(n.Objects), "object")
 		if n.Done < len(n.Objects) && !n.Started.IsZero() {
@@ -108,8 +122,49 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 			why, _, _ = strings.Cut(rest, ": ")
 		}
 	}
-	if why != "" && why != mark.Word {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(why)})
+	if n.Status == event.AtBreakpoint || why == s.GroupMark(n).Word { // the status says so already
+		why = ""
+	}
+	why = s.Graph.Shorten(why)
+	switch {
+	case undone != "" && picture.IsUnfinished(n.Status):
+		l = append(l, canvas.Piece{Role: theme.Text, Text: withUndone(why, undone)})
+	case why != "":
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + why})
+	}
+	return l
+}
+
+// pausedAt are the texts for picture.PausedAt, after the status.
+var pausedAt = map[string]string{"breakpoint": " at a breakpoint", event.RunToTarget: " at the run-to target"}
+
+// groupStatus returns a group's status and how long it has taken. The effect of a rollback takes the place of the
+// status, unless the group had failed or been aborted.
+func (s Subject) groupStatus(n *graph.Node) canvas.Line {
+	mark, status := s.GroupMark(n), s.Theme.Mark(string(n.Status)).Word
+	spent, over := s.Spent(n)
+	unfinished := picture.IsUnfinished(n.Status)
+	switch {
+	case spent == "":
+	case !over:
+		spent = " for " + spent
+	case unfinished, n.Outcome != "":
+		spent = " after " + spent
+	default:
+		spent = " in " + spent
+	}
+	switch {
+	case n.Status == event.AtBreakpoint:
+		mark.Word += pausedAt[s.PausedAt(n)]
+	case n.Outcome != "" && unfinished:
+		mark.Word = status
+	case n.Outcome != "":
+		_, mark.Word, _ = strings.Cut(s.undone(n.Outcome), " ")
+		spent = " (was " + status + spent + ")"
+	}
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	if spent != "" {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: spent})
 	}
 	return l
 }
@@ -158,20 +213,22 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 	return lines
 }
 
-// followersLine names the groups that wait for a group; once the run has failed, all groups that never
-// started.
+// followersLine names the groups that wait for a group; once the run is ending, all groups that never start.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	verb, one := " wait for it: ", " waits for it: "
 	if s.State.Operation.IsStack() {
 		verb, one = " need it: ", " needs it: "
 	}
+	aborting := s.State.Run == event.Aborting
 	switch {
-	case !s.State.Ended.IsZero() || n.Status == event.Failed && s.State.Run == event.Aborting:
+	case aborting || !s.State.Ended.IsZero() || slices.ContainsFunc(all, func(o *graph.Node) bool { return o.Status == event.Skipped }):
 		all = s.Graph.Select(func(o *graph.Node) bool {
 			return o.InRollback() == n.InRollback() && (o.Status == event.Waiting || o.Status == event.Skipped)
 		})
-		verb = " never started: "
+		if verb = " never started: "; aborting {
+			verb = " will not start: "
+		}
 	case len(all) == 1:
 		verb = one
 	}

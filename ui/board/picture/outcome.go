@@ -11,7 +11,7 @@ import (
 // its own phases and does not change the operation's groups; their outcomes are derived from it,
 // object by object.
 const (
-	removed    = "removed"
+	Removed    = "removed"
 	rolledBack = "rolled-back"
 	partly     = "partly-undone"
 )
@@ -45,7 +45,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	switch u.Status {
 	case event.Gone:
 		if o.Status != event.Gone { // else it was gone before the rollback
-			return removed
+			return Removed
 		}
 	case event.Ready, event.Applied:
 		return rolledBack
@@ -62,10 +62,10 @@ func (p *Picture) groupOutcome(n *graph.Node) string {
 	if n.InRollback() || n.Started.IsZero() {
 		return ""
 	}
-	is, any, all := removed, false, true
+	is, any, all := Removed, false, true
 	for _, o := range n.Objects {
 		switch outcome := p.ObjectOutcome(n, o); {
-		case outcome == removed:
+		case outcome == Removed:
 			any = true
 		case outcome == rolledBack:
 			any, is = true, rolledBack

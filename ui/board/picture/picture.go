@@ -186,6 +186,11 @@ func Urgency(o *event.ObjectState) int {
 // IsUnfinished reports whether a group ended before all its objects were ready.
 func IsUnfinished(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
+// StartsNothing reports whether a group ended and its waiting objects will never be applied or deleted.
+func (p *Picture) StartsNothing(n *graph.Node) bool {
+	return n.Status == event.Skipped || IsUnfinished(n.Status) && p.Over()
+}
+
 // Blockers returns the groups that a group still waits for.
 func Blockers(n *graph.Node) []*graph.Node {
 	return slices.DeleteFunc(slices.Clone(n.Ins), func(up *graph.Node) bool {
@@ -254,10 +259,18 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent says how long a group has taken so far, "" if that is unknown, and whether it is over.
+// Spent is Took, but "" for a group that is degraded since, so that the time does not look like that of the problem.
 func (p *Picture) Spent(n *graph.Node) (spent string, over bool) {
+	if n.Degraded > 0 && n.Status.Over() {
+		return "", false
+	}
+	return p.Took(n)
+}
+
+// Took says how long a group has taken so far, "" if that is unknown, and whether it is over.
+func (p *Picture) Took(n *graph.Node) (took string, over bool) {
 	switch {
-	case n.Started.IsZero(), p.State.Operation.IsWatch(), n.Degraded > 0 && n.Status.Over():
+	case n.Started.IsZero(), p.State.Operation.IsWatch():
 		return "", false
 	case !n.Ended.IsZero():
 		return canvas.Took(n.Ended.Sub(n.Started)), true
@@ -285,7 +298,7 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
 		return mark
-	case n.Status == event.Skipped && o.Status == event.Waiting:
+	case p.StartsNothing(n) && o.Status == event.Waiting:
 		return p.Theme.Mark(string(event.Skipped))
 	case o.Status == event.Applied && !n.Status.Over():
 		mark := p.Theme.Mark(string(event.InProgress))
@@ -313,6 +326,15 @@ func (p *Picture) Join(parts ...string) string {
 
 // Active reports whether a group is running or at a breakpoint.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.AtBreakpoint }
+
+// PausedAt returns why the run paused before a group: a breakpoint or a run-to target. It returns "" if the
+// breakpoint was removed or disabled afterwards.
+func (p *Picture) PausedAt(n *graph.Node) string {
+	if n.Status != event.AtBreakpoint || n.Message == "breakpoint" && !p.State.PausesBefore(n.Unit()) {
+		return ""
+	}
+	return n.Message
+}
 
 // Unblocked reports whether all dependencies of a waiting group are over.
 func (p *Picture) Unblocked(n *graph.Node) bool {
