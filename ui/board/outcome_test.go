@@ -51,6 +51,8 @@ func TestUninstalled(t *testing.T) {
 	s.press("enter")
 	s.shows(t, "  created, ready, then deleted by the rollback\n",
 		"Deployment/shop-api ↩ created, not ready: image example/no-such-image:1 cannot be pulled: not found; then deleted by the rollback\n")
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/api:server", Status: event.Aborted, Message: "aborted", Time: s.State.Now})
+	s.shows(t, "aborted after 5.1 s, 2 of 3 objects done, then deleted by the rollback\n")
 	half := newScreen(t, 200, 50, events[:160])
 	for id, want := range map[string]string{"shop/api:config": "deleted", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
 		if got := outcomes(half)[id]; got != want {

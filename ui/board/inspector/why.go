@@ -122,7 +122,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 			why, _, _ = strings.Cut(rest, ": ")
 		}
 	}
-	if n.Status == event.AtBreakpoint || why == s.GroupMark(n).Word { // the status says so already
+	if n.Status == event.AtBreakpoint || why == s.Theme.Mark(string(n.Status)).Word { // the status says so already
 		why = ""
 	}
 	why = s.Graph.Shorten(why)
