@@ -121,11 +121,25 @@ func (s *Stack) broadcast(c event.Command) {
 			return
 		}
 	}
+	warns := s.onlyWarns(c)
 	s.engine.Command(c)
-	if all {
+	if all && !warns {
 		c.ID = event.InternalID
 		s.sendToRunning(c, nil)
 	}
+}
+
+// onlyWarns reports whether a command is the first interrupt of the rollback: the stack's engine refuses it with a warning
+// (R43), so it must not abort the operations that roll back the releases.
+func (s *Stack) onlyWarns(c event.Command) bool {
+	interrupts := c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !interrupts || !s.rollingBack || s.warned || c.KnowsRollback {
+		return false
+	}
+	s.warned = true
+	return true
 }
 
 // sendToRunning sends a command to all running releases except one, which may be nil.

@@ -33,18 +33,23 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	changed := s.toRollBack()
 	info := s.info
 	info.Name = "rollback"
+	s.setRollingBack(true) // first, so that no command can come between
 	if err := s.engine.StartRollback(info, cause.Error()); err != nil {
+		s.setRollingBack(false)
 		return err
 	}
-	s.mu.Lock()
-	s.rollingBack = true
-	s.mu.Unlock()
 	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
 	end.Outcome = s.rollbackOutcome(changed)
 	end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 	return err
+}
+
+func (s *Stack) setRollingBack(rollingBack bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rollingBack, s.warned = rollingBack, false
 }
 
 // rollbackOutcome counts the releases that this run changed, and those of them that are rolled back: by this rollback, or

@@ -56,8 +56,8 @@ type Stack struct {
 	// release whose pause or held failure paused the run.
 	stepNext bool
 	pausedBy *member
-	// rollingBack is set when the rollback starts.
-	rollingBack bool
+	// rollingBack is set when the rollback starts, warned after the first interrupt of the rollback.
+	rollingBack, warned bool
 }
 
 // member is a release of the stack with its operation.

@@ -219,6 +219,9 @@ func (r *signalRun) check() {
 	}) {
 		add("no result of a command has %q", w.result)
 	}
+	if w.exit == 3 && signalPhases[r.phase].rollback && !strings.Contains(text, "rollback stopped") {
+		add("the summary does not say that the rollback was stopped")
+	}
 	if strings.Contains(text, "refused: "+event.RollbackInProgress) { // the notice says it
 		add("the log has the reply to the signal")
 	}

@@ -3,6 +3,7 @@ package stack
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -307,6 +308,38 @@ func TestAborted(t *testing.T) {
 			}
 			if got := b.history("a", "b", "c"); !slices.Equal(got, want) {
 				t.Errorf("history %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestInterruptedRollback: the first interrupt of a rollback changes nothing, the second one stops it (R43).
+func TestInterruptedRollback(t *testing.T) {
+	t.Parallel()
+	for _, times := range []int{1, 2} {
+		t.Run(fmt.Sprint(times), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
+			s, err := b.prepare(false, func(o *kube.StackOptions) {
+				o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second
+			}, stack...)
+			state, events := b.run(s, err, func(e event.Event) {
+				if e.Kind == event.KindOperation && e.Status == event.Running && e.Operation.Name == "uninstall" && e.Operation.Release == "a" {
+					for range times {
+						s.Command(event.Command{Name: event.Abort})
+					}
+				}
+			})
+			exit, rolledBack := 1, times == 1
+			if !rolledBack {
+				exit = 3
+			}
+			if got := b.history("a", "b"); state.Exit != exit || (got[0] == "a none") != rolledBack || got[1] != "b none" {
+				t.Errorf("exit %d, history %v; want exit %d, a rolled back: %t; %s", state.Exit, got, exit, rolledBack, state.Reason())
+			}
+			if n := slices.IndexFunc(events, func(e event.Event) bool { return e.Message == event.RollbackInProgress }); n < 0 || events[n].Status != event.Refused {
+				t.Error("no reply says that a rollback is in progress")
 			}
 		})
 	}
