@@ -21,6 +21,14 @@ func TestRemovedBreakpoint(t *testing.T) {
 // groups that have started are not listed (R42).
 func TestBreakpointList(t *testing.T) {
 	s := with("sandbox-breakpoint", 0, "")(t)
+	hook := event.Event{Kind: event.KindBreakpoint, Phase: "post-install", Group: "post-install:Job/shop-smoke-test", Status: event.Set, Time: s.State.Now}
+	s.feed(hook)
+	s.press("B")
+	s.shows(t, "2 breakpoints", "Job/shop-smoke-test ")
+	s.showsNot(t, hook.Group) // the card has the short name
+	s.press("esc")
+	hook.Status = event.Cleared
+	s.feed(hook)
 	on := func(status event.Status, group string) {
 		s.feed(event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: group, Status: status, Time: s.State.Now})
 	}

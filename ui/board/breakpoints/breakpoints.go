@@ -3,7 +3,6 @@ package breakpoints
 
 import (
 	"slices"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -131,10 +130,10 @@ func (b *List) Draw() {
 	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x remove"+dot+"esc close", w, lines, theme.Accent)
 }
 
-// nameOf returns a group's ID, with its phase unless that is the apply phase or part of the ID.
+// nameOf returns a group's full name, with its phase unless that is the apply phase or the group is named after its object.
 func nameOf(n *graph.Node) string {
-	if n.Phase == "apply" || strings.HasPrefix(n.ID, n.Phase+":") {
-		return canvas.Clean(n.ID)
+	if n.Phase == "apply" || n.Single() {
+		return canvas.Clean(n.FullName())
 	}
 	return canvas.Clean(n.Phase + " " + n.ID)
 }
