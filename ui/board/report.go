@@ -15,9 +15,10 @@ import (
 // reportLines returns the final report: changes, timings, notes, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
-	mark, done, undone := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String()
+	mark, done, undone, incomplete := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String(), s.RollbackChanges().Sentence()
 	if s.Operation.IsStack() {
 		done, undone = s.Changes().Releases(), s.RollbackChanges().Releases()
+		incomplete = undone
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}
 	if done != "" {
@@ -25,7 +26,11 @@ func (m *model) reportLines(width int) []canvas.Line {
 	}
 	switch {
 	case s.RollbackFailed():
-		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+strings.TrimSuffix(" rollback failed: "+undone, ": ")))
+		how := " rollback failed; "
+		if s.RollbackStopped() {
+			how = " rollback stopped; "
+		}
+		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+strings.TrimSuffix(how+incomplete, "; ")))
 	case undone != "":
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}
