@@ -45,8 +45,8 @@ func (r recordInspector) Pods(_ context.Context, o plan.Object) (pods []board.Po
 	return pods, nil
 }
 
-// Logs passes the log lines quoted in a diagnosis to follow, or as notes what the record has instead. The record has the logs of hooks as log events
-// (event.KindLog).
+// Logs passes the log lines quoted in a diagnosis to follow, or as notes what the record has instead. The record has the
+// logs of hooks as log events (event.KindLog).
 func (r recordInspector) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
 	lines := r.lines(o, logLine, "logs")
