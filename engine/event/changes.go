@@ -29,7 +29,7 @@ func (s *State) Changes() Changes { return s.countChanges(false, s.earlier) }
 func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierChanges{}) }
 
 func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
-	objects, hooks := maps.Clone(earlier.objects), maps.Clone(earlier.hooks) // those that the current revision has not reached
+	objects, hooks := maps.Clone(earlier.objects), maps.Clone(earlier.hooks) // the loop removes the objects of the current plan, and the hooks that it started
 	var c Changes
 	for _, p := range s.Phases {
 		if IsRollback(p.Name) != rollback {
@@ -95,12 +95,13 @@ func (c Change) then(later Change) Change {
 	return later
 }
 
-// HasRollback reports whether the operation started to roll back.
+// HasRollback reports whether the phases of a rollback were announced.
 func (s *State) HasRollback() bool {
 	return slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return IsRollback(p.Name) })
 }
 
-// RollbackFailed reports whether the rollback did not succeed: the release was left failed, or a group of the rollback.
+// RollbackFailed reports whether the rollback did not succeed: the release is marked failed, or one of the rollback's groups
+// failed, was aborted or was skipped.
 func (s *State) RollbackFailed() bool {
 	if s.HasRollback() && s.Release == "failed" {
 		return true
@@ -166,7 +167,8 @@ func (c Changes) list(noun, hooksSuffix string) string {
 	return strings.Join(parts, ", ")
 }
 
-// NetChange returns what the run did to the object so far, "" for nothing: Created, even if a later attempt changed it.
+// NetChange returns the net effect of the requests of the current revision, or "" if there were none. A created object
+// stays Created even if a retry changes it.
 func (o *ObjectState) NetChange() Change { return o.netChange }
 
 // applyChange stores the change of a request, and reports whether the event is the first answer to it.

@@ -73,7 +73,7 @@ const (
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
-	Applied      Status = "applied"     // object: accepted by the API server; group: all its objects applied, not checked
+	Applied      Status = "applied"     // object: accepted by the API server; group: all its requests accepted, not checked
 	InProgress   Status = "in-progress" // object: applied and not ready, or waiting for its name (R30)
 	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help
 	Ready        Status = "ready"       // object, group
@@ -358,8 +358,8 @@ type Command struct {
 	ID string `json:"id,omitempty"`
 	// Values is YAML that an Edit from another process merges into the values of the run.
 	Values string `json:"values,omitempty"`
-	// Edit is the edit that the run's process has prepared, or 0. The run's EndingCommand
-	// returns it to the operation.
+	// Edit is the edit that the run's process has prepared, or 0. The operation reads it from
+	// the EndingCommand of the engine.
 	Edit EditID `json:"-"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// randomEvent returns an event such as a watch publishes: about an object or a group, or a warning.
+// randomEvent returns a random event like those of a watch: about an object or a group, or a warning.
 func randomEvent(r *rand.Rand) Event {
 	o := plan.Object{Kind: "Pod", Name: fmt.Sprint(r.IntN(4))}
 	e := Event{Phase: "apply", Group: fmt.Sprint("c:", r.IntN(3)), Message: fmt.Sprint(r.IntN(3))}

@@ -10,8 +10,8 @@ import (
 	"lockstep/engine/text"
 )
 
-// FixedFailure is a failure whose group became ready after all because it was re-checked, retried or
-// edited, or whose group an edit removed.
+// FixedFailure is a failure whose group became ready after all because it was re-checked, retried or edited, or whose group
+// an edit removed. A watch has none: its groups fail and recover without a command.
 type FixedFailure struct {
 	Root // as last known before the group was started again
 	Unit // the group

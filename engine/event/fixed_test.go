@@ -67,8 +67,8 @@ func (r *run) command(name CommandName, group, by string) {
 	r.apply(0, Event{Kind: KindCommand, Command: name, Group: group, Status: Accepted, By: by})
 }
 
-// TestFixedFailures expects the cause of each fixed failure and how it was fixed, in
-// any order of the command's answer and the other events.
+// TestFixedFailures expects the cause of each fixed failure and how it was fixed, whether the command's answer arrives before
+// or after the group becomes ready.
 func TestFixedFailures(t *testing.T) {
 	tests := map[string]struct {
 		run  func(*run)
@@ -139,7 +139,18 @@ func TestFixedFailures(t *testing.T) {
 	}
 }
 
-// TestTimeLeft expects that pauses and outages do not count, as in the run (R25, R53).
+// TestWatchFixesNothing: a group of a watch that recovers was not fixed by a command.
+func TestWatchFixesNothing(t *testing.T) {
+	r := newRun("a")
+	r.Operation = Operation{Name: "watch"}
+	r.fails("a")
+	r.group("a", Ready)
+	if len(r.Fixed) > 0 {
+		t.Errorf("fixed: %v", r.Fixed)
+	}
+}
+
+// TestTimeLeft expects that pauses and outages do not count, as in the engine (R25, R53).
 func TestTimeLeft(t *testing.T) {
 	r := newRun("a")
 	left := func() time.Duration {

@@ -43,9 +43,9 @@ type ObjectState struct {
 	Status  Status
 	Message string
 	Change  Change
-	// Applied is when the request was sent (the last one, if the object was applied again), Answered
-	// when the API server answered it, Since when Status last changed.
-	Applied, Answered, Since time.Time
+	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
+	// when the API server answered the request, Since when Status last changed.
+	Sent, Answered, Since time.Time
 	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis.
 	Cause     string
 	Evidence  []string
@@ -54,7 +54,7 @@ type ObjectState struct {
 	Degraded bool
 	// Log is a hook's output.
 	Log []string
-	// netChange is the net effect of all requests, see State.Changes.
+	// netChange is the net effect of all requests of the current revision, see NetChange.
 	netChange Change
 	// causeAt is when Cause was found.
 	causeAt time.Time
@@ -143,7 +143,7 @@ func (s *State) applyGroup(e Event) {
 	g.Status, g.Message = e.Status, e.Message
 	g.FailedObject, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
 	s.object(e).refineCause(e)
-	if e.Status == Failed {
+	if e.Status == Failed && !s.Operation.IsWatch() {
 		s.fixTracker.failed(g, e.Time)
 	}
 }
@@ -169,7 +169,7 @@ func (s *State) applyObject(e Event) {
 	switch e.Status {
 	case Applying: // after a retry, the last diagnosis is obsolete
 		if o.Status != Applying {
-			o.Applied, o.Answered = e.Time, time.Time{}
+			o.Sent, o.Answered = e.Time, time.Time{}
 			o.clearDiagnosis()
 		}
 	case Ready, Gone:
@@ -181,8 +181,8 @@ func (s *State) applyObject(e Event) {
 	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}
-	if o.Applied.IsZero() {
-		o.Applied = e.Time
+	if o.Sent.IsZero() {
+		o.Sent = e.Time
 	}
 	if o.Done() {
 		g.Done++
@@ -218,7 +218,7 @@ const causeFresh = 5 * time.Second
 // tally matches a count in a cause that grows until the next diagnosis.
 var tally = regexp.MustCompile(` \(\d+ (?:restarts?|pods failed|tries)\)`)
 
-// CauseAt returns the cause of an object to show at now. While the group is running, it leaves out old counts, such as
+// CauseAt returns the cause to show for an object at a time. While the group is running, it leaves out old counts, such as
 // "(2 restarts)": there may be more by now.
 func (g *GroupState) CauseAt(o *ObjectState, now time.Time) string {
 	if g.Status.Over() || now.Sub(o.causeAt) < causeFresh {
@@ -227,8 +227,8 @@ func (g *GroupState) CauseAt(o *ObjectState, now time.Time) string {
 	return tally.ReplaceAllString(o.Cause, "")
 }
 
-// refineCause replaces a known cause with the event's, if the event has evidence: a heartbeat's only
-// if the two differ just in numbers, a group failure's in any case.
+// refineCause replaces a known cause if the event has evidence. A group failure always replaces it, a heartbeat only if the
+// two causes differ only in numbers.
 func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
 		o.setCause(e.Cause, e)

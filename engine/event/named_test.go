@@ -7,7 +7,7 @@ import (
 )
 
 // TestGeneratedNameInState expects a planned object to have the name that the API server generated for
-// it, also after a retry with another name.
+// it, even after a retry with another name.
 func TestGeneratedNameInState(t *testing.T) {
 	planned := plan.Object{Kind: "Job", Namespace: "n", Name: "work-"}
 	named := func(name string) *plan.Object { return &plan.Object{Kind: "Job", Namespace: "n", Name: name} }

@@ -44,8 +44,8 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 }
 
 // PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision 2)" for
-// the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply is then
-// "rollback", and names that end in "rollback" stay.
+// the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply
+// becomes "rollback", and a name that ends in "rollback" gets no prefix.
 func PhaseTitle(name string, kind PhaseKind) string { return phaseTitle(name, kind, "") }
 
 // LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".

@@ -18,8 +18,8 @@ type Root struct {
 	Cause    string
 	Evidence []string
 	// Waited is the timeout that the object exceeded. If the group failed because of another object, Waited
-	// is how long the run had waited for this one. It is 0 if the object itself failed, or if Cause already
-	// contains the timeout.
+	// is how long the run had waited for this one. It is 0 if the object failed before its timeout, or if
+	// Cause already contains the timeout.
 	Waited time.Duration
 	// Limit is the flag of the timeout that the object exceeded, or "".
 	Limit string
@@ -93,9 +93,9 @@ func (g *GroupState) root(o *ObjectState) Root {
 	case r.Cause == "":
 		r.Cause = o.Message
 	case timeoutFlag.MatchString(r.Cause):
-	case blamesObject && r.setLimit(why): // even if it is Failed, as a hook that its policy deleted after the failure
-	case o.Status != Failed && !o.Applied.IsZero():
-		r.Waited = g.Ended.Sub(o.Applied)
+	case blamesObject && r.setLimit(why): // even if the object is Failed, such as a hook that was deleted afterwards by its policy
+	case o.Status != Failed && !o.Sent.IsZero():
+		r.Waited = g.Ended.Sub(o.Sent)
 	}
 	return r
 }
@@ -114,7 +114,7 @@ func (r *Root) setLimit(why string) bool {
 	return true
 }
 
-// timeoutFlag matches the timeout in the message of a group and its flag.
+// timeoutFlag matches the timeout and its flag in a group's message.
 var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout|--timeout)\)`)
 
 // String describes the failure in one sentence:

@@ -96,7 +96,7 @@ func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 }
 
 // TestExpiredTimeout: a group that gave up shows the timeout of the flag, not the slightly different time
-// that the run waited for the object, also if a hook is deleted afterwards.
+// that the run waited for the object, even if a hook is deleted afterwards.
 func TestExpiredTimeout(t *testing.T) {
 	web := plan.Object{Kind: "Deployment", Name: "web"}
 	for why, want := range map[string]string{
@@ -124,14 +124,14 @@ func TestExpiredTimeout(t *testing.T) {
 		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
 			t.Errorf("after a hook was deleted: roots %v, want %s", roots, want)
 		}
-		s.Phases[0].Groups[0].Objects[0].Cause = why // as without a diagnosis
+		s.Phases[0].Groups[0].Objects[0].Cause = why // as if there were no diagnosis
 		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != "Deployment/web: "+why {
 			t.Errorf("without a diagnosis: roots %v, want %s", roots, why)
 		}
 	}
 }
 
-// TestCauseAt: while the object is waited for, counts in its cause are left out once they are old.
+// TestCauseAt: while the run waits for the object, counts in its cause are left out once they are old.
 func TestCauseAt(t *testing.T) {
 	const cause = "container main exited with code 3 (1 restart): panic"
 	r := newRun("a")

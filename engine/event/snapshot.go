@@ -71,7 +71,7 @@ func (s *State) appliedIn(e Event) *GroupState {
 		if p.Kind != PhaseApply || g == nil || e.Object == nil {
 			continue
 		}
-		if o := g.Find(*e.Object); o != nil && !o.Applied.IsZero() {
+		if o := g.Find(*e.Object); o != nil && !o.Sent.IsZero() {
 			return g
 		}
 	}
@@ -79,8 +79,8 @@ func (s *State) appliedIn(e Event) *GroupState {
 }
 
 // Regressed reports whether an object got worse after the operation ended: it is not ready although
-// its group was, or, in a group that was not checked, it is degraded. Only the groups of a Snapshot
-// change after the end.
+// its group was, or, in a group that was not checked, it is degraded. It is for a Snapshot: Observe updates the objects and
+// leaves the statuses of the groups as they were at the end.
 func (g *GroupState) Regressed(o *ObjectState) bool {
 	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done()
 }

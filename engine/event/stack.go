@@ -30,8 +30,8 @@ func (s *State) NextInRelease(g *GroupState) *GroupState {
 	return s.Scopes[g.ID].Next()
 }
 
-// nextRelease returns the paused release of a stack in which a step starts a group: of several, the
-// one that started first. It returns nil if a step starts another release.
+// nextRelease returns the paused release of a stack in which a step starts a group, or nil if a step starts the next
+// release instead. If several are paused, it returns the one that started first.
 func (s *State) nextRelease() (first *GroupState) {
 	if len(s.Scopes) == 0 {
 		return nil
@@ -61,8 +61,8 @@ func (s *State) ReleaseRequests() (n int) {
 	return n
 }
 
-// ReleaseProgress returns the message about a stack's release, "held: 1 of 3 groups done", without the
-// status of its run, which ReleaseRun returns.
+// ReleaseProgress returns the message about a stack's release without the status of its run (see ReleaseRun): "held: 1 of 3
+// groups done" becomes "1 of 3 groups done".
 func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
 	return s.ReleaseRun(g).Detail(o.Message)
 }

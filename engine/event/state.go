@@ -57,8 +57,9 @@ type State struct {
 	rollbackStopped bool
 
 	idle    stopwatch // runs while the operation is paused or held
-	idledBy struct{ pause, hold, step bool }
-	frozen  stopwatch // runs while readiness timeouts are paused: also in an outage
+	idledBy struct{ pause, hold bool }
+	stepped bool      // a step was accepted
+	frozen  stopwatch // runs while readiness timeouts are paused: during pauses, holds and outages
 	groups  map[Unit]*GroupState
 }
 
@@ -114,7 +115,7 @@ func (s *State) Apply(e Event) {
 		s.setClocks(e.Time)
 	case KindCommand:
 		s.Answer = e
-		s.idledBy.step = s.idledBy.step || e.Command == Step && e.Status == Accepted
+		s.stepped = s.stepped || e.Command == Step && e.Status == Accepted
 		s.fixTracker.command(e)
 	case KindNotes:
 		s.Notes = e.Lines
@@ -239,7 +240,7 @@ func (s *State) IdleWord() string {
 }
 
 // Stepped reports whether a step was taken.
-func (s *State) Stepped() bool { return s.idledBy.step }
+func (s *State) Stepped() bool { return s.stepped }
 
 // TimeLeft returns how long an object of the chart may still be in progress before
 // --readiness-timeout fails its group (R25). ok is false if nothing limits it.

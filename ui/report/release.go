@@ -278,7 +278,7 @@ func (c *changeLog) writeAll() {
 // complete reports whether every object has been read.
 func (c *changeLog) complete() bool {
 	for g := range c.state.GroupStates() {
-		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Applied.IsZero() }) {
+		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Sent.IsZero() }) {
 			return false
 		}
 	}

@@ -40,7 +40,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		t.groupFailure(e, g, text+" ("+format.Progress(g, removing)+")")
 	case event.Aborted:
 		text := name + " aborted"
-		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Applied.IsZero() }) {
+		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Sent.IsZero() }) {
 			text += " after " + format.Duration(took) + " (" + format.Progress(g, removing) + ")"
 		}
 		t.line(e, e.Status, format.WithReason(text, format.AbortReason(e.Message)))

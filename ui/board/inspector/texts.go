@@ -235,14 +235,14 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
 		ended, took := time.Time{}, "-"
 		switch {
-		case o.Applied.IsZero(), n.Regressed(o): // Since is when it regressed
+		case o.Sent.IsZero(), n.Regressed(o): // Since is when it regressed
 		case o.Done() || o.Status == event.Failed:
-			ended, took = o.Since, canvas.Took(o.Since.Sub(o.Applied))
+			ended, took = o.Since, canvas.Took(o.Since.Sub(o.Sent))
 		default:
 			took = canvas.Span(s.InProgressFor(o))
 		}
 		name := "  " + s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis)
-		out = append(out, row(theme.Quiet, name, at(o.Applied), at(ended), took))
+		out = append(out, row(theme.Quiet, name, at(o.Sent), at(ended), took))
 	}
 	return out
 }

@@ -223,7 +223,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 
 // InProgressFor returns how long an object has been in progress.
 func (p *Picture) InProgressFor(o *event.ObjectState) time.Duration {
-	from := o.Applied
+	from := o.Sent
 	if o.Status == event.Deleting {
 		from = o.Since
 	}
@@ -348,7 +348,7 @@ func Worst(n *graph.Node) *event.ObjectState {
 		switch {
 		case Urgency(o) > 1:
 		case best == nil, Degraded(n, o) && !Degraded(n, best), Urgency(o) < Urgency(best),
-			Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied):
+			Urgency(o) == Urgency(best) && o.Sent.Before(best.Sent):
 			best = o
 		}
 	}

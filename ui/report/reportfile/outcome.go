@@ -176,12 +176,12 @@ func newGroupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 	}
 	for _, o := range g.Objects {
 		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Cause: o.Cause, Evidence: o.Evidence}
-		if !o.Applied.IsZero() {
+		if !o.Sent.IsZero() {
 			end := o.Since
 			if !o.Done() && o.Status != event.Failed {
 				end = cmp.Or(g.Ended, s.Now)
 			}
-			obj.Seconds = max(end.Sub(o.Applied), 0).Seconds()
+			obj.Seconds = max(end.Sub(o.Sent), 0).Seconds()
 		}
 		out.Objects = append(out.Objects, obj)
 	}
