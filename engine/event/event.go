@@ -213,9 +213,6 @@ const (
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
 
-// Expired is Event.Message of a Job that counts as complete (R22), because the cluster deletes it after it has finished.
-const Expired = "not in the cluster; probably removed by ttlSecondsAfterFinished"
-
 // RunToTarget is Event.Message of a group before which a run-to paused the run.
 const RunToTarget = "run-to target"
 

@@ -53,5 +53,8 @@ func (g *group) derive() (event.Status, string) {
 			return all, ""
 		}
 	}
+	if g.count[event.Ready]+g.count[event.Gone] == len(g.Objects) { // such as a Job that the cluster deleted
+		return event.Ready, ""
+	}
 	return event.Running, ""
 }

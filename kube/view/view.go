@@ -10,7 +10,6 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -317,6 +316,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
 	}
+	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known
+		return
+	}
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = v.absent(g, ob.Object)
 		if last, seen := g.last[ob.Object]; seen && ob.Status == event.Failed && last.Status != event.Failed {
@@ -375,26 +377,4 @@ func (v *View) explain(t target, found run.Finding) {
 	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {
 		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress})
 	}
-}
-
-// absent returns the status of an object that is not in the cluster. A Job that the cluster deletes after it has finished
-// keeps its result; if that was not observed, it counts as complete, as in a run (R22).
-func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
-	release, expires := v.revision.rel.Info.Status, v.revision.expiring[o]
-	last := g.last[o]
-	switch {
-	case expires && g.fresh[o] && last.Status == event.Failed:
-		return last.Status, last.Message
-	case expires && g.fresh[o] && last.Status == event.Ready, expires && release == rcommon.StatusDeployed:
-		return event.Ready, event.Expired
-	case expires && release == rcommon.StatusFailed:
-		return event.Waiting, event.NotCreated + ", or removed by ttlSecondsAfterFinished"
-	case release.IsPending():
-		return event.Waiting, "not in the cluster yet"
-	case release == rcommon.StatusFailed: // the operation may not have reached it
-		return event.Waiting, event.NotCreated
-	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
-		return event.Gone, ""
-	}
-	return event.Failed, "not in the cluster"
 }

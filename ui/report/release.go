@@ -151,7 +151,7 @@ func viewTitle(s *event.State) string {
 	return clean(fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message))
 }
 
-// formatGroups lists groups and their objects, in general without messages of ready objects.
+// formatGroups lists groups and their objects, without messages of ready objects.
 func formatGroups(groups []Group, style Style) string {
 	var rows [][]string
 	for _, g := range groups {
@@ -189,9 +189,9 @@ func (o LiveObject) mark(style Style) string {
 	return style.mark(o.Status)
 }
 
-// withMessage adds the message of an object that is not ready, or is ready although it does not exist.
+// withMessage adds the message of an object that is not ready.
 func withMessage(text string, status event.Status, message string) string {
-	if status == event.Ready && message != event.Expired {
+	if status == event.Ready {
 		return text
 	}
 	return format.WithReason(text, clean(status.Detail(message)))

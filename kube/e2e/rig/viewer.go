@@ -55,6 +55,9 @@ func (v *viewer) Await(what string, ok func(*event.State) bool) {
 	defer v.mu.Unlock()
 	for g := range v.state.GroupStates() {
 		v.t.Log(g.ID, g.Status, g.Message)
+		for _, o := range g.Objects {
+			v.t.Log(" ", o.Object, o.Status, o.Message)
+		}
 	}
 	v.t.Fatalf("timed out after 30s: %s", what)
 }

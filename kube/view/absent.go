@@ -1,0 +1,47 @@
+package view
+
+import (
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// Expired is the message of a Job that the cluster has probably deleted after it had finished.
+const Expired = "result unknown; probably deleted by ttlSecondsAfterFinished"
+
+// absent returns the status of an object that is not in the cluster. A Job that the cluster deletes after it has finished is
+// expected to be gone; a failure that was observed before stays.
+func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
+	release, expires := v.revision.rel.Info.Status, v.revision.expiring[o]
+	switch result := v.result(g, o); {
+	case result == event.Ready:
+		return event.Gone, "it was ready before; probably deleted by ttlSecondsAfterFinished"
+	case result != "":
+		return result, g.last[o].Message
+	case expires && release == rcommon.StatusDeployed:
+		return event.Gone, Expired
+	case expires && release == rcommon.StatusFailed:
+		return event.Waiting, event.NotCreated + ", or deleted by ttlSecondsAfterFinished"
+	case release.IsPending():
+		return event.Waiting, "not in the cluster yet"
+	case release == rcommon.StatusFailed: // the operation may not have reached it
+		return event.Waiting, event.NotCreated
+	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
+		return event.Gone, ""
+	}
+	return event.Failed, "not in the cluster"
+}
+
+// result returns the status of a Job that the cluster deletes after it has finished, if it was ready, failed or gone when
+// it was last observed; else "".
+func (v *View) result(g *group, o plan.Object) event.Status {
+	if !v.revision.expiring[o] || !g.fresh[o] {
+		return ""
+	}
+	switch status := g.last[o].Status; status {
+	case event.Ready, event.Failed, event.Gone:
+		return status
+	}
+	return ""
+}
