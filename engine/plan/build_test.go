@@ -156,7 +156,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/broken ConfigMap/lonely ConfigMap/orphan < shop:app shop:base",
 		},
 		warnings: []string{"R8: nowhere", `R9: groups "lonely" and "orphan" wait for no group, and no group waits for them, ` +
-			`so their objects are deployed last, together, as (unsequenced); if their order matters, let them wait for a group`},
+			`so their objects are deployed last, together, as (unsequenced); if their order matters, make them wait for a group`},
 	}, {
 		name:      "R9 the only group is not isolated",
 		resources: []Resource{res("shop", "ConfigMap/a", in, "a"), res("shop", "ConfigMap/b")},

@@ -309,13 +309,13 @@ func (p *planner) warnIsolated(isolated []*draft) {
 	case 0:
 	case 1:
 		p.warn("R9", isolated[0].chart, nil, "group %q waits for no group, and no group waits for it, so its objects are deployed last, as %s; "+
-			"if its order matters, let it wait for a group, or let a group wait for it", isolated[0].name, Unsequenced)
+			"if its order matters, make it wait for a group, or make a group wait for it", isolated[0].name, Unsequenced)
 	default:
 		quoted := make([]string, len(isolated))
 		for i, d := range isolated {
 			quoted[i] = strconv.Quote(d.name)
 		}
 		p.warn("R9", isolated[0].chart, nil, "groups %s wait for no group, and no group waits for them, so their objects are deployed last, together, as %s; "+
-			"if their order matters, let them wait for a group, or let a group wait for them", text.JoinAnd(quoted), Unsequenced)
+			"if their order matters, make them wait for a group, or make a group wait for them", text.JoinAnd(quoted), Unsequenced)
 	}
 }

@@ -104,5 +104,5 @@ func TestTimeoutDuringRequest(t *testing.T) {
 			report(Observation{Object: o, Status: event.Applying, Message: "retrying: no answer."})
 		}
 	})
-	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: not applied after 30s (--timeout): retrying: no answer)")
+	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: not applied after 30s (--timeout): no answer)")
 }

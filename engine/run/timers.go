@@ -248,7 +248,7 @@ func (s *stage) timeoutReason(o *object, limit time.Duration, flag, outage strin
 		missing = "applied"
 	}
 	reason := fmt.Sprintf("not %s after %s (%s)", missing, limit, flag)
-	if state := o.message + outage; state != "" {
+	if state := strings.TrimPrefix(o.message, "retrying: ") + outage; state != "" {
 		reason += ": " + strings.TrimPrefix(state, "; ")
 	}
 	return text.CollapseSpace(reason)

@@ -64,7 +64,7 @@ var (
 	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
 	// notJSON matches an error about --set-json, which quotes the argument and gives no reason.
 	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
-	noValue   = regexp.MustCompile(`key "[^"]*" has no value$`)
+	noValue   = regexp.MustCompile(`key (?:map )?"[^"]*" has no value$`)
 	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 	badIndex  = regexp.MustCompile(`error parsing index: ("[^"]*") is not a number`)
 )

@@ -47,7 +47,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warn
 		case kindAvailability == unavailable:
 			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
-			w.Message = unknown + ", and no CRD in the chart defines it in time, so " + planned.possibleDefiner(f.Resource.Object, p.Common.Provided) + " must"
+			w.Message = unknown + ", and no CRD of the chart is applied before it; unless " + planned.possibleDefiner(f.Resource.Object, p.Common.Provided) + " defines it, the run will fail: then install its CRD first"
 			warnings = append(warnings, w)
 		}
 	}

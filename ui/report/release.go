@@ -157,7 +157,7 @@ func formatGroups(groups []Group, style Style) string {
 	for _, g := range groups {
 		for _, o := range g.Objects {
 			status := withMessage(o.mark(style), o.Status, o.progress)
-			if o.Status == event.Waiting && o.Message == event.NotCreated { // no run is going to create it
+			if o.Status == event.Waiting && strings.HasPrefix(o.Message, event.NotCreated) { // no run is going to create it
 				status = style.glyph(event.Skipped) + " " + o.Message
 			}
 			rows = append(rows, []string{clean(o.String()), status})
@@ -249,10 +249,10 @@ func (c *changeLog) Consume(e event.Event) {
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
-		c.line(e, c.style.mark(e.Status), clean(format.WithReason(e.Object.String()+" of "+e.Group, e.Message)))
+		c.line(e, c.style.glyph(e.Status), clean(format.WithReason(objectIn(e.Object, e.Group)+" "+c.style.word(e.Status), e.Message)))
 	case e.Kind == event.KindGroup && c.last[e.Group] != e.Status:
 		c.last[e.Group] = e.Status
-		c.line(e, c.style.mark(e.Status), clean(e.Group))
+		c.line(e, c.style.glyph(e.Status), clean(e.Group+" "+c.style.word(e.Status)))
 	}
 }
 

@@ -202,7 +202,7 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 	for i, line := range table(groups.rows) {
 		g := groups.shown[i]
 		if g.Phase != phase && strings.Contains(g.Phase, "/") { // a rollback
-			fmt.Fprintln(w, " ", clean(g.Phase)+":")
+			fmt.Fprintln(w, "  during the rollback:")
 		}
 		phase = g.Phase
 		fmt.Fprintln(w, line)
