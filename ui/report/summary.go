@@ -201,7 +201,7 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 	phase := ""
 	for i, line := range table(groups.rows) {
 		g := groups.shown[i]
-		if g.Phase != phase && strings.Contains(g.Phase, "/") { // a rollback
+		if event.IsRollback(g.Phase) && !event.IsRollback(phase) {
 			fmt.Fprintln(w, "  during the rollback:")
 		}
 		phase = g.Phase
