@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/ui/board/screen"
 )
 
@@ -157,6 +158,31 @@ func TestIntroduction(t *testing.T) {
 		s.press("p")
 		if len(s.sent) != 1 {
 			t.Errorf("first %t: p sent %v", first, s.sent)
+		}
+	}
+}
+
+// TestRolledBackCardAfterEnd: after a rollback, a change to the release shows on the card of the rollback, not on the
+// original one, and not at all if the operation saw it before the rollback.
+func TestRolledBackCardAfterEnd(t *testing.T) {
+	s, undo := undoing(t)
+	o := func(name string) *plan.Object { return &plan.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
+	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: o("a-1"), Status: event.InProgress, Message: "0 of 1 available"})
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "rollback/apply", Group: "c:a", Status: event.Running})
+	for _, name := range []string{"a-1", "a-2"} {
+		undo("a", name, event.Ready, event.Configured)
+	}
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "rollback/apply", Group: "c:a", Status: event.Ready},
+		event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int)})
+	s.send(watchStartedMsg{source: idle{}})
+	s.showsNot(t, "since then")
+	for _, status := range []event.Status{event.InProgress, event.Failed, event.Ready} {
+		s.send(batchMsg{more: true, afterRun: true, events: []event.Event{{Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: o("a-1"), Status: status, Message: "crashed"}}})
+		if got := outcomes(s)["c:a"]; got != "rolled back" {
+			t.Errorf("with a-1 %s, the card says %q", status, got)
+		}
+		if n := s.Graph.ByKey[event.Unit{Phase: "rollback/apply", Group: "c:a"}]; (n.Degraded > 0) != (status != event.Ready) {
+			t.Errorf("with a-1 %s, %d objects of the rollback are degraded", status, n.Degraded)
 		}
 	}
 }

@@ -228,8 +228,8 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 
 // refresh updates everything derived from the events.
 func (m *model) refresh() tea.Cmd {
-	m.Count()
 	m.UpdateOutcomes()
+	m.Count()
 	m.Refilter()
 	cmds := []tea.Cmd{m.edit.Update(keys.Changed{})}
 	for _, open := range slices.Clone(m.Modes) {

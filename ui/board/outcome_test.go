@@ -94,7 +94,7 @@ func undoing(t *testing.T) (s *rig, undo func(group, name string, status event.S
 		if group == "c" {
 			phase = "rollback/remove"
 		}
-		s.feed(event.Event{Kind: event.KindObject, Phase: phase, Group: "c:" + group, Object: object(name), Status: status, Change: c})
+		s.feed(event.Event{Kind: event.KindObject, Phase: phase, Group: "c:" + group, Object: object(name), Status: status, Change: c, Time: s.Now().Add(1)})
 	}
 }
 

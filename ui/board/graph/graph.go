@@ -63,9 +63,10 @@ type Node struct {
 	Lane      int // the row of its edges that skip columns, or -1
 	styles    []NameStyle
 	release   string
-	// Outcome is the effect of a rollback, Degraded the number of degraded objects. Package picture
-	// sets both.
+	// Outcome is the effect of a rollback, Undone the objects that the rollback has reached, with their states
+	// in it, Degraded the number of degraded objects. Package picture sets them.
 	Outcome  string
+	Undone   map[plan.Object]*event.ObjectState
 	Degraded int
 }
 

@@ -17,20 +17,20 @@ const (
 )
 
 // UpdateOutcomes computes the outcomes of the rollback so far.
+// Changes observed after the end do not affect them.
 func (p *Picture) UpdateOutcomes() {
-	p.undo = nil
-	if !p.RollingBack() {
-		return
-	}
-	p.undo = map[plan.Object]*event.ObjectState{}
-	for _, n := range p.Graph.Nodes {
-		for _, o := range n.Objects {
-			if n.InRollback() && o.Status != event.Waiting {
-				p.undo[o.Object] = o
+	undone := map[plan.Object]*event.ObjectState{}
+	for g := range p.State.GroupStates() {
+		for _, o := range g.Objects {
+			if event.IsRollback(g.Phase) && o.Status != event.Waiting {
+				undone[o.Object] = o
 			}
 		}
 	}
 	for _, n := range p.Graph.Nodes {
+		if !n.InRollback() {
+			n.Undone = undone
+		}
 		n.Outcome = p.groupOutcome(n)
 	}
 }
@@ -38,8 +38,8 @@ func (p *Picture) UpdateOutcomes() {
 // ObjectOutcome returns a rollback's effect on an object, "" if it had none: the object was not
 // reached, did not need to change, or its rollback failed.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
-	u := p.undo[o.Object]
-	if u == nil || n.InRollback() || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
+	u := n.Undone[o.Object]
+	if u == nil || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
 	}
 	switch u.Status {
@@ -59,7 +59,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 
 // groupOutcome returns a rollback's effect on a group that had started.
 func (p *Picture) groupOutcome(n *graph.Node) string {
-	if n.InRollback() || n.Started.IsZero() {
+	if n.Started.IsZero() {
 		return ""
 	}
 	is, any, all := Removed, false, true
@@ -71,7 +71,7 @@ func (p *Picture) groupOutcome(n *graph.Node) string {
 			any, is = true, rolledBack
 		case outcome != "":
 			any, all = true, false
-		case o.Status != event.Waiting && !p.untouched(o):
+		case o.Status != event.Waiting && !untouched(n, o):
 			all = false
 		}
 	}
@@ -87,8 +87,8 @@ func (p *Picture) groupOutcome(n *graph.Node) string {
 }
 
 // untouched reports whether a rollback had nothing to do for an object.
-func (p *Picture) untouched(o *event.ObjectState) bool {
-	u := p.undo[o.Object]
+func untouched(n *graph.Node, o *event.ObjectState) bool {
+	u := n.Undone[o.Object]
 	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 

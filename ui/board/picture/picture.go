@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -30,9 +29,8 @@ type Picture struct {
 	NotLive string
 	Graph   graph.Graph
 	Tally   tally
-	undo    map[plan.Object]*event.ObjectState // the objects that the rollback has reached
-	Next    *event.GroupState                  // the next group to step, while paused
-	Ended   bool                               // the source has ended
+	Next    *event.GroupState // the next group to step, while paused
+	Ended   bool              // the source has ended
 	// Stack is the picture of the stack if the operation is one of its releases, else nil. Scope
 	// is the release's Event.Scope.
 	Stack *Picture
@@ -119,9 +117,9 @@ func (p *Picture) stepsIn(scope string) bool {
 }
 
 // Degraded reports whether an object has a problem that waiting does not solve, or is no
-// longer ready.
+// longer ready. Once a rollback has reached the object, only its group in the rollback shows that.
 func Degraded(n *graph.Node, o *event.ObjectState) bool {
-	return n.Regressed(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
+	return n.Undone[o.Object] == nil && (n.Regressed(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed)
 }
 
 func (t *tally) add(g *graph.Node, held bool) {
