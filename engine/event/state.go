@@ -185,8 +185,9 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 
 func (s *State) setClocks(at time.Time) {
 	paused := s.Run == Paused || s.Run == Held
-	s.idledBy.pause = s.idledBy.pause || s.Run == Paused
-	s.idledBy.hold = s.idledBy.hold || s.Run == Held
+	run, _ := s.RunStatus() // a stack is paused while a release is held
+	s.idledBy.pause = s.idledBy.pause || run == Paused
+	s.idledBy.hold = s.idledBy.hold || run == Held
 	s.idle.set(paused, at)
 	s.frozen.set(paused || !s.AwaySince.IsZero(), at)
 }

@@ -150,7 +150,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"30.0s run running", "30.0s c:a running", "30.0s retry accepted", "30.0s c:a ready", "30.0s c:b running", "30.0s c:b ready"},
 		},
 		{
-			name: "while the run is held nothing starts and resume is refused; after a give-up running groups finish (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
+			name: "while the run is held nothing starts and resume is refused; after a give-up running groups finish (R44, R26)", opts: Options{HoldOnFailure: true, InStack: true, Operation: event.Operation{Name: "install"}}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
 			script: map[string]behaviour{"x": {failed: "exit code 1"}, "y": {ready: 2 * sec}},
 			steer: func(b *rig) {
 				b.at(5 * sec)

@@ -40,6 +40,8 @@ type Options struct {
 	DisabledBreakpoints []string
 	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool
+	// InStack means that the operation is a release of a stack, which cannot be edited.
+	InStack bool
 	// Heartbeat is the interval of KindWaiting events while no group changes its status, and of
 	// KindServer events during an outage. If it is 0, there are no KindWaiting events, and an outage is
 	// reported once.

@@ -245,6 +245,8 @@ func (m *machine) cannotEdit() string {
 	switch op := m.opts.Operation.Name; {
 	case m.rollback.started:
 		return "cannot edit during a rollback"
+	case m.opts.InStack:
+		return "a stack cannot be edited: change the file and run the command again"
 	case op != "install" && op != "upgrade":
 		return fmt.Sprintf("%s takes no values; nothing to edit", op)
 	}

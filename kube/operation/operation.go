@@ -308,7 +308,7 @@ func (op *Operation) start() *run.Engine {
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
-		Paused: common.Step, HoldOnFailure: common.HoldOnFailure,
+		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 	})
 	op.mu.Unlock()

@@ -39,6 +39,9 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 		return err
 	}
 	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
+	if !slices.ContainsFunc(changed, func(m *member) bool { return m.op.Info().PreviousRevision > 0 }) {
+		phase.Name, phase.Kind = phaseUninstall, event.PhaseRemove
+	}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
 	end.Outcome = s.rollbackOutcome(changed)
@@ -57,12 +60,15 @@ func (s *Stack) setRollingBack(rollingBack bool) {
 func (s *Stack) rollbackOutcome(changed []*member) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total, done := len(changed), 0
+	total, done, uninstalled := len(changed), 0, 0
 	var stuck []string
 	for _, m := range s.members {
 		switch {
 		case m.rolledBack:
 			done++
+			if m.op.Info().Name != "rollback" {
+				uninstalled++
+			}
 		case slices.Contains(changed, m) || m.result == nil || !m.state.HasRollback():
 		case m.state.RollbackFailed():
 			total++
@@ -70,9 +76,14 @@ func (s *Stack) rollbackOutcome(changed []*member) string {
 		default:
 			total++
 			done++
+			if m.state.Release == event.NoRelease {
+				uninstalled++
+			}
 		}
 	}
 	switch {
+	case done == total && uninstalled == total:
+		return "rolled back; " + text.Count(done, "release") + " uninstalled"
 	case done == total:
 		return "rolled back " + text.Count(done, "release")
 	case len(stuck) > 0:
@@ -81,8 +92,9 @@ func (s *Stack) rollbackOutcome(changed []*member) string {
 	return fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", done, total)
 }
 
-// rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none.
-func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Response, error) {
+// rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none. Then it reports the
+// status.
+func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status event.Status) (run.Response, error) {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil
 	ctx := context.Background()
@@ -100,17 +112,17 @@ func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Response, error) 
 		return run.Response{}, err
 	}
 	if op != nil {
-		if err := s.runOperation(m, phaseRollback, o, op); err != nil {
+		if err := s.runOperation(m, phase, o, op); err != nil {
 			return run.Response{}, err
 		}
 	}
 	s.mu.Lock()
 	m.rolledBack = true
 	s.mu.Unlock()
-	message := "uninstalled"
+	message, change := "uninstalled", event.Deleted
 	if info.PreviousRevision > 0 {
-		message = fmt.Sprintf("rolled back to revision %d", info.PreviousRevision)
+		message, change = fmt.Sprintf("rolled back to revision %d", info.PreviousRevision), event.Configured
 	}
-	m.observe(o, event.Ready, message)
-	return run.Response{Change: event.Configured}, nil
+	m.observe(o, status, message)
+	return run.Response{Change: change}, nil
 }

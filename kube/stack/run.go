@@ -77,7 +77,7 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
-		return s.rollBackRelease(m, o)
+		return s.rollBackRelease(m, phaseRollback, o, event.Ready)
 	}
 	if m.unchanged {
 		s.mu.Lock()
@@ -108,6 +108,9 @@ func resultText(info event.Operation) string {
 // Delete uninstalls a release.
 func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
 	m := s.byID[g.ID]
+	if s.isRollingBack() {
+		return s.rollBackRelease(m, phaseUninstall, o, event.Gone)
+	}
 	if m.op == nil {
 		return run.Response{Change: event.Absent}, nil
 	}

@@ -111,9 +111,10 @@ type Release struct {
 
 // Names of the phases of a stack.
 const (
-	phaseReleases = "releases"
-	phaseRemove   = "remove"
-	phaseRollback = event.RollbackPrefix + "releases"
+	phaseReleases  = "releases"
+	phaseRemove    = "remove"
+	phaseRollback  = event.RollbackPrefix + phaseReleases
+	phaseUninstall = event.RollbackPrefix + phaseRemove // a rollback of first installs only
 )
 
 // Feed returns the events of the operation. It ends when Run returns.

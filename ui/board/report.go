@@ -17,8 +17,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
 	mark, done, undone, incomplete := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String(), s.RollbackChanges().Sentence()
 	if s.Operation.IsStack() {
-		done, undone = s.Changes().Releases(), s.RollbackChanges().Releases()
-		incomplete = undone
+		done, undone, incomplete = s.Changes().Releases(), "", "" // the outcome counts the releases that were rolled back
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}
 	if done != "" {

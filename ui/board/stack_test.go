@@ -184,7 +184,10 @@ func TestHeldFailureInStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: phase, Group: group, Status: event.Failed, Message: "Deployment/broken: no image"})
 		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: why})
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "data/database: " + why})
-		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┃✗ Release/database", "A re-check   R retry   G stop here   a abort")
+		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┃✗ Release/database", "A re-check   R retry   G stop here   a abort", "f next problem")
+		if word := s.State.IdleWord(); word != "held" {
+			t.Errorf("the stack was %s", word)
+		}
 		s.Update(keyPress("G"))
 		expect("leave 1 group failed", "; 2 waiting releases")
 		s.Update(keyPress("esc"))
@@ -211,6 +214,18 @@ func TestReportOfStack(t *testing.T) {
 		s.State.Phases[0].Usual = map[string]time.Duration{"data/queue": time.Second}
 		s.Update(keyPress("o"))
 		expect("slowest releases, compared with last time", "last time 1.0 s")
+		s.Update(keyPress("esc"))
+		s.State.Outcome = "rolled back; 5 releases uninstalled"
+		group := s.State.Find("releases", "data/queue").Group
+		s.Update(batchMsg{more: true, events: []event.Event{
+			{Kind: event.KindPlan, Phases: []event.Phase{{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: []*plan.Group{group}}}},
+			{Kind: event.KindObject, Phase: "rollback/remove", Group: group.ID, Object: &group.Objects[0], Status: event.Gone, Change: event.Deleted},
+		}})
+		s.Update(keyPress("o"))
+		expect("rolled back; 5 releases uninstalled")
+		if text := ansi.Strip(s.View().Content); strings.Contains(text, "rolled back: ") {
+			t.Errorf("the report counts the releases twice:\n%s", text)
+		}
 	})
 }
 

@@ -73,6 +73,8 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 		release = *g.Objects[0]
 	}
 	switch {
+	case event.IsRollback(g.Phase) && release.Change == event.Deleted:
+		return "rolled back", "uninstalled"
 	case event.IsRollback(g.Phase):
 		return "rolled back", strings.TrimPrefix(release.Message, "rolled back ")
 	case release.Change == event.Created:

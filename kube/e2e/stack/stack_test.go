@@ -305,6 +305,12 @@ func TestAborted(t *testing.T) {
 			want := []string{"a 1 deployed", "b 1 failed", "c none"}
 			if name == event.Rollback {
 				want = []string{"a none", "b none", "c none"}
+				if state.Outcome != "rolled back; 2 releases uninstalled" {
+					t.Errorf("the outcome is %q", state.Outcome)
+				}
+				if g := state.Find("rollback/remove", b.Namespace+"/a"); g == nil || g.Status != event.Gone {
+					t.Errorf("the rollback of a is %+v", g)
+				}
 			}
 			if got := b.history("a", "b", "c"); !slices.Equal(got, want) {
 				t.Errorf("history %v, want %v", got, want)

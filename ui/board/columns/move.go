@@ -138,7 +138,7 @@ func (b *Board) problems() iter.Seq2[screen.Spot, bool] {
 			}
 			found := false
 			for _, o := range n.Objects {
-				failed := o.Status == event.Failed || picture.Urgency(o) == 1 && n.Status == event.Failed
+				failed := o.Status == event.Failed || picture.Urgency(o) == 1 && n.Status == event.Failed || b.State.ReleaseRun(n.GroupState) == event.Held
 				if !failed && !picture.Degraded(n, o) && (picture.Urgency(o) != 1 || n.Status != event.Running) {
 					continue
 				}
