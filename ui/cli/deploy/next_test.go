@@ -129,6 +129,8 @@ func TestNextCommands(t *testing.T) {
 		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{installAgain, orUninstall}},
 		{"an install that was aborted and rolled back", deploy(aborted(endedState("install", 0, event.Aborted, event.Gone, "none"), "")),
 			[]string{replace(installAgain, "after fixing it", "to run it again")}},
+		{"an install that was aborted, and rolled back without groups", deploy(aborted(endedState("install", 0, event.Aborted, "", "none"), "")),
+			[]string{replace(installAgain, "after fixing it", "to run it again")}},
 		{"an install that was aborted", deploy(aborted(endedState("install", 0, event.Aborted, "", "failed"), "")),
 			[]string{replace(installAgain, "after fixing it", "to continue"), orUninstall}},
 		{"an install that was aborted before its first write", deploy(aborted(endedState("install", 0, event.Skipped, "", ""), event.NothingWritten)), nil},
