@@ -80,7 +80,7 @@ func (g *GroupState) findFailedObject() *ObjectState {
 
 func (g *GroupState) root(o *ObjectState) Root {
 	r := Root{Group: g, Object: o, Cause: o.Cause, Evidence: o.Evidence}
-	if g.FailedObject != nil && *g.FailedObject == o.Object && r.Cause == o.Message && g.Cause != "" { // the group's cause is more specific
+	if g.FailedObject != nil && *g.FailedObject == o.Object && (r.Cause == "" || r.Cause == o.Message) && g.Cause != "" { // the group's cause is more specific
 		r.Cause, r.Evidence = g.Cause, g.Evidence
 	}
 	if len(r.Evidence) == 0 { // an old record
@@ -117,6 +117,9 @@ func (r *Root) setLimit(why string) bool {
 // timeoutFlag matches the timeout and its flag in a group's message.
 var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout|--timeout)\)`)
 
+// runningJob matches the state of a running Job: "running 10 s · 0 of 1 complete".
+var runningJob = regexp.MustCompile(`^running(?: \d[^·]*)? · (.+)$`)
+
 // String describes the failure in one sentence:
 // "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".
 func (r Root) String() string {
@@ -129,6 +132,9 @@ func (r Root) String() string {
 // Why is String without the object.
 func (r Root) Why() string {
 	text := r.Cause
+	if running := runningJob.FindStringSubmatch(text); running != nil {
+		text = "still running (" + strings.ReplaceAll(running[1], " · ", ", ") + ")"
+	}
 	switch {
 	case r.Waited <= 0:
 	case r.Limit != "":

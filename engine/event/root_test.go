@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,29 @@ func TestExpiredTimeout(t *testing.T) {
 		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != "Deployment/web: "+why {
 			t.Errorf("without a diagnosis: roots %v, want %s", roots, why)
 		}
+	}
+}
+
+// TestRootBeforeItsDiagnosis: the failed group's event has the evidence, even if the object's diagnosis follows only later. A
+// Job's state is a phrase of the sentence.
+func TestRootBeforeItsDiagnosis(t *testing.T) {
+	job := plan.Object{Kind: "Job", Name: "migrate"}
+	var s State
+	for _, e := range []Event{
+		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{job}}}}}},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
+		{Kind: KindObject, Phase: "apply", Group: "a", Object: &job, Status: InProgress, Message: "running · 0 of 1 complete"},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &job, Evidence: []string{"waiting for the queue"},
+			Message: "Job/migrate: running 10 s · 0 of 1 complete · 1 pod failed; gave up after 12s (--timeout)", Cause: "running 10 s · 0 of 1 complete · 1 pod failed"},
+	} {
+		s.Apply(e)
+	}
+	roots := s.Roots()
+	if len(roots) != 1 || !slices.Equal(roots[0].Evidence, []string{"waiting for the queue"}) {
+		t.Errorf("roots %+v, want one with the evidence", roots)
+	}
+	if got, want := roots[0].String(), "Job/migrate: still running (0 of 1 complete, 1 pod failed); gave up after 12s (--timeout)"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -133,6 +133,39 @@ func TestLastLinesOfFailure(t *testing.T) {
 	}
 }
 
+// TestEvidenceFollowsItsFailure: evidence is right below the line about the failure, before the line about the held run, also if
+// a retried group fails before it is diagnosed again.
+func TestEvidenceFollowsItsFailure(t *testing.T) {
+	events := record(t, run.Options{HoldOnFailure: true, Diagnose: diagnose}, func(b *bench) {
+		groups := readPlan("c:a: Job/a")
+		b.Announce(apply(groups))
+		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 2 * sec, Cluster: newFake(map[string]behaviour{"a": {never: true}})})
+		b.at(10 * sec)
+		b.command(event.Retry, "")
+		b.at(20 * sec)
+		b.command(event.GiveUp, "")
+		finish(b, r.Wait())
+	})
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain, Steer: "lockstep ctl c"}))
+	log := out.String()
+	lines, failures := strings.Split(log, "\n"), 0
+	for n, l := range lines {
+		if strings.Contains(l, "✗ c:a failed") {
+			failures++
+			if !strings.Contains(lines[n+1], "│") {
+				t.Errorf("no evidence follows the failure %q:\n%s", l, log)
+			}
+		}
+		if strings.Contains(l, "│") && strings.Contains(lines[n-1], "control it with") {
+			t.Errorf("evidence follows %q:\n%s", lines[n-1], log)
+		}
+	}
+	if failures != 2 {
+		t.Errorf("%d failures, want 2:\n%s", failures, log)
+	}
+}
+
 // TestFailureFitsTenLines expects the cause and the evidence in the first lines of a
 // failure, before anything else.
 func TestFailureFitsTenLines(t *testing.T) {
