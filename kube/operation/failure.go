@@ -209,15 +209,18 @@ func Aborted(by *event.Command, err error) error {
 	return &abortedError{phrase, err}
 }
 
-// abortedBy says who or what aborted a run: "aborted by you".
-func abortedBy(c *event.Command) string {
+// abortedBy is endedBy for an abort.
+func abortedBy(c *event.Command) string { return endedBy("aborted", c) }
+
+// endedBy says who or what ended something: "aborted by you", "stopped by ctrl-c".
+func endedBy(ended string, c *event.Command) string {
 	switch {
 	case c.Reason == "":
-		return "aborted by " + cmp.Or(c.By, "you")
+		return ended + " by " + cmp.Or(c.By, "you")
 	case strings.HasPrefix(c.Reason, "by "):
-		return "aborted " + c.Reason
+		return ended + " " + c.Reason
 	}
-	return "aborted: " + c.Reason
+	return ended + ": " + c.Reason
 }
 
 // finalizeTimeout limits the attempts to make the release record final.

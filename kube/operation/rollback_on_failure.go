@@ -48,18 +48,15 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	if a != nil {
 		final, sweepErr := a.finalize(err)
 		end.Release = final.status
-		notes = append(notes, errorText(sweepErr))
-		if final.err != nil {
-			notes = append(notes, final.describe(info.Name, a.driver.WriteResult().Created > 0), errorText(final.err))
-		}
+		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
 	notes = append(notes, leftBehind(r.op.feed.Events()))
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }
 
-// closeFailedRollback closes the feed after a rollback that ended with err. If groups failed, they show the error, so
-// the outcome does not repeat it.
+// closeFailedRollback closes the feed after a rollback that ended with err. The message has the cause first: it is why the
+// operation failed, not why the rollback did. If groups failed, they show the error, so the outcome does not repeat it.
 func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []string) {
 	if r.op.lost() != nil {
 		end.Status = event.Aborted
@@ -67,11 +64,12 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 	}
 	result := "the rollback also failed"
 	resultWithError := result + ": " + err.Error()
-	if r.engine.EndingCommand() != nil {
-		result = "the rollback was stopped"
+	if stopped := r.engine.EndingCommand(); stopped != nil {
+		result = "the rollback was " + endedBy("stopped", stopped)
 		resultWithError = result
 	}
-	end.Message, end.Outcome = ClosingTexts(resultWithError, cause, notes...)
+	_, end.Outcome = ClosingTexts(resultWithError, cause, notes...)
+	end.Message = cause.Error() + "; " + end.Outcome
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 {
 		_, end.Outcome = ClosingTexts(result, cause, notes...)
 	}
@@ -102,25 +100,38 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release was rolled back to revision %d", info.ToRevision)
 }
 
-// leftBehind names the objects that a run created and did not delete (R43), "" for none.
+// leftBehind names the objects that a run created and that still exist (R43), "" for none.
 func leftBehind(events []event.Event) string {
-	var left []string
+	var deleting, left []string
 	for _, e := range events {
 		if e.Kind != event.KindObject || e.Object == nil {
 			continue
 		}
-		switch name := e.Object.String(); {
-		case e.Status == event.Gone || e.Change == event.Deleted:
-			left = slices.DeleteFunc(left, func(s string) bool { return s == name })
-		case e.Change == event.Created && !slices.Contains(left, name):
-			left = append(left, name)
+		name := e.Object.String()
+		is := func(s string) bool { return s == name }
+		switch created := slices.Contains(left, name); {
+		case e.Status == event.Gone || e.Change == event.Deleted && e.Status != event.Deleting:
+			left, deleting = slices.DeleteFunc(left, is), slices.DeleteFunc(deleting, is)
+		case e.Change == event.Deleted && created:
+			left, deleting = slices.DeleteFunc(left, is), append(deleting, name)
+		case e.Change == event.Created && !created:
+			left, deleting = append(left, name), slices.DeleteFunc(deleting, is)
 		}
 	}
-	switch n := len(left); {
-	case n == 0:
-		return ""
-	case n > 10:
-		return fmt.Sprintf("created by this run and not deleted: %s and %d more", strings.Join(left[:10], ", "), n-10)
+	var notes []string
+	if len(deleting) > 0 {
+		notes = append(notes, "still being deleted: "+firstTen(deleting))
 	}
-	return "created by this run and not deleted: " + strings.Join(left, ", ")
+	if len(left) > 0 {
+		notes = append(notes, "created by this run and not deleted: "+firstTen(left))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// firstTen lists at most ten names, and counts the others.
+func firstTen(names []string) string {
+	if n := len(names); n > 10 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), n-10)
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,0 +1,56 @@
+package operation
+
+import (
+	"errors"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+)
+
+// TestFailedRollbackNamesTheFailureFirst: the failure of the operation is not the reason why its rollback ended.
+func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
+	for _, c := range []struct {
+		stop *event.Command
+		want string
+	}{
+		{nil, "Job/a: exit code 1; the rollback also failed: refused; the release is marked failed"},
+		{&event.Command{Name: event.Stop, Reason: "by ctrl-c", KnowsRollback: true}, "Job/a: exit code 1; the rollback was stopped by ctrl-c; the release is marked failed"},
+	} {
+		op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{}})
+		r := &runner{op: op, engine: op.start()}
+		if err := r.engine.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
+			t.Fatal(err)
+		}
+		if c.stop != nil {
+			r.engine.Command(*c.stop)
+		}
+		r.closeFailedRollback(run.End{Status: event.Failed, Exit: 1}, errors.New("Job/a: exit code 1"), errors.New("refused"), []string{"the release is marked failed"})
+		events := op.feed.Events()
+		if got := events[len(events)-1].Message; got != c.want {
+			t.Errorf("the closing event says %q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestLeftBehind: an object that is being deleted still exists, until the run sees that it is gone.
+func TestLeftBehind(t *testing.T) { // R43
+	object := func(name string, st event.Status, change event.Change) event.Event {
+		return event.Event{Kind: event.KindObject, Object: &plan.Object{Kind: "ConfigMap", Name: name}, Status: st, Change: change}
+	}
+	events := []event.Event{
+		object("kept", event.Ready, event.Created), object("hangs", event.Ready, event.Created), object("gone", event.Ready, event.Created),
+		object("hook", event.Ready, event.Created), object("hook", event.Ready, event.Deleted), // by its delete policy
+		object("old", event.Deleting, event.Deleted),
+		object("hangs", event.Deleting, event.Deleted), object("gone", event.Deleting, event.Deleted), object("gone", event.Gone, ""),
+	}
+	if got, want := leftBehind(events), "still being deleted: ConfigMap/hangs; created by this run and not deleted: ConfigMap/kept"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := leftBehind(append(events, object("hangs", event.Gone, ""), object("kept", event.Gone, ""))); got != "" {
+		t.Errorf("%q although all objects are gone", got)
+	}
+}
