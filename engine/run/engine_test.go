@@ -436,4 +436,9 @@ func TestStageError(t *testing.T) {
 	if got, want := err.Error(), "c:db: Job/migrate: one; pre-install:Job/migrate: two; never started: c:web"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	remove := removal("a: x", "b < a: y")
+	remove.Lenient = false
+	if _, err := run(t, Options{}, remove, newFake(map[string]behaviour{"x": {stuck: true}}), nil); err == nil || !strings.HasSuffix(err.Error(), "; not removed: c:b") {
+		t.Errorf("the error of a removal is %v", err)
+	}
 }

@@ -40,8 +40,10 @@ type Failure struct {
 // StageError is the error of a stage that did not succeed.
 type StageError struct {
 	Failures []Failure
-	// Skipped lists the groups that never started, in plan order.
+	// Skipped lists the groups that never started, in plan order. Removal is true if
+	// the stage removes objects.
 	Skipped []string
+	Removal bool
 	// Cancelled is the number of requests that the run cancelled: at a Stop command, or windDownTime
 	// after an abort, an edit or the timeout.
 	Cancelled int
@@ -63,10 +65,22 @@ func (s *StageError) Error() string {
 		}
 		parts = append(parts, where+": "+f.Message)
 	}
-	if len(s.Skipped) > 0 {
-		parts = append(parts, "never started: "+strings.Join(s.Skipped, ", "))
+	if note := s.SkippedNote(); note != "" {
+		parts = append(parts, note)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// SkippedNote names the groups that never started, "" for none.
+func (s *StageError) SkippedNote() string {
+	switch names := strings.Join(s.Skipped, ", "); {
+	case names == "":
+		return ""
+	case s.Removal:
+		return "not removed: " + names
+	default:
+		return "never started: " + names
+	}
 }
 
 // stage is a running stage. Observations of its objects count until a rollback or an edited
@@ -283,7 +297,7 @@ func (s *stage) close(cause error) {
 	if len(s.failures) > 0 && s.m.firstFailure == nil {
 		s.m.firstFailure = &s.failures[0].Failure
 	}
-	err := &StageError{Cause: cause, Cancelled: s.cancelled}
+	err := &StageError{Cause: cause, Cancelled: s.cancelled, Removal: s.removes()}
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)
 	}

@@ -21,7 +21,10 @@ import (
 //
 // Rule R34: whatever ends an operation, its revision ends in a final state.
 func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (string, error) {
-	description := fmt.Sprintf("Release %q failed: %v", name, cause)
+	description := fmt.Sprintf("Release %q failed: %v", name, cause) // as Helm does
+	if w.Uninstalling {
+		description = fmt.Sprintf("Uninstall of %q failed: %v", name, cause)
+	}
 	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:

@@ -283,7 +283,7 @@ func (s *Stack) fail(cause error) error {
 			end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 		}
 		if stage := (*run.StageError)(nil); ending == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
-			end.Message += "; never started: " + strings.Join(stage.Skipped, ", ")
+			end.Message += "; " + stage.SkippedNote()
 		}
 		if s.engine.Finish(end) == nil {
 			return cause

@@ -260,6 +260,21 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 }
 
+// TestSkippedRemoval: the log says of a group in an uninstall that its removal was not started, not the group.
+func TestSkippedRemoval(t *testing.T) {
+	phase := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: readPlan("c:g: Job/a")}
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "uninstall", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{phase}},
+		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed"},
+		{Kind: event.KindOperation, Status: event.Failed},
+	}, newTextLog(&out, &out, Options{Style: plain}))
+	if want := "⊘ c:g removal not started: c:db failed\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+}
+
 // TestRegressedGroup expects a group that was ready, but did not stay so, to be shown as degraded and counted as done. The
 // log says so when it happens, but not for each crash of a pod.
 func TestRegressedGroup(t *testing.T) {

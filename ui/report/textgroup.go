@@ -45,6 +45,9 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		}
 		t.line(e, e.Status, format.WithReason(text, format.AbortReason(e.Message)))
 	case event.Skipped:
+		if removing {
+			name = g.ID + " removal"
+		}
 		t.skipped.add(e, name)
 	}
 }

@@ -58,10 +58,10 @@ func TestFinalizerThatStays(t *testing.T) {
 		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	})
 	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 12 * time.Second}})
-	r.MustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "never started: edge:a")
+	r.MustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "not removed: edge:a")
 	// --readiness-timeout limits the deletion of one object (R25).
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, ReadinessTimeout: time.Second}})
-	r.MustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "never started: edge:a")
+	r.MustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "not removed: edge:a")
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"free", "kept"}) {
 		t.Errorf("remaining: %v, want both", got)
 	}
