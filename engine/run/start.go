@@ -93,7 +93,7 @@ func (m *machine) startNextUnits() bool {
 }
 
 // stepPending is why a run is paused after a step while no unit can start.
-const stepPending = "the next group starts as soon as it can"
+const stepPending = "step pending: starts the next group once its dependencies are ready"
 
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {

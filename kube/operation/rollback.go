@@ -117,6 +117,9 @@ func (rb *Rollback) explainNoEarlierRevision(state *releaseState) error {
 		status += ", left by a run that has ended"
 	}
 	switch {
+	case state.stored.Info.Status == rcommon.StatusUninstalled:
+		return fmt.Errorf("release %s is uninstalled and has no earlier revision; restore it with: lockstep rollback %[1]s 1 -n %[2]s, or delete its history with: lockstep uninstall %[1]s -n %[2]s",
+			rb.Release, rb.Namespace)
 	case state.stored.Info.Status == rcommon.StatusDeployed:
 		next = "upgrade it"
 	case !state.Last.Info.Deleted.IsZero(): // an uninstall has ended or was interrupted

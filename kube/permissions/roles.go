@@ -47,8 +47,8 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 	}
 }
 
-const rolesHeader = `# The permissions of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
-# test and uninstall %[3]s, and no others. Apply this as an administrator.
+const rolesHeader = `# Exactly the permissions that ServiceAccount %[1]s in namespace %[2]s needs to install, upgrade,
+# roll back, test and uninstall %[3]s. Apply this as an administrator.
 # The account also needs discovery and self-access reviews, which Kubernetes allows for
 # every account (system:discovery, system:basic-user).
 # The roles named *:optional can be omitted: each rule says what lockstep does without it.

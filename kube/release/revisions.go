@@ -60,13 +60,17 @@ func MustExist[T any](v T, found bool, err error) (T, error) {
 	return v, err
 }
 
-// NotFound is the error for a release without revisions. It wraps driver.ErrReleaseNotFound.
+// NotFound is the error for a release without revisions, or without one. It wraps driver.ErrReleaseNotFound.
 type NotFound struct {
 	Name, Namespace string
+	Revision        int    // the missing revision; 0 if there are none
 	Advice          string // what to do next; "" for how to list releases
 }
 
 func (e *NotFound) Error() string {
+	if e.Revision > 0 {
+		return fmt.Sprintf("revision %d of release %s not found in namespace %s; list revisions with: lockstep history %[2]s -n %[3]s", e.Revision, e.Name, e.Namespace)
+	}
 	return fmt.Sprintf("release %s not found in namespace %s; %s", e.Name, e.Namespace, cmp.Or(e.Advice, "list releases with: lockstep list -A"))
 }
 

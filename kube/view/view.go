@@ -76,7 +76,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	case err != nil:
 		return nil, fmt.Errorf("read release %s in namespace %s: %w", name, v.namespace, err)
 	case !exists:
-		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
+		return nil, &release.NotFound{Name: name, Namespace: v.namespace, Revision: number}
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {

@@ -130,7 +130,12 @@ func (n actionCounts) String() string {
 
 func (p Plan) summary() string {
 	n := countActions(p.Changes)
-	s := fmt.Sprintf("%s, %d unchanged", n, n["unchanged"]+n["absent"]+n["keep"])
+	s := fmt.Sprintf("%s, %d unchanged", n, n["unchanged"])
+	for _, more := range []struct{ action, text string }{{"keep", "kept"}, {"absent", "already absent"}} {
+		if count := n[more.action]; count > 0 {
+			s += fmt.Sprintf(", %d %s", count, more.text)
+		}
+	}
 	if hooks := n["hook"]; hooks > 0 {
 		s += ", " + text.Count(hooks, "hook") + " to run"
 	}

@@ -50,3 +50,11 @@ func TestStackPlanNamesAbsentReleases(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
+
+// TestPlanSummary: objects that are kept or already absent do not count as unchanged.
+func TestPlanSummary(t *testing.T) {
+	p := Plan{Changes: []Change{{Action: "delete"}, {Action: "absent"}, {Action: "keep"}, {Action: "keep"}, {Action: "unchanged"}, {Action: "hook"}}}
+	if got := p.summary(); got != "0 to create, 0 to change, 1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
+		t.Error(got)
+	}
+}

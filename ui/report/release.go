@@ -249,7 +249,11 @@ func (c *changeLog) Consume(e event.Event) {
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
-		c.line(e, c.style.glyph(e.Status), clean(format.WithReason(objectIn(e.Object, e.Group)+" "+c.style.word(e.Status), e.Message)))
+		text := objectIn(e.Object, e.Group)
+		if e.Status != event.InProgress || e.Message == "" { // a message is news enough, as in the log of a run
+			text += " " + c.style.word(e.Status)
+		}
+		c.line(e, c.style.glyph(e.Status), clean(format.WithReason(text, e.Message)))
 	case e.Kind == event.KindGroup && c.last[e.Group] != e.Status:
 		c.last[e.Group] = e.Status
 		c.line(e, c.style.glyph(e.Status), clean(e.Group+" "+c.style.word(e.Status)))

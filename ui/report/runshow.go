@@ -197,7 +197,7 @@ func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 
 func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	g := cmp.Or(after, before)
-	d := groupDiff{Phase: g.Phase, Group: g.ID, name: format.GroupName(s, g)}
+	d := groupDiff{Phase: g.Phase, Group: g.ID, name: format.GroupTitle(s, g)}
 	d.A, d.StatusA = result(before)
 	d.B, d.StatusB = result(after)
 	switch {

@@ -23,7 +23,7 @@ var table = []entry{
 	{ReadyDelay, "Pod", "`5s`", "`0s`", "How long the containers run before the pod is Ready. Above 2s there is an `Unhealthy` event."},
 	{RunDuration, "Pod", "`3s`", "`1s`", "How long a container runs if it exits at all: in pods of Jobs, and in pods with `sandbox/exit-code`."},
 	{ExitCode, "Pod", "`\"3\"`", "`\"0\"`", "Containers exit with this code. With `restartPolicy: Always` or `OnFailure`, any code but 0 is a crash loop."},
-	{FailTimes, "Pod", "`\"2\"`", "always", "With `sandbox/exit-code`: fail this many times, then work. Counts restarts, or the failed pods of a Job whose pods are never restarted."},
+	{FailTimes, "Pod", "`\"2\"`", "always", "With `sandbox/exit-code`: fail this many times, then succeed. Counts restarts, or the failed pods of a Job whose pods are never restarted."},
 	{Fail, "Pod", "`image`", "", "`image`: ErrImagePull and ImagePullBackOff. `config`: CreateContainerConfigError. `create`, `run`: CreateContainerError, RunContainerError. `pending`: ContainerCreating forever. `attach`: the same, because another node has its volume. `never-ready`: runs, but the readiness probe always fails. `oom`: killed for using too much memory, code 137, as with `sandbox/exit-code`. `liveness`, `startup`: killed because that probe fails. `evicted`: the node is low on disk."},
 	{Message, "Pod", "`no route to host`", "the usual message", "The message of a `sandbox/fail` in status and events; the output of a failing probe."},
 	{Container, "Pod", "`proxy`", "all", "The only container that `sandbox/exit-code`, `sandbox/log` and `sandbox/fail` (except `image`, `config`, `pending`, `attach` and `evicted`) apply to; it may be an init container or a sidecar. The others run, and stop if it exits for good."},

@@ -12,7 +12,7 @@ import (
 
 const templateLong = `Render a chart and print it in deployment order. This needs no cluster. NAME is optional.
 
-Comment lines mark the start and end of each group:
+Comment lines mark the start and end of each group except (unsequenced):
 
   ## START resource-group: shop/db schema
   …

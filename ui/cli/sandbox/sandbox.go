@@ -11,12 +11,12 @@ const sandboxLong = `Run a real Kubernetes control plane with simulated nodes on
 COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. With --data-dir the cluster is kept;
 otherwise it is deleted at the end.
 
-Containers of the image lockstep run this program; all others are simulated. Annotations in a pod template decide how
+Only containers of lockstep's own image really run; all others are simulated. Annotations in a pod template decide how
 its pods behave:
 
   sandbox/start-delay: 2s      also ready-delay, run-duration, stop-duration
   sandbox/exit-code: "1"       exit code of a container that ends
-  sandbox/fail-times: "2"      with exit-code: fail this many times, then work
+  sandbox/fail-times: "2"      with exit-code: fail this many times, then succeed
   sandbox/unready-after: 10s   become unready after this time
   sandbox/fail: image          also config, create, run, pending, attach, oom,
                                never-ready, liveness, startup, evicted
