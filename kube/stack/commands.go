@@ -241,8 +241,13 @@ func (s *Stack) stepOne(c event.Command) {
 	s.engine.Command(c)
 }
 
-// sendDecision sends Accept, Retry or GiveUp to the releases with held failures.
+// sendDecision sends Accept, Retry or GiveUp to the releases with held failures, or to the one that c names.
 func (s *Stack) sendDecision(c event.Command) {
+	refusal := "no release is held on a failure"
+	if m := s.byID[c.Group]; m != nil {
+		c.Scope, c.Group = m.id, ""
+		refusal = "release " + m.id + " is not held on a failure"
+	}
 	found := false
 	for _, m := range s.running() {
 		if s.runStatus(m) == event.Held && (c.Scope == "" || c.Scope == m.id) {
@@ -256,7 +261,7 @@ func (s *Stack) sendDecision(c event.Command) {
 		}
 	}
 	if !found {
-		s.refuse(c, "no release is held on a failure")
+		s.refuse(c, refusal)
 	}
 }
 

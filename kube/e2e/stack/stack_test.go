@@ -279,6 +279,30 @@ func TestSteered(t *testing.T) {
 	}
 }
 
+// TestHeldRelease: a decision about a held failure may name the release instead of the group (R44).
+func TestHeldRelease(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second }, stack...)
+	var replies []string
+	state, _ := b.run(s, err, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Status == event.Held && e.Scope == b.Namespace+"/b":
+			s.Command(event.Command{Name: event.GiveUp, Group: b.Namespace + "/a"})
+			s.Command(event.Command{Name: event.GiveUp, Group: b.Namespace + "/b"})
+		case e.Kind == event.KindCommand && e.Command == event.GiveUp:
+			replies = append(replies, strings.TrimSpace(string(e.Status)+" "+e.Message))
+		}
+	})
+	if want := []string{"refused release " + b.Namespace + "/a is not held on a failure", "accepted"}; !slices.Equal(replies, want) {
+		t.Errorf("replies %q, want %q", replies, want)
+	}
+	if state.Exit != 1 {
+		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	}
+}
+
 // TestAborted: an abort ends the running release and starts no other one. A rollback also rolls back the others.
 func TestAborted(t *testing.T) {
 	t.Parallel()
