@@ -50,8 +50,9 @@ type ObjectState struct {
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
-	// Degraded means that waiting alone will not make it ready.
-	Degraded bool
+	// Degraded means that waiting alone will not make it ready, DegradedSince is when that was diagnosed or it failed.
+	Degraded      bool
+	DegradedSince time.Time
 	// Log is a hook's output.
 	Log []string
 	// netChange is the net effect of all requests of the current revision, see NetChange.
@@ -176,6 +177,9 @@ func (s *State) applyObject(e Event) {
 		o.clearDiagnosis()
 	case Failed:
 		o.explain(e)
+		if o.DegradedSince.IsZero() {
+			o.DegradedSince = e.Time
+		}
 	}
 	o.Status, o.Message = e.Status, e.Message
 	if o.applyChange(e) {
@@ -190,7 +194,18 @@ func (s *State) applyObject(e Event) {
 }
 
 func (o *ObjectState) clearDiagnosis() {
-	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
+	o.Cause, o.Evidence, o.Diagnosis = "", nil, nil
+	o.setDegraded(false, time.Time{})
+}
+
+func (o *ObjectState) setDegraded(degraded bool, at time.Time) {
+	o.Degraded = degraded
+	switch {
+	case !degraded:
+		o.DegradedSince = time.Time{}
+	case o.DegradedSince.IsZero():
+		o.DegradedSince = at
+	}
 }
 
 // explain stores the cause in an event, if any. Old records have it in the message of a

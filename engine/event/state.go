@@ -93,7 +93,8 @@ func (s *State) Apply(e Event) {
 		s.applyObject(e)
 	case KindDiagnosis:
 		if o := s.object(e); o != nil {
-			o.Diagnosis, o.Degraded = e.Lines, e.Status == Degraded
+			o.Diagnosis = e.Lines
+			o.setDegraded(e.Status == Degraded, e.Time)
 			o.explain(e)
 		}
 	case KindLog:

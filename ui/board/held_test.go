@@ -1,7 +1,9 @@
 package board
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -71,4 +73,34 @@ func TestGiveUpOneOfTwo(t *testing.T) {
 	s.Sel = screen.Spot{}
 	s.press("G")
 	s.shows(t, "leave 2 groups failed, finish running work, then end as failed")
+}
+
+// TestDegradedFor: card, its border and pane count from when the object became degraded, also after a re-check.
+func TestDegradedFor(t *testing.T) {
+	at := func(n int, e event.Event) event.Event { e.Time = time.Unix(int64(n), 0); return e }
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	g := &plan.Group{ID: "s:app", Chart: "s", Name: "app", Objects: []plan.Object{api, {Kind: "ConfigMap", Name: "c"}}}
+	degraded := event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &api, Status: event.Degraded, Cause: "exited with code 3"}
+	running := event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running}
+	var clock time.Time
+	s := newScreen(t, 100, 30, []event.Event{
+		at(1, event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}}),
+		at(1, event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{g}}}}),
+		at(1, running),
+		at(1, event.Event{Kind: event.KindObject, Phase: "apply", Group: g.ID, Object: &api, Status: event.InProgress}),
+		at(9, degraded),
+	}, func(o *Options) { o.Now = func() time.Time { return clock } })
+	expect := func(now int64, text string) {
+		t.Helper()
+		clock = time.Unix(now, 0)
+		s.send(tickMsg{})
+		s.shows(t, "◑ degraded for "+text)
+		if got := strings.Count(s.text(), "degraded "+text); got != 2 {
+			t.Errorf("%d times %q:\n%s", got, "degraded "+text, s.text())
+		}
+	}
+	expect(9, "0 s")
+	expect(24, "15 s")
+	s.feed(at(30, event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Failed, Object: &api}), at(31, running), at(32, degraded))
+	expect(39, "30 s")
 }

@@ -53,9 +53,10 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	}
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
 	switch {
-	case n.Regressed(o):
+	case s.State.ReleaseRun(n.GroupState) != "":
+	case picture.Degraded(n, o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o))})
-	case picture.Urgency(o) == 1 && !n.Status.Over() && s.State.ReleaseRun(n.GroupState) == "":
+	case picture.Urgency(o) == 1 && !n.Status.Over():
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o))})
 	}
 	if left := s.TimesOutIn(n, o); left != "" {

@@ -231,12 +231,15 @@ func (p *Picture) InProgressFor(o *event.ObjectState) time.Duration {
 	return p.clockNow().Sub(from)
 }
 
-// DegradedFor returns for how long a degraded object has been in progress, or no longer ready.
+// DegradedFor returns for how long an object has been degraded, or no longer ready.
 func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
-	if n.Regressed(o) {
+	switch {
+	case n.Status == event.Ready:
 		return p.Now().Sub(o.Since)
+	case n.Regressed(o):
+		return p.Now().Sub(o.DegradedSince)
 	}
-	return p.InProgressFor(o)
+	return p.clockNow().Sub(o.DegradedSince)
 }
 
 // TimesOutIn says when --readiness-timeout will fail an object, "" if it has no limit or the
@@ -257,12 +260,22 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent is Took, but "" for a group that is degraded since, so that the time does not look like that of the problem.
+// Spent returns the time to show after a group's status: how long a running group has been degraded, else Took. It returns ""
+// for a group that is degraded since its end, so that the time does not look like that of the problem.
 func (p *Picture) Spent(n *graph.Node) (spent string, over bool) {
-	if n.Degraded > 0 && n.Status.Over() {
+	switch {
+	case n.Degraded == 0:
+		return p.Took(n)
+	case n.Status.Over():
 		return "", false
 	}
-	return p.Took(n)
+	longest := time.Duration(0)
+	for _, o := range n.Objects {
+		if Degraded(n, o) {
+			longest = max(longest, p.DegradedFor(n, o))
+		}
+	}
+	return canvas.Span(longest), false
 }
 
 // Took says how long a group has taken so far, "" if that is unknown, and whether it is over.
