@@ -106,6 +106,16 @@ func TestChartEditKeepsText(t *testing.T) { // R46
 	})
 }
 
+// TestAllValuesAfterEdit: V opens all values, not the text of an earlier edit.
+func TestAllValuesAfterEdit(t *testing.T) { // R46
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: new\n", edit.Result{}, nil)
+		if s.press("esc", "V"); s.draft() != "word: old\nother: 1\n" {
+			t.Errorf("the draft is %q", s.draft())
+		}
+	})
+}
+
 func TestEditWithoutChange(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: [\n", edit.Result{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))

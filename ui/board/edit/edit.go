@@ -159,12 +159,13 @@ func (e *Edit) EditValues() tea.Cmd    { return e.open(false) }
 func (e *Edit) EditAllValues() tea.Cmd { return e.open(true) }
 func (e *Edit) editAgain() tea.Cmd     { return e.open(e.draft != nil && e.draft.all) }
 
-// open opens the draft in the user's editor. Without one, it starts one from the run's values.
+// open opens the draft in the user's editor. Without one, or without the charts' defaults if all is set, it starts one from
+// the run's values.
 func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
 		return e.Say(theme.Quiet, "still rendering the edit")
 	}
-	if e.draft == nil || !e.draft.edited || e.draft.all != all && e.draft.values == e.draft.was {
+	if e.draft == nil || !e.draft.edited || e.draft.all != all && (all || e.draft.values == e.draft.was) {
 		e.draft = nil
 		values, err := e.editor.Values(all)
 		if err != nil {
