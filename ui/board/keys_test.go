@@ -359,8 +359,8 @@ func TestDialogKnowsRollback(t *testing.T) {
 // TestDialogTexts compares the promises of the abort dialog with the release.
 func TestDialogTexts(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
-	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay; the release is marked failed",
-		"roll back: delete the 20 objects, in reverse order", "stop now", "cancel")
+	s.shows(t, "abort the install of shop?", "keep existing objects: 21 objects stay; the release is marked failed",
+		"roll back: delete the 20 objects, in reverse order; the namespace stays", "stop now", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3
@@ -373,7 +373,9 @@ func TestDialogTexts(t *testing.T) {
 		s.State.Operation.Name = name
 		s.press("a")
 		s.showsNot(t, "roll back: to", "roll back: uninstall")
-		s.shows(t, "cannot roll back")
+		if name == "uninstall" {
+			s.shows(t, "r       not available: to restore a revision, run lockstep rollback afterwards")
+		}
 		s.press("r")
 		if len(s.sent) > 0 || !s.asks() {
 			t.Errorf("%s: r sends %v", name, s.sent)
@@ -381,7 +383,7 @@ func TestDialogTexts(t *testing.T) {
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
-	s.shows(t, "roll back: uninstall the release", "keep existing objects: nothing applied yet; the release is marked failed")
+	s.shows(t, "roll back: uninstall the release; the namespace stays", "keep existing objects: 1 object stays; the release is marked failed")
 
 	// An upgrade keeps the objects of the earlier revision too.
 	s = with("sandbox-upgrade", 30, "a")(t)

@@ -149,10 +149,10 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// appliedObjects counts the objects that the operation has applied or is applying.
-func (d *Dialog) appliedObjects() (applied, inFlight int) {
+// appliedObjects counts the objects that phases of these kinds have applied or are applying.
+func (d *Dialog) appliedObjects(kinds ...event.PhaseKind) (applied, inFlight int) {
 	for _, n := range d.Graph.Nodes {
-		if n.InRollback() || n.Kind != event.PhaseApply {
+		if n.InRollback() || !slices.Contains(kinds, n.Kind) {
 			continue
 		}
 		for _, o := range n.Objects {
@@ -197,8 +197,8 @@ func (d *Dialog) keepText() string {
 // keptObjects counts the objects that the operation has applied, is applying, or has deleted. Any
 // operation but an install found the others in the cluster.
 func (d *Dialog) keptObjects(deleted int) string {
-	applied, inFlight := d.appliedObjects()
-	if applied+inFlight+deleted == 0 { // but hooks and the namespace may exist
+	applied, inFlight := d.appliedObjects(event.PhaseNamespace, event.PhaseCRDs, event.PhaseApply)
+	if applied+inFlight+deleted == 0 { // but hooks may exist
 		return "nothing applied yet"
 	}
 	install := d.State.Operation.Name == "install"
@@ -221,31 +221,43 @@ func (d *Dialog) keptObjects(deleted int) string {
 	return strings.Join(parts, ", ")
 }
 
-// keepReleasesText counts the releases of a stack that are done if the run stops here, and those that would be
-// marked failed. A release that has not started a group has written nothing.
+// keepReleasesText counts the releases of a stack that stay deployed or uninstalled if the run stops here, and those that
+// would be marked failed. A release that has not started a group has written nothing.
 func (d *Dialog) keepReleasesText() string {
-	over, running := 0, 0
+	deployed, gone, running := 0, 0, 0
 	for _, n := range d.Graph.Nodes {
 		switch n.Status {
-		case event.Ready, event.Gone:
-			over++
+		case event.Ready:
+			deployed++
+		case event.Gone:
+			gone++
 		case event.Running:
 			if r := d.State.Scopes[n.ID]; r != nil && r.AnyGroupStarted() {
 				running++
 			}
 		}
 	}
-	text := "keep existing objects: " + plural(over, "1 release is", "%d releases are") + " done"
-	if running > 0 {
-		text += ", " + plural(running, "1 running release is marked failed", "%d running releases are marked failed")
+	var parts []string
+	if deployed > 0 || gone == 0 {
+		parts = append(parts, plural(deployed, "1 release stays deployed", "%d releases stay deployed"))
 	}
-	return text
+	if gone > 0 {
+		parts = append(parts, plural(gone, "1 release is uninstalled", "%d releases are uninstalled"))
+	}
+	if running > 0 {
+		parts = append(parts, plural(running, "1 unfinished release is marked failed", "%d unfinished releases are marked failed"))
+	}
+	return "keep existing objects: " + strings.Join(parts, "; ")
 }
 
 // rollbackText says what a rollback would do, or why it is disabled. A test has nothing to roll back.
 func (d *Dialog) rollbackText() (text string, disabled bool) {
 	op := d.State.Operation
-	applied, inFlight := d.appliedObjects()
+	applied, inFlight := d.appliedObjects(event.PhaseApply)
+	stays := ""
+	if namespaces, _ := d.appliedObjects(event.PhaseNamespace); namespaces > 0 {
+		stays = "; the namespace stays"
+	}
 	switch {
 	case op.Name == "test":
 		return "", true
@@ -258,13 +270,13 @@ func (d *Dialog) rollbackText() (text string, disabled bool) {
 	case op.Name == "upgrade" && op.UndoneBy() == "":
 		return "cannot roll back: there is no earlier good revision", true
 	case op.UndoneBy() == "":
-		return "cannot roll back: the " + op.Name + " cannot be undone here; use lockstep rollback to return to any revision", true
+		return "not available: to restore a revision, run lockstep rollback afterwards", true
 	case op.UndoneBy() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), false
 	case applied+inFlight == 0:
-		return "roll back: uninstall the release", false
+		return "roll back: uninstall the release" + stays, false
 	}
-	return "roll back: delete " + plural(applied+inFlight, "1 object", "the %d objects, in reverse order"), false
+	return "roll back: delete " + plural(applied+inFlight, "1 object", "the %d objects, in reverse order") + stays, false
 }
 
 func (d *Dialog) Draw() {
