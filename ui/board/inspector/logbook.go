@@ -135,17 +135,25 @@ func (b *logBook) head(dot string) string {
 	case last.Pod == "":
 		return ""
 	case only.Pod == "" && only.Container == "":
-		return fmt.Sprintf("all %d pods", len(pods))
+		return allOf(len(pods), "pods")
 	case only.Pod == "":
-		return fmt.Sprintf("all %d pods %s %s", len(pods), dot, only.Container)
+		return allOf(len(pods), "pods") + " " + dot + " " + only.Container
 	case only.Container == "" && len(containers) > 1:
-		all := fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot)
+		all := " " + dot + " " + allOf(len(containers), "containers") + " " + dot + " "
 		return strings.Replace(b.heading(only, dot), " "+dot+" ", all, 1)
 	case only.Container == "" && len(containers) == 1:
 		only.Container = containers[0]
 	}
 	only.Instance = last.Instance
 	return b.heading(only, dot)
+}
+
+// allOf counts things: "both pods", "all 3 pods".
+func allOf(n int, things string) string {
+	if n == 2 {
+		return "both " + things
+	}
+	return fmt.Sprintf("all %d %s", n, things)
 }
 
 // logLines returns the visible lines of the logs. If there are several sources, each has a heading before
