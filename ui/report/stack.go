@@ -128,7 +128,12 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	for g := range s.GroupStates() {
 		switch {
 		case !format.GroupOK(g):
-			reason := strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")
+			reason := strings.TrimPrefix(cmp.Or(g.Cause, format.AbortReason(g.Message)), "not started: ")
+			if release := s.Scopes[g.ID]; reason == "" && release != nil {
+				if roots := release.Roots(); len(roots) > 0 {
+					reason = roots[0].Group.ID + ": " + roots[0].String()
+				}
+			}
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
 		case event.IsRollback(g.Phase) || !rolledBack(g.ID):
 			verb, _ := releaseOutcome(g)

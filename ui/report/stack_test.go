@@ -71,3 +71,30 @@ func TestStackFailureNamesNamespace(t *testing.T) {
 		t.Errorf("the last line is not %q:\n%s", want, out.String())
 	}
 }
+
+// TestAbortedReleaseOfStack expects the failure of an aborted release, or no reason, but not the status again.
+func TestAbortedReleaseOfStack(t *testing.T) {
+	var s event.State
+	job, exit := plan.Object{Kind: "Job", Name: "mig"}, 3
+	group := func(id string) *plan.Group {
+		return &plan.Group{ID: id, Objects: []plan.Object{{Kind: "Release", Name: id}}}
+	}
+	for n, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{group("n/a"), group("n/b")}}}},
+		{Kind: event.KindPlan, Scope: "n/b", Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:mig", Objects: []plan.Object{job}}}}}},
+		{Kind: event.KindObject, Scope: "n/b", Phase: "apply", Group: "c:mig", Object: &job, Status: event.Failed, Cause: "exited with code 3"},
+		{Kind: event.KindGroup, Scope: "n/b", Phase: "apply", Group: "c:mig", Status: event.Failed, Object: &job, Cause: "exited with code 3"},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Aborted, Message: "aborted"},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Aborted, Message: "aborted"},
+		{Kind: event.KindOperation, Status: event.Aborted, Exit: &exit},
+	} {
+		e.Time = time.Unix(int64(n), 0)
+		s.Apply(e)
+	}
+	var out bytes.Buffer
+	Summary(&out, &s, Options{Style: plain})
+	if want := "✗ aborted  n/a\n  ✗ aborted  n/b  c:mig: Job/mig: exited with code 3\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing:\n%s", want, out.String())
+	}
+}
