@@ -10,6 +10,7 @@ import (
 	"github.com/muesli/cancelreader"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -50,7 +51,12 @@ type Shell struct {
 // the one with the worst problem. It fails if no matching container is running or exec is not permitted.
 func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container string) (*Shell, error) {
 	pods, err := d.Pods(ctx, o)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("cannot open a shell: %s does not exist", o)
+	case errors.Is(err, ErrNoPods):
+		return nil, fmt.Errorf("cannot open a shell: %s has no containers", o)
+	case err != nil:
 		return nil, err
 	}
 	p, c := runningContainer(pods, pod, container)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -22,6 +23,14 @@ func TestShell(t *testing.T) {
 	shells := r.Client.Diagnoser()
 	if _, err := shells.Shell(t.Context(), o, "", "other"); err == nil || !strings.Contains(err.Error(), "container other is not running") {
 		t.Errorf("a shell in a container that does not exist: %v", err)
+	}
+	for o, want := range map[plan.Object]string{
+		{Kind: "ConfigMap", Namespace: r.Namespace, Name: "route"}: "cannot open a shell: ConfigMap/route does not exist",
+		{Kind: "Namespace", Name: r.Namespace}:                     "cannot open a shell: Namespace/" + r.Namespace + " has no containers",
+	} {
+		if _, err := shells.Shell(t.Context(), o, "", ""); err == nil || err.Error() != want {
+			t.Errorf("a shell in %s: %v", o, err)
+		}
 	}
 	shell, err := shells.Shell(t.Context(), o, "", "")
 	if err != nil {
