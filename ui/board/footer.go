@@ -92,8 +92,9 @@ func (m *model) drawFooter() {
 	}
 	x, end, hints := 1, m.W-1, m.hints()
 	if m.Filter.On() {
-		text := "/" + m.Filter.Query + "  " + m.Matches() + "  esc clear"
-		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit(text, m.W/2, m.Theme.Lines.Ellipsis)) - 2
+		text := "  " + m.Matches() + "  esc clear"
+		query := canvas.Fit("/"+m.Filter.Query, max(m.W*2/3-canvas.Width(text), 1), m.Theme.Lines.Ellipsis)
+		end = cv.PutRight(end, y, theme.Stopped, query+text) - 2
 	}
 	if h := len(hints) - 1; h > 0 && keys.Cells(hints, 2) > end-x { // help is always visible
 		help := hints[h]

@@ -94,3 +94,26 @@ func hostile(events []event.Event, rnd *rand.Rand) []event.Event {
 	}
 	return out
 }
+
+// TestNarrowTexts: if a line is too narrow, the least important part is dropped before a name or a key is cut.
+func TestNarrowTexts(t *testing.T) {
+	s := newScreen(t, 60, 20, recorded(t, "sandbox-install", 7))
+	s.feed(event.Event{Time: s.State.Now, Kind: event.KindRun, Status: event.Paused, Message: "before the first group"})
+	s.shows(t, "‖ paused  ▷ next: Job/shop-preflight")
+	s.SetFilter("shop-worker-nothing")
+	s.stale = true
+	s.shows(t, "/shop-worker…  0 of 16 groups  esc clear")
+
+	s, observe := overAndWatched(t, 60, 20)
+	u, o := workload(t, s)
+	observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.InProgress})
+	s.showsNot(t, "· since")
+}
+
+// TestTimingsOfUnfinishedObject: the timings of an object end with those of its group.
+func TestTimingsOfUnfinishedObject(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-rollback", 0))
+	s.Sel.Unit = event.Unit{Phase: "apply", Group: "shop/api:server"}
+	s.press("8")
+	s.shows(t, "  Deployment/shop-api                         +7.5 s     +13 s     5.0 s\n")
+}

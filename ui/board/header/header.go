@@ -121,12 +121,29 @@ func (h *Header) drawState() {
 	}
 	end := x + room
 	if text != "" {
-		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
+		x = cv.Put(x, 1, theme.Text, h.fit(text, room)) + 2
 	}
 	counted := h.State.Status == event.RollingBack && h.State.Run == event.Running // text has the counts
 	if h.State.Status != "" && !counted {
 		cv.Put(x, 1, theme.Quiet, h.otherCounts(end-x))
 	}
+}
+
+// minSinceWidth is the least width at which "since then" says anything.
+const minSinceWidth = 30
+
+// fit cuts the state's text to a width. It first drops the reason of a pause before the first group, and changes since the end
+// that would be cut to almost nothing.
+func (h *Header) fit(text string, width int) string {
+	text = canvas.Clean(text)
+	separator := " " + h.Theme.Lines.Dot + " "
+	if canvas.Width(text) > width {
+		text = strings.Replace(text, "before the first "+h.State.Operation.GroupNoun()+separator, "", 1)
+	}
+	if before, _, ok := strings.Cut(text, separator+sinceThen); ok && canvas.Width(text) > width && width-canvas.Width(before) < minSinceWidth {
+		text = before
+	}
+	return canvas.Fit(text, width, h.Theme.Lines.Ellipsis)
 }
 
 // stateFrom returns the x of the state line's text.
@@ -336,8 +353,10 @@ func (h *Header) changesSince() string {
 	if text = h.Join(h.Observed.Message, text); text == "" {
 		return ""
 	}
-	return "since then: " + text
+	return sinceThen + text
 }
+
+const sinceThen = "since then: "
 
 // inFlight says how many requests a pause or an abort still waits for.
 func (h *Header) inFlight() string {

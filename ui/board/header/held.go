@@ -103,7 +103,7 @@ func (h *Header) Lines(room int) []string {
 	}
 	if len(all) > room {
 		rest := strings.Join(all[room-1:], " ")
-		all = append(all[:room-1], canvas.Fit(rest, width, h.Theme.Lines.Ellipsis))
+		all = append(all[:room-1], h.fit(rest, width))
 	}
 	if len(all) < 2 {
 		return nil

@@ -238,6 +238,8 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		case o.Sent.IsZero(), n.Regressed(o): // Since is when it regressed
 		case o.Done() || o.Status == event.Failed:
 			ended, took = o.Since, canvas.Took(o.Since.Sub(o.Sent))
+		case n.Status.Over():
+			ended, took = n.Ended, canvas.Took(n.Ended.Sub(o.Sent))
 		default:
 			took = canvas.Span(s.InProgressFor(o))
 		}
