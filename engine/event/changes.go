@@ -95,6 +95,9 @@ func (c Change) then(later Change) Change {
 	return later
 }
 
+// Edited reports whether an edit replaced a revision of the run. The groups are only those of the last one.
+func (s *State) Edited() bool { return s.earlier.objects != nil }
+
 // HasRollback reports whether the phases of a rollback were announced.
 func (s *State) HasRollback() bool {
 	return slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return IsRollback(p.Name) })

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,9 +17,18 @@ type Step struct {
 	Waited time.Duration // the part of Took spent waiting for the cluster, see Waits
 }
 
+// PathHeading returns the heading of the critical path.
+func PathHeading(s *event.State) string {
+	if s.Edited() {
+		return fmt.Sprintf("critical path of revision %d (after the edit)", s.Operation.Revision)
+	}
+	return "critical path"
+}
+
 // Path returns the critical path in run order. Its last step is the group that ended last. Each step
 // is preceded by the dependency that ended last or, if there is none, by the last group of another phase to end before the
-// step started. The rollback of a failed or aborted operation is ignored.
+// step started. The rollback of a failed or aborted operation is ignored,
+// and so are revisions that an edit replaced.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step

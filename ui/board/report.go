@@ -75,7 +75,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 	const tookWidth = 9
 	names, nameWidth := m.nameColumn(groups, width/3)
 	room := min(width-2-nameWidth-tookWidth-1, 80)
-	out := []canvas.Line{canvas.Plain(theme.Quiet, "critical path")}
+	out := []canvas.Line{canvas.Plain(theme.Quiet, forecast.PathHeading(&m.State))}
 	for n, b := range forecast.Bars(path, max(room, 1)) {
 		out = append(out, canvas.Line{
 			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", tookWidth, canvas.Took(path[n].Took))},

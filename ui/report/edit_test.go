@@ -1,8 +1,11 @@
 package report
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -36,5 +39,40 @@ func TestEditLines(t *testing.T) { // R46
 	}
 	if got := (Edit{Operation: event.Operation{Revision: 3}, Empty: true}).Lines(); !slices.Equal(got, []string{"no object changes: nothing to apply"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestCriticalPathAfterEdit expects the critical path to name the revision that it covers.
+func TestCriticalPathAfterEdit(t *testing.T) { // R46
+	var s event.State
+	at := 0
+	feed := func(events ...event.Event) {
+		for _, e := range events {
+			at++
+			e.Time = time.Unix(int64(at), 0)
+			s.Apply(e)
+		}
+	}
+	ready := func(id string) {
+		for _, status := range []event.Status{event.Running, event.Ready} {
+			feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: id, Status: status})
+		}
+	}
+	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:db"}, {ID: "c:web", After: []string{"c:db"}}}}}
+	exit := 0
+	for revision, want := range []string{1: "  critical path\n", 2: "  critical path of revision 2 (after the edit)\n"} {
+		if revision == 0 {
+			continue
+		}
+		feed(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Revision: revision}},
+			event.Event{Kind: event.KindPlan, Phases: phases})
+		ready("c:db")
+		ready("c:web")
+		feed(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
+		var out bytes.Buffer
+		Summary(&out, &s, Options{Style: plain})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
 	}
 }

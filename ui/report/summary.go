@@ -87,7 +87,7 @@ func cutAbort(reason string) (by, rest string, ok bool) {
 // writeTimes writes the critical path, and compares the slowest groups with the last run.
 func writeTimes(w io.Writer, s *event.State, o Options) {
 	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
-		writeList(w, "critical path", bars(s, path, o.Style, max(o.Width-2, 0)))
+		writeList(w, forecast.PathHeading(s), bars(s, path, o.Style, max(o.Width-2, 0)))
 	}
 	var rows [][]string
 	for _, g := range forecast.LongestGroups(s, maxSlow) {
