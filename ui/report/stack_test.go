@@ -98,3 +98,22 @@ func TestAbortedReleaseOfStack(t *testing.T) {
 		t.Errorf("%q is missing:\n%s", want, out.String())
 	}
 }
+
+// TestLogOfAHeldStack: a stack is only paused while one of its releases is held, but the log says what to decide.
+func TestLogOfAHeldStack(t *testing.T) {
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "s"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "n/b"}}}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Running},
+		{Scope: "n/b", Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "b", Namespace: "n"}},
+		{Scope: "n/b", Kind: event.KindRun, Status: event.Held, Message: "c:a: Pod/x: it is broken"},
+		{Kind: event.KindRun, Status: event.Paused},
+	}
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain, Steer: "lockstep ctl s"}))
+	for _, want := range []string{" held on failure: n/b\n", " control it with: lockstep ctl s retry|accept|give-up|abort\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}

@@ -239,6 +239,9 @@ func shortDuration(d time.Duration) string {
 }
 
 func (t *textLog) run(e event.Event) {
+	if run, reason := t.state.RunStatus(); run == event.Held { // a stack whose release is held is only paused
+		e.Status, e.Message = run, reason
+	}
 	text, reason, commands := t.opts.word(e.Status), e.Message, ""
 	switch e.Status {
 	case event.Running:
