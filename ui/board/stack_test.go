@@ -265,7 +265,8 @@ func stackScreen(t *testing.T, s *stack) (feed func(event.Event), expect func(..
 	return feed, expect
 }
 
-// TestColumnsOfStack: columns are named after their layers, also in rollbacks and removals.
+// TestColumnsOfStack: columns are named after their layers, also in rollbacks and removals. A release that a rollback uninstalled is
+// gone.
 func TestColumnsOfStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStack(t, 200, 50, 75, dark, nil)
@@ -273,6 +274,11 @@ func TestColumnsOfStack(t *testing.T) {
 		s.Update(batchMsg{events: []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{
 			{Name: "remove", Kind: event.PhaseRemove, Groups: []*plan.Group{group}}, {Name: "rollback/releases", Kind: event.PhaseApply, Groups: []*plan.Group{group}},
 		}}}, more: true})
+		uninstalled := s.State.Find("rollback/releases", "data/queue")
+		s.Update(batchMsg{more: true, events: []event.Event{{Kind: event.KindObject, Phase: "rollback/releases", Group: "data/queue", Object: &group.Objects[0], Status: event.Ready, Change: event.Deleted}}})
+		if word := s.ObjectMark(s.Graph.ByKey[uninstalled.Unit()], uninstalled.Objects[0]).Word; word != "gone" {
+			t.Errorf("a release that the rollback uninstalled is %s", word)
+		}
 		var titles []string
 		for _, c := range s.Graph.Cols {
 			titles = append(titles, c.Title)

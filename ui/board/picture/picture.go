@@ -315,6 +315,8 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		mark := p.Theme.Mark(string(event.InProgress))
 		mark.Word = p.Theme.Mark(string(event.Applied)).Word
 		return mark
+	case o.Status == event.Ready && o.Change == event.Deleted: // a release that the rollback of a stack uninstalled
+		return p.Theme.Mark(string(event.Gone))
 	case o.Status == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
 		return p.Theme.Mark(string(o.Change))
 	}
