@@ -105,7 +105,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	b.ignoreRecentDeletion()
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)
-	b.Pods = pods
+	b.Pods = withCauses(pods)
 	d.memory.restoreCrash(b)
 	d.readEvents(ctx, b, owners)
 	d.readLogs(ctx, b)

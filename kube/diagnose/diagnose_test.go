@@ -284,6 +284,22 @@ func TestEventsOfSeveralPods(t *testing.T) {
 	}
 }
 
+// TestPodsOfAnEarlierVersion: a Deployment does not fail because of the pods of its earlier version.
+func TestPodsOfAnEarlierVersion(t *testing.T) {
+	unobserved := strings.Replace(strings.Replace(deployment, "uid: d}", "uid: d, generation: 2}", 1), "status:\n", "status:\n  observedGeneration: 1\n", 1)
+	for name, c := range map[string]struct{ objects, not string }{
+		"before the controller has observed the change": {unobserved + pod("p", "r2", crashed7), "exited with code 7"},
+		"while its own pods cannot start": {deployment + pod("old", "r1", crashed7) + "\n---\n" +
+			pod("p", "r2", strings.ReplaceAll(crashed7, "CrashLoopBackOff", "ImagePullBackOff")), "pod old"},
+	} {
+		d, _ := cluster(t, c.objects)
+		r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+		if text := r.Cause + "\n" + strings.Join(append(r.Lines, r.Evidence...), "\n"); strings.Contains(text, c.not) {
+			t.Errorf("%s: %q in\n%s", name, c.not, text)
+		}
+	}
+}
+
 func TestPodsAndLogs(t *testing.T) {
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r1", readyPod))
 	pods, err := d.Pods(t.Context(), named("apps", "Deployment", "api"))

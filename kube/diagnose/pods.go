@@ -86,6 +86,10 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	if err != nil {
 		return nil, nil, err
 	}
+	current := podsControlledBy(pods, newest.UID)
+	if observed, found, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); found && observed < u.GetGeneration() {
+		setOutdated(current) // the controller has not created the newest ReplicaSet yet
+	}
 	var old []Pod
 	for _, s := range owned {
 		if s.UID != newest.UID {
@@ -93,7 +97,24 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 		}
 	}
 	sortPods(old)
-	return []ref{refTo("ReplicaSet", &newest)}, append(podsControlledBy(pods, newest.UID), old...), nil
+	setOutdated(old)
+	return []ref{refTo("ReplicaSet", &newest)}, append(current, old...), nil
+}
+
+func setOutdated(pods []Pod) {
+	for i := range pods {
+		pods[i].outdated = true
+	}
+}
+
+// withCauses omits pods of an earlier version of a Deployment that say nothing about the current one: its own pods cannot
+// start, or it has none yet because its controller has not observed the change.
+func withCauses(pods []Pod) []Pod {
+	isOutdated := func(p Pod) bool { return p.outdated }
+	if len(pods) > 0 && (pods[0].outdated || pods[0].severity >= cannotStart) {
+		return slices.DeleteFunc(slices.Clone(pods), isOutdated)
+	}
+	return pods
 }
 
 func revision(s *appsv1.ReplicaSet) int {
