@@ -31,11 +31,11 @@ const (
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if no time is left
-// except that of a running group without a history, if an object of a running group has failed or is degraded, or if the
-// run is in any state but Running (for example paused or rolling back).
+// Estimate returns the forecast of a run as of now. ok is false if no remaining group has a history, if those with a
+// history have no time left and a group without one is running, if an object of a running group has failed or is degraded,
+// or if the run is in any state but Running (for example paused or rolling back).
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
-	unknown := false // whether a running group has no history, such as a hook
+	unknown := false // whether a group without a history is running, such as a new hook
 	for _, p := range phases(s) {
 		for _, g := range p.Groups {
 			_, known := p.Usual[g.ID]
@@ -118,8 +118,8 @@ func lastDuration(s *event.State) DurationFunc {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String formats the forecast: "about 12s left". It is empty if no estimated time is left and Slow is not
-// empty, since Slow says why.
+// String formats the forecast: "about 12s left". It is empty if the estimate has run out and some groups are slow: Slow
+// then explains why the run has not ended.
 func (f Forecast) String() string {
 	switch left := f.Left.Round(time.Second); {
 	case left > 0:

@@ -65,7 +65,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestNoForecastDuringAnUnknownGroup: while only a group without a history keeps the run from its end, no time is known.
+// TestNoForecastDuringAnUnknownGroup: there is no estimate while the run waits only for a group without a history.
 func TestNoForecastDuringAnUnknownGroup(t *testing.T) {
 	for history, want := range map[time.Duration]string{10 * time.Millisecond: "", seconds(5): "about 10s left"} {
 		events := startedRun()

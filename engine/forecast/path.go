@@ -76,8 +76,8 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 	return last
 }
 
-// Bar is a step drawn as a row of cells. From is the number of blank cells before it. Then come Requests cells, mostly for
-// requests, and Waited cells for the time spent waiting for the cluster.
+// Bar is a step drawn as a row of cells: From blank cells, then Requests cells for the time that was not spent waiting (its
+// requests), then Waited cells for the time spent waiting for the cluster.
 type Bar struct{ From, Requests, Waited int }
 
 // Bars scales a path to a width in cells, at least one for each step. It omits the time between steps: pauses, holds
