@@ -105,7 +105,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	b.ignoreRecentDeletion()
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)
-	b.Pods = withCauses(pods)
+	b.Pods = pods.withCauses()
 	d.memory.restoreCrash(b)
 	d.readEvents(ctx, b, owners)
 	d.readLogs(ctx, b)

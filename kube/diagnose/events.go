@@ -88,10 +88,11 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 
 // relatedRefs returns the objects whose events are shown with those of a workload: its pods and their direct owner.
 func (d *Diagnoser) relatedRefs(ctx context.Context, live *unstructured.Unstructured) []ref {
-	refs, pods, err := d.findPods(ctx, live)
+	refs, found, err := d.findPods(ctx, live)
 	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {
 		return nil
 	}
+	pods := found.all()
 	for _, p := range pods[:min(len(pods), eventPods)] {
 		refs = append(refs, p.ref())
 	}

@@ -27,7 +27,6 @@ type Pod struct {
 	Why        string
 	Containers []Container // init containers first
 
-	outdated    bool // of an earlier version of a Deployment
 	uid         types.UID
 	severity    severity
 	culprit     string // the container that Why is about; by default the first one

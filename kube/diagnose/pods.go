@@ -34,7 +34,7 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", o, err)
 	}
-	return pods, nil
+	return pods.all(), nil
 }
 
 // podKinds are the kinds whose pods the inspector lists. findPods also finds those of a PodDisruptionBudget.
@@ -45,14 +45,21 @@ var podKinds = map[string]bool{
 
 // findPods returns the pods of an object, and their direct owner if that is another object:
 // the newest ReplicaSet of a Deployment, the newest Job of a CronJob.
-func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) ([]ref, foundPods, error) {
+	if u.GroupVersionKind().GroupKind().String() == "Deployment.apps" {
+		return d.podsOfDeployment(ctx, u)
+	}
+	owners, pods, err := d.podsOf(ctx, u)
+	return owners, foundPods{current: pods}, err
+}
+
+// podsOf is findPods for kinds other than Deployments.
+func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Pod":
 		p := &corev1.Pod{}
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
 		return nil, []Pod{newPod(p)}, err
-	case "Deployment.apps":
-		return d.podsOfDeployment(ctx, u)
 	case "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "Job.batch", "ReplicationController":
 		pods, err := d.matchingPods(ctx, u, u.GetUID())
 		return nil, pods, err
@@ -65,56 +72,53 @@ func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) 
 	return nil, nil, nil
 }
 
-// podsOfDeployment puts the pods of the newest ReplicaSet first, because the run waits for those. If ReplicaSets cannot
-// be listed, it returns all pods that the Deployment selects.
-func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+// podsOfDeployment tells the pods of the newest ReplicaSet, for which the run waits, from those of older ones. If ReplicaSets
+// cannot be listed, all pods that the Deployment selects count as current.
+func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) (owner []ref, found foundPods, err error) {
 	selector, err := podSelector(u)
 	if err != nil || selector == nil {
-		return nil, nil, err
+		return nil, found, err
 	}
 	sets, err := d.kube.AppsV1().ReplicaSets(u.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
-		pods, err := d.matchingPods(ctx, u, "")
-		return nil, pods, err
+		found.current, err = d.matchingPods(ctx, u, "")
+		return nil, found, err
 	}
 	owned := slices.DeleteFunc(sets.Items, func(s appsv1.ReplicaSet) bool { return !isControlledBy(&s, u.GetUID()) })
 	if len(owned) == 0 {
-		return nil, nil, nil
+		return nil, found, nil
 	}
 	newest := slices.MaxFunc(owned, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&a), revision(&b)) })
 	pods, err := d.listSelected(ctx, u, selector)
 	if err != nil {
-		return nil, nil, err
+		return nil, found, err
 	}
-	current := podsControlledBy(pods, newest.UID)
-	if observed, found, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); found && observed < u.GetGeneration() {
-		setOutdated(current) // the controller has not created the newest ReplicaSet yet
+	current := map[types.UID]bool{newest.UID: true}
+	if observed, known, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); known && observed < u.GetGeneration() {
+		current = nil // the controller has not created the newest ReplicaSet yet
 	}
-	var old []Pod
 	for _, s := range owned {
-		if s.UID != newest.UID {
-			old = append(old, podsControlledBy(pods, s.UID)...)
+		if current[s.UID] {
+			found.current = podsControlledBy(pods, s.UID)
+		} else {
+			found.old = append(found.old, podsControlledBy(pods, s.UID)...)
 		}
 	}
-	sortPods(old)
-	setOutdated(old)
-	return []ref{refTo("ReplicaSet", &newest)}, append(current, old...), nil
+	sortPods(found.old)
+	return []ref{refTo("ReplicaSet", &newest)}, found, nil
 }
 
-func setOutdated(pods []Pod) {
-	for i := range pods {
-		pods[i].outdated = true
-	}
-}
+// foundPods are the pods of an object, and those of an earlier version of a Deployment, each with the worst problem first.
+type foundPods struct{ current, old []Pod }
 
-// withCauses omits pods of an earlier version of a Deployment that say nothing about the current one: its own pods cannot
-// start, or it has none yet because its controller has not observed the change.
-func withCauses(pods []Pod) []Pod {
-	isOutdated := func(p Pod) bool { return p.outdated }
-	if len(pods) > 0 && (pods[0].outdated || pods[0].severity >= cannotStart) {
-		return slices.DeleteFunc(slices.Clone(pods), isOutdated)
+func (f foundPods) all() []Pod { return append(f.current, f.old...) }
+
+// withCauses omits old pods if they say nothing about the current ones: those cannot start, or there are none yet.
+func (f foundPods) withCauses() []Pod {
+	if len(f.current) > 0 && f.current[0].severity < cannotStart {
+		return f.all()
 	}
-	return pods
+	return f.current
 }
 
 func revision(s *appsv1.ReplicaSet) int {
