@@ -13,8 +13,8 @@ import (
 // Changes counts objects by what an operation did to them, and the hooks that it started.
 type Changes struct{ Created, Configured, Unchanged, Deleted, Deleting, Kept, Hooks int }
 
-// earlierChanges are the net changes of the revisions that edits have replaced (R46), and the hooks that they
-// started. Its maps are never modified.
+// earlierChanges are the net changes of the revisions that edits have replaced (R46), or of the pods in which the run was
+// before, and the hooks that they started. Its maps are never modified.
 type earlierChanges struct {
 	objects map[plan.Object]Change
 	hooks   map[Unit]bool
@@ -96,7 +96,7 @@ func (c Change) then(later Change) Change {
 }
 
 // Edited reports whether an edit replaced a revision of the run. The groups are only those of the last one.
-func (s *State) Edited() bool { return s.earlier.objects != nil }
+func (s *State) Edited() bool { return s.edited }
 
 // HasRollback reports whether the phases of a rollback were announced.
 func (s *State) HasRollback() bool {

@@ -150,6 +150,20 @@ func TestWatchFixesNothing(t *testing.T) {
 	}
 }
 
+// TestOperationsOfARelease: a stack rolls a release back with a second operation, whose changes do not count with those of
+// the first. It is no edit.
+func TestOperationsOfARelease(t *testing.T) {
+	r := newRun("a")
+	r.object("a", Ready, Created)
+	r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
+	r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "uninstall"}})
+	r.apply(0, planOf("a"))
+	r.object("a", Gone, Deleted)
+	if got := r.Changes(); got != (Changes{Deleted: 1}) || r.Edited() {
+		t.Errorf("changes %+v, edited %t", got, r.Edited())
+	}
+}
+
 // TestTimeLeft expects that pauses and outages do not count, as in the engine (R25, R53).
 func TestTimeLeft(t *testing.T) {
 	r := newRun("a")

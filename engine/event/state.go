@@ -53,6 +53,7 @@ type State struct {
 	fixTracker
 
 	earlier earlierChanges
+	edited  bool // an edited revision has started
 	// rollbackStopped is set when a command aborts the run during its rollback.
 	rollbackStopped bool
 
@@ -134,9 +135,14 @@ func (s *State) scope(name string) *State {
 }
 
 func (s *State) applyOperation(e Event) {
-	if s.Status != "" && e.Status == Running && !s.Operation.IsWatch() { // an edited revision starts (R46)
+	if s.Status != "" && e.Status == Running && !s.Operation.IsWatch() {
+		// An edited revision starts (R46), the run resumes in another pod, or a stack rolls this release back.
 		s.fixTracker.replace(s.groups)
+		s.edited = s.edited || s.Run == Replacing
 		s.earlier = s.earlier.with(s.Phases)
+		if !s.Ended.IsZero() { // it is another operation
+			s.earlier = earlierChanges{}
+		}
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
 	if s.Status == "" { // the plan of a stack's release comes before its operation starts

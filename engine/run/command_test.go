@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.Step, "")
 				b.command(event.Step, "")
 			},
-			trace: []string{"0.0s run paused (before the first group)", "0.0s step refused (c:b is waiting for c:a)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted", "0.0s run paused (step pending: starts the next group once its dependencies are ready)",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step refused (c:b is waiting for c:a)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted", "0.0s run paused (step pending: starts the next group as soon as one can start)",
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{

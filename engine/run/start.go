@@ -92,9 +92,6 @@ func (m *machine) startNextUnits() bool {
 	return len(next) > 0
 }
 
-// stepPending is why a run is paused after a step while no unit can start.
-const stepPending = "step pending: starts the next group once its dependencies are ready"
-
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
 	if !m.steering.step {
@@ -102,8 +99,10 @@ func (m *machine) takeStep() {
 	}
 	startable := m.startable()
 	if len(startable) == 0 || m.groupSlots() == 0 {
-		m.steering.why = stepPending
-		m.reportRun()
+		if m.stage == nil || !m.stage.failing() { // else no other unit will start
+			m.steering.why = "step pending: starts the next " + m.opts.Operation.GroupNoun() + " as soon as one can start"
+			m.reportRun()
+		}
 		return
 	}
 	u := m.steering.stepUnit

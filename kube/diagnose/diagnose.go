@@ -69,8 +69,8 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Dia
 type Report struct {
 	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed reads.
 	run.Finding
-	// Pods are the object's pods, the one with the worst problem first. For a Deployment, those of the newest ReplicaSet
-	// come first.
+	// Pods are the object's pods, the one with the worst problem first. For a Deployment, those of the newest ReplicaSet come
+	// first; older ones are omitted if those cannot start or do not exist yet.
 	Pods []Pod
 	// Events are the warnings about the object, the direct owner of its pods, and its worst pods, the newest last.
 	Events []Event

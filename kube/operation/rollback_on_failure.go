@@ -65,7 +65,10 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 	result := "the rollback also failed"
 	resultWithError := result + ": " + err.Error()
 	if stopped := r.engine.EndingCommand(); stopped != nil {
-		result = "the rollback was " + endedBy("stopped", stopped)
+		result = "the rollback was stopped"
+		if r.op.lost() == nil { // else the notes say why
+			result = "the rollback was " + endedBy("stopped", stopped)
+		}
 		resultWithError = result
 	}
 	_, end.Outcome = ClosingTexts(resultWithError, cause, notes...)

@@ -38,6 +38,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 		s.setRollingBack(false)
 		return err
 	}
+	s.setRollingBack(true) // again, because a command may have come before the engine's rollback started
 	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
 	if !slices.ContainsFunc(changed, func(m *member) bool { return m.op.Info().PreviousRevision > 0 }) {
 		phase.Name, phase.Kind = phaseUninstall, event.PhaseRemove

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -9,15 +11,17 @@ import (
 // group holds the last observations of a group's objects, possibly from an earlier revision.
 type group struct {
 	*plan.Group
-	last    map[plan.Object]run.Observation
-	fresh   map[plan.Object]bool // whether each planned object has been observed in this revision
-	count   map[event.Status]int // planned objects with each status
-	status  event.Status         // published
-	message string               // published
+	last  map[plan.Object]run.Observation
+	fresh map[plan.Object]bool // whether each planned object has been observed in this revision
+	count map[event.Status]int // planned objects with each status
+	// expiring are the Jobs that the cluster deletes after they have finished.
+	expiring map[plan.Object]bool
+	status   event.Status // published
+	message  string       // published
 }
 
-func newGroup(g *plan.Group, old *group) *group {
-	n := &group{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+func newGroup(g *plan.Group, expiring map[plan.Object]bool, old *group) *group {
+	n := &group{Group: g, expiring: expiring, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
 		n.last, n.status, n.message = old.last, old.status, old.message
 	}
@@ -53,7 +57,10 @@ func (g *group) derive() (event.Status, string) {
 			return all, ""
 		}
 	}
-	if g.count[event.Ready]+g.count[event.Gone] == len(g.Objects) { // such as a Job that the cluster deleted
+	isDone := func(o plan.Object) bool {
+		return g.last[o].Status == event.Ready || g.last[o].Status == event.Gone && g.expiring[o]
+	}
+	if !slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return !isDone(o) }) {
 		return event.Ready, ""
 	}
 	return event.Running, ""

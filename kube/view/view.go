@@ -27,8 +27,9 @@ import (
 )
 
 // View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
-// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. An
-// object is waiting if the operation that deploys the release has not reached it.
+// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. It is
+// also ready if only Jobs are gone that the cluster deletes after they have finished. An object is waiting if the operation
+// that deploys the release has not reached it.
 type View struct {
 	client          *connect.Client
 	name, namespace string
@@ -162,7 +163,7 @@ func (v *View) show(r *revision) {
 	v.revision, v.groups, v.unseen, v.seen = r, map[string]*group{}, 0, make(chan struct{})
 	v.mask.AddPlan(r.phases)
 	for g := range event.Groups(r.phases) {
-		v.groups[g.ID] = newGroup(g.Group, before[g.ID])
+		v.groups[g.ID] = newGroup(g.Group, r.expiring, before[g.ID])
 		v.unseen += len(g.Objects)
 	}
 	if v.unseen == 0 {

@@ -64,6 +64,9 @@ func TestCriticalPathAfterEdit(t *testing.T) { // R46
 		if revision == 0 {
 			continue
 		}
+		if revision == 2 {
+			feed(event.Event{Kind: event.KindRun, Status: event.Replacing})
+		}
 		feed(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Revision: revision}},
 			event.Event{Kind: event.KindPlan, Phases: phases})
 		ready("c:db")

@@ -182,6 +182,7 @@ func (t *textLog) operation(e event.Event) {
 			clear(t.reported)
 			clear(t.planned)
 			clear(t.slow)
+			clear(t.regressed)
 			t.nextSlow = time.Time{}
 		}
 		fmt.Fprintln(t.out, headline(t.state.Operation))

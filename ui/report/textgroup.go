@@ -283,6 +283,7 @@ func (t *textLog) object(e event.Event) {
 		t.objectFailures(e, g)
 	case e.Status == event.Ready && t.reported[key] != nil:
 		delete(t.reported, key)
+		t.regressed[key] = regression{false, t.regressed[key].count}
 		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
 	case g.Status != event.Ready || t.state.Operation.IsWatch():
 	case e.Status == event.InProgress && !t.regressed[key].now && t.regressed[key].count < maxRegressions:

@@ -73,8 +73,13 @@ func ViewAfterRun(client *kube.Client, release, namespace string) (open func(con
 			return nil, err
 		}
 		source := view.Feed().Reader()
-		running.Go(func() { _ = view.Run(ctx) }) // the screen shows that the view has ended
+		ended := make(chan struct{})
+		running.Go(func() {
+			defer close(ended)
+			_ = view.Run(ctx) // the screen shows that the view has ended
+		})
 		select {
+		case <-ended:
 		case <-view.Seen():
 		case <-time.After(maxFirstRead):
 		case <-ctx.Done():
