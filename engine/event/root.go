@@ -158,6 +158,10 @@ func (s *State) Reason() string {
 	if roots[0].Object != nil && s.Operation.IsStack() { // the object is the release that the group deploys
 		reason = "release " + roots[0].Group.ID + ": " + roots[0].Why()
 	}
+	inRollback := func(r Root) bool { return r.Group != nil && IsRollback(r.Group.Phase) }
+	if !inRollback(roots[0]) { // the outcome says that the rollback failed, too
+		roots = slices.DeleteFunc(roots, inRollback)
+	}
 	if more := len(roots) - 1; more > 0 {
 		reason += "; and " + text.Count(more, "more failure")
 	}

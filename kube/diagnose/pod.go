@@ -147,7 +147,7 @@ func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 		lines = append(lines, c.title()+" "+c.exitWithReason())
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
-		if why := whyFalse(pod, t); why != "" && !strings.HasPrefix(why, "containers with ") {
+		if why := whyFalse(pod, t); why != "" && why != "PodFailed" && !strings.HasPrefix(why, "containers with ") { // other lines say those
 			lines = append(lines, fmt.Sprintf("%s is False: %s", t, why))
 		}
 	}

@@ -41,13 +41,13 @@ func TestFieldFaults(t *testing.T) {
 	for message, want := range map[string][]fieldFault{
 		patch + ".foo: field not declared in schema": {{"unknown field foo", "remove it or correct its name"}},
 		patch + "errors:\n  .data.a must be a string, but is a number; quote it\n  .data.b must be a string, but is a map": {
-			{"data.a must be a string, but is a number", "quote it"}, {"data.b must be a string, but is a map", "correct it in the chart"}},
+			{"data.a must be a string, but is a number", "quote it"}, {"data.b must be a string, but is a map", "correct it in the chart or its values"}},
 		`ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: unknown field "foo", unknown field "bar"`: {
 			{"unknown field foo", "remove it or correct its name"}, {"unknown field bar", "remove it or correct its name"}},
 		`ConfigMap in version "v1" cannot be handled as a ConfigMap: a value in data must be a string, but is a number; quote it`: {
 			{"a value in data must be a string, but is a number", "quote it"}},
 		`Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 7`: {
-			{"a value cannot be decoded: illegal base64 data at input byte 7", "correct it in the chart"}},
+			{"a value cannot be decoded: illegal base64 data at input byte 7", "correct it in the chart or its values"}},
 		"something else": nil,
 	} {
 		if got := fieldFaultsIn(message).list; !slices.Equal(got, want) {

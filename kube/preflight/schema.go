@@ -219,7 +219,7 @@ const (
 	fixName       = "remove it or correct its name"
 	fixObjectName = "rename the object"
 	fixQuote      = "quote it"
-	fixValue      = "correct it in the chart"
+	fixValue      = "correct it in the chart or its values"
 )
 
 // fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The faults have the same texts for

@@ -148,17 +148,17 @@ func TestMalformedFields(t *testing.T) {
 			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta; "}},
 		{name: "wrong type", docs: func(string) []string {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
-		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
+		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart or its values", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
 		{name: "several faults", docs: func(string) []string { // of those in one object, the API server may report only one
 			return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: true}"), rig.Object("v1/ConfigMap/b", nil, "data: {c: {d: e}}"), rig.Object("v1/ConfigMap/c", nil, "foo: 1")}
 		}, want: []string{
-			"ConfigMap/a: data.b must be a string, but is a boolean; quote it", "ConfigMap/b: data.c must be a string, but is a map; correct it in the chart",
+			"ConfigMap/a: data.b must be a string, but is a boolean; quote it", "ConfigMap/b: data.c must be a string, but is a map; correct it in the chart or its values",
 			"ConfigMap/c: unknown field foo; remove it or correct its name",
 		}},
 		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: 1}")} },
 			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
 		{name: "no base64", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
-			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart"}},
+			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart or its values"}},
 		{name: "no base64, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
 			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; "}},
 		{name: "repeated item", docs: func(string) []string {
@@ -235,7 +235,7 @@ func TestUndecodableValue(t *testing.T) {
 		t.Error("the API server accepted the patch")
 	}
 	_, err = upgrade(false)
-	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart") {
+	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart or its values") {
 		t.Errorf("%v", err)
 	}
 }

@@ -45,7 +45,13 @@ func Args(min, max int) cobra.PositionalArgs {
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", name, many))
 		}
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, neededArgs(cmd), text.Count(len(args), "argument")))
+		needed := neededArgs(cmd)
+		for _, flag := range []string{"generate-name", "name-template"} { // replace the argument NAME
+			if f := cmd.Flag(flag); f != nil && f.Changed {
+				needed = strings.TrimPrefix(needed, "NAME and ")
+			}
+		}
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, needed, text.Count(len(args), "argument")))
 	}
 }
 

@@ -307,7 +307,7 @@ func (s *Signals) replyText(e event.Event) string {
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback && s.canUndo:
-		return start + "rolling back next; " + s.nextSignal() + stop
+		return "no new groups will start, then lockstep rolls back; to skip the rollback, " + s.nextSignal() + " before it starts"
 	case e.Command == event.Rollback:
 		return start + "there is nothing to roll back to, so " + s.policy.Outcome + "; " + s.nextSignal() + stop
 	}

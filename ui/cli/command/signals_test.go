@@ -91,10 +91,10 @@ func TestRollbackReplies(t *testing.T) {
 		reply     event.Event
 		want      string
 	}{
-		{os.Interrupt, upgrade, accepted, "Ctrl-C: no new groups will start; rolling back next; press Ctrl-C again to stop at once"},
-		{syscall.SIGTERM, upgrade, accepted, "SIGTERM: no new groups will start; rolling back next; send SIGTERM again to stop at once"},
-		{syscall.SIGHUP, upgrade, accepted, "SIGHUP: no new groups will start; rolling back next; send SIGTERM to stop at once"},
-		{os.Interrupt, event.Operation{Name: "install"}, accepted, "Ctrl-C: no new groups will start; rolling back next; press Ctrl-C again to stop at once"},
+		{os.Interrupt, upgrade, accepted, "Ctrl-C: no new groups will start, then lockstep rolls back; to skip the rollback, press Ctrl-C again before it starts"},
+		{syscall.SIGTERM, upgrade, accepted, "SIGTERM: no new groups will start, then lockstep rolls back; to skip the rollback, send SIGTERM again before it starts"},
+		{syscall.SIGHUP, upgrade, accepted, "SIGHUP: no new groups will start, then lockstep rolls back; to skip the rollback, send SIGTERM before it starts"},
+		{os.Interrupt, event.Operation{Name: "install"}, accepted, "Ctrl-C: no new groups will start, then lockstep rolls back; to skip the rollback, press Ctrl-C again before it starts"},
 		{os.Interrupt, event.Operation{Name: "upgrade"}, accepted,
 			"Ctrl-C: no new groups will start; there is nothing to roll back to, so the release will be marked failed; press Ctrl-C again to stop at once"},
 		{syscall.SIGTERM, upgrade, refused, "SIGTERM: a rollback is in progress; send SIGTERM again to stop it and leave the objects as they are"},

@@ -33,7 +33,7 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	}, s.mask)
 	why := "after fixing it"
 	switch {
-	case state.Status == event.Aborted && (rolledBack(state) || state.Release == event.NoRelease):
+	case state.Status == event.Aborted && (rolledBack(state) || state.RollbackStopped() || state.Release == event.NoRelease):
 		why = "to run it again"
 	case state.Status == event.Aborted:
 		why = "to continue"

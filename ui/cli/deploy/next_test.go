@@ -143,7 +143,7 @@ func TestNextCommands(t *testing.T) {
 		{"an upgrade whose rollback failed", deploy(endedState("upgrade", 3, event.Failed, event.Failed, "failed")),
 			[]string{upgradeAgain, replace(orRollback, "or roll back", "or retry the rollback, after fixing the problem")}},
 		{"an upgrade whose rollback was stopped", deploy(aborted(endedState("upgrade", 3, event.Failed, event.Aborted, "failed"), "")),
-			[]string{replace(upgradeAgain, "after fixing it", "to continue"), replace(orRollback, "or roll back", "or finish the rollback")}},
+			[]string{replace(upgradeAgain, "after fixing it", "to run it again"), replace(orRollback, "or roll back", "or finish the rollback")}},
 		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
 		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",

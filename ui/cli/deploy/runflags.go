@@ -34,7 +34,7 @@ const (
 // add adds the flags of every operation.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.Timeout, "timeout", defaultTimeout, "time limit of the whole operation")
+	f.DurationVar(&r.common.Timeout, "timeout", defaultTimeout, "time limit of the operation without pauses; an automatic rollback gets the same time again")
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
