@@ -13,7 +13,7 @@ type PhaseState struct {
 	Name   string
 	Kind   PhaseKind
 	Groups []*GroupState
-	// Usual is how long groups usually take, see Phase.
+	// Usual is how long each group took last time, see Phase.
 	Usual map[string]time.Duration
 }
 

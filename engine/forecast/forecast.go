@@ -138,8 +138,8 @@ func (t Timing) String() string {
 // Differs reports whether the two durations differ by more than noise.
 func (t Timing) Differs() bool { return Differ(t.Took, t.Last) }
 
-// Differ reports whether two durations of a group differ by more than noise: by more than a tenth of a second, which
-// is the precision that people see, and by more than a tenth of the shorter one.
+// Differ reports whether two durations of a group differ by more than noise: by more than a tenth of a second (short
+// durations are shown to a tenth) and by more than a tenth of the shorter one.
 func Differ(a, b time.Duration) bool {
 	return (a - b).Abs() > max(time.Second/10, min(a, b)/10)
 }

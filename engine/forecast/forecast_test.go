@@ -65,8 +65,9 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestNoForecastDuringAnUnknownGroup: there is no estimate while the run waits only for a group without a history.
-func TestNoForecastDuringAnUnknownGroup(t *testing.T) {
+// TestNoForecastIfOnlyAnUnknownGroupTakesTime: there is no estimate while a group without a history is running and the
+// groups with one have no time left.
+func TestNoForecastIfOnlyAnUnknownGroupTakesTime(t *testing.T) {
 	for history, want := range map[time.Duration]string{10 * time.Millisecond: "", seconds(5): "about 10s left"} {
 		events := startedRun()
 		events[1].Phases[0].Usual = nil // the hook is new

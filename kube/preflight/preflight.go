@@ -202,7 +202,7 @@ type Basis struct {
 	Last *rel1.Release
 	// Lease is the state of the release's lock (R51).
 	Lease lease.State
-	// UsualDurations are how long units usually take, from the release's records.
+	// UsualDurations are how long units took last time, from the release's records.
 	UsualDurations map[event.Unit]time.Duration
 	// Records are the revisions whose records the operation may change.
 	Records RecordChanges
