@@ -140,9 +140,9 @@ func TestBuildPlan(t *testing.T) {
 		want: []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c"},
 		warnings: []string{
 			`R8: shop: ConfigMap/b: group "a" waits for "", "y", "z", which do not exist, so "a" is deployed last, as part of (unsequenced); ` +
-				`check the spelling, or if they are optional, wrap each name in this annotation in the same {{ if }} as its group`,
+				`check the spelling; if they are optional, put each entry in the list inside the same {{ if }} as its group`,
 			`R8: shop: ConfigMap/c: group "b" waits for "no", which does not exist, so "b" is deployed last, as part of (unsequenced); ` +
-				`check the spelling, or if "no" is optional, wrap its name in this annotation in the same {{ if }} as the group itself`,
+				`check the spelling; if "no" is optional, put its entry in the list inside the same {{ if }} as the group`,
 		},
 	}, {
 		name: "R9 isolated groups, one of them by R8",

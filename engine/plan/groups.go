@@ -249,9 +249,9 @@ func (p *planner) warnBroken(d *draft) {
 	switch len(missing) {
 	case 0:
 	case 1:
-		fix = fmt.Sprintf("; check the spelling, or if %s is optional, wrap its name in this annotation in the same {{ if }} as the group itself", quoted[0])
+		fix = fmt.Sprintf("; check the spelling; if %s is optional, put its entry in the list inside the same {{ if }} as the group", quoted[0])
 	default:
-		fix = "; check the spelling, or if they are optional, wrap each name in this annotation in the same {{ if }} as its group"
+		fix = "; check the spelling; if they are optional, put each entry in the list inside the same {{ if }} as its group"
 	}
 	p.warn("R8", d.chart, &by.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
 		by.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)

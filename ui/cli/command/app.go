@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
@@ -40,7 +41,7 @@ func Args(min, max int) cobra.PositionalArgs {
 		case want == "":
 			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", name, len(args)))
 		case max >= 0 && len(args) > max:
-			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", name, text.Count(max, "argument"), len(args)))
+			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", name, text.Count(max, "argument"), len(args)) + separateValue(cmd, args[max]))
 		}
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", name, many))
@@ -53,6 +54,16 @@ func Args(min, max int) cobra.PositionalArgs {
 		}
 		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, needed, text.Count(len(args), "argument")))
 	}
+}
+
+// separateValue says how to write a flag whose value the user may have given as an argument of its own: "--wait hookOnly".
+func separateValue(cmd *cobra.Command, arg string) (hint string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if hint == "" && f.NoOptDefVal != "" && f.Value.Type() != "bool" {
+			hint = fmt.Sprintf("; to give --%s a value, write --%[1]s=%[2]s", f.Name, arg)
+		}
+	})
+	return hint
 }
 
 // usageArgs returns the arguments in the usage of a command: "{CHART | NAME CHART}".
