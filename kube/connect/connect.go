@@ -66,14 +66,15 @@ func NewFromGetter(flags genericclioptions.RESTClientGetter, settings *cli.EnvSe
 		log = slog.New(slog.DiscardHandler)
 	}
 	link := newLink()
-	c := &Client{Getter: newGetter(context.Background(), flags, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
+	base := sync.OnceValues(flags.ToRESTConfig)
+	c := &Client{Getter: newGetter(context.Background(), flags, base, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
 	return c, c.makeClients()
 }
 
 // Bind returns the same connection with new clients, whose requests end with ctx. It exists because Helm's client takes no
 // context. The clients have their own discovery cache, and record in writes whether they wrote anything.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
-	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
+	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.Getter.base, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.makeClients()
 }
 

@@ -24,7 +24,10 @@ import (
 // has its own (priority and fairness).
 type Getter struct {
 	flags genericclioptions.RESTClientGetter
-	load  func() (*loaded, error)
+	// base returns the configuration of the kubeconfig, which is read only once: a later connection of the same run must
+	// not fail because a token file is being replaced.
+	base func() (*rest.Config, error)
+	load func() (*loaded, error)
 }
 
 // loaded is made from the kubeconfig at its first use.
@@ -34,12 +37,13 @@ type loaded struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, link *Link, writes *Writes) *Getter {
-	return &Getter{flags: flags, load: sync.OnceValues(func() (*loaded, error) {
-		config, err := flags.ToRESTConfig()
+func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, base func() (*rest.Config, error), link *Link, writes *Writes) *Getter {
+	return &Getter{flags: flags, base: base, load: sync.OnceValues(func() (*loaded, error) {
+		config, err := base()
 		if err != nil {
 			return nil, err
 		}
+		config = rest.CopyConfig(config)
 		t := &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}
 		if config, err = throughTransport(config, t); err != nil {
 			return nil, err
@@ -78,13 +82,12 @@ func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	if t.plugin = config.ExecProvider != nil || config.AuthProvider != nil; t.plugin {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return credentialed{next} })
 	}
-	renew := func() (http.RoundTripper, error) { return rest.TransportFor(config) }
 	var err error
-	if t.next, err = renew(); err != nil {
+	if t.next, err = rest.TransportFor(config); err != nil {
 		return nil, err
 	}
-	if t.plugin || config.BearerTokenFile != "" {
-		t.renew = renew
+	if t.plugin || config.BearerTokenFile != "" || config.CertFile != "" {
+		t.renew = func() (http.RoundTripper, error) { return renewedTransport(config) }
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -98,6 +101,20 @@ func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	out.QPS, out.Burst = -1, 0
 	out.WarningHandler = rest.NoWarnings{}
 	return out, nil
+}
+
+// renewedTransport returns the round trippers for config with the credentials that its files and plugins have now. It
+// reads a client certificate itself, because client-go would keep the connections that use the old one.
+func renewedTransport(config *rest.Config) (http.RoundTripper, error) {
+	if config.CertFile != "" {
+		config = rest.CopyConfig(config)
+		config.CertData, config.KeyData = nil, nil
+		if err := rest.LoadTLSFiles(config); err != nil {
+			return nil, err
+		}
+		config.CertFile, config.KeyFile = "", ""
+	}
+	return rest.TransportFor(config)
 }
 
 // withoutHelmRetry removes Helm's own retries, because they resend a request whose body has already been read.

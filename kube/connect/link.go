@@ -11,7 +11,7 @@ import (
 
 // Link is the state that all connections to an API server share: whether it responds, and the cache. During an outage
 // one request at a time probes the API server and the others wait; afterwards they are released gradually. So an outage
-// costs few requests and does not end in a burst.
+// costs few requests and does not end in a burst. Expired credentials are an outage too, until new ones can be read.
 //
 // There is a gate for the server and one for each group version ("apps/v1"). A failing aggregated API closes no gate,
 // because it says nothing about the API server.
@@ -20,7 +20,7 @@ type Link struct {
 
 	mu        sync.Mutex
 	connected bool           // a connection has been accepted
-	responded bool           // a response has arrived; then connected is true too
+	responded bool           // a response has arrived that accepts the credentials; then connected is true too
 	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
@@ -104,7 +104,7 @@ func (l *Link) oldest() *gate {
 type linkState struct {
 	unreachable bool // it does not respond now
 	connected   bool // it has accepted a connection
-	responded   bool // it has responded
+	responded   bool // it has responded and accepted the credentials
 }
 
 func (l *Link) state() linkState {
@@ -261,6 +261,7 @@ const (
 	busy                        // it, or a proxy in front of it, cannot serve the group version now
 	lost                        // the connection broke, or no response came
 	refused                     // the connection was refused
+	denied                      // the API server did not accept the credentials, which can be read again
 )
 
 // end records the outcome of a request that was sent at the given time. It reports whether one of the request's gates is
@@ -270,7 +271,7 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wasUnreachable := len(l.gates) > 0
-	l.connected = l.connected || o == responded || o == busy || o == lost
+	l.connected = l.connected || o == responded || o == busy || o == lost || o == denied
 	switch o {
 	case responded:
 		l.responded = true
@@ -284,7 +285,7 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 		l.fail(p.group, 1, sent, reason)
 	case lost:
 		l.fail(serverGate, 1, sent, reason)
-	case refused:
+	case refused, denied:
 		l.fail(serverGate, lostAfter, sent, reason)
 	}
 	for _, g := range p.probes {

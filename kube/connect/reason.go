@@ -21,11 +21,16 @@ const maxRetryAfter = 30 * time.Second
 
 // retryAfter returns the pause that a server asks for, with jitter, or 0.
 func retryAfter(resp *http.Response) time.Duration {
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if err != nil || seconds <= 0 {
+	value := resp.Header.Get("Retry-After")
+	seconds, err := strconv.Atoi(value)
+	d := time.Duration(seconds) * time.Second
+	if at, dateErr := http.ParseTime(value); err != nil && dateErr == nil { // proxies send dates
+		d, err = time.Until(at), nil
+	}
+	if err != nil || d <= 0 {
 		return 0
 	}
-	d := min(maxRetryAfter, time.Duration(seconds)*time.Second)
+	d = min(maxRetryAfter, d)
 	return d + rand.N(d/5+1)
 }
 

@@ -75,7 +75,7 @@ type attempts struct {
 	began       time.Time // when the first try was sent
 	tries       int
 	errorsSince time.Time // when the current series of server errors (verdict.serverError) began, or zero
-	refreshed   bool      // the credentials were read again
+	refreshed   bool      // the credentials were read again at once, after the first 401
 	// A failed try may have succeeded, although no response says so, or may at least have arrived at an API server.
 	mayHaveSucceeded, mayHaveArrived bool
 }
@@ -112,23 +112,28 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 	defer context.AfterFunc(stopRetries, func() { cancel(context.Cause(stopRetries)) })()
 	var resp *http.Response
 	var err, last error
+	expired := false // the credentials of the last try, which had been read again already
 	for {
 		pass, ended := c.enter(waitCtx)
 		if ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
 		next, generation := c.t.current()
+		if expired && c.t.refresh(generation) {
+			next, generation = c.t.current()
+		}
 		var sent time.Time
 		sent, resp, err = try(ctx, next, c.newRequest(ctx), min(maxTimeout, firstTimeout<<min(c.tries, 5)), c.streams, c.t.plugin)
 		if c.tries == 0 {
 			c.began = sent
 		}
-		v := judge(c.target, resp, err, c.t.link)
-		if ctx.Err() != nil { // ctx ends the call, whatever the response
+		v := c.judge(resp, err)
+		renewed := ctx.Err() == nil && unauthorized(resp) && !c.refreshed && c.t.refresh(generation)
+		if renewed || ctx.Err() != nil { // ctx ends the call, whatever the response
 			v = verdict{}
 		}
 		closed := pass.end(v.outcome, sent, v.reason)
-		if resp != nil && resp.StatusCode == http.StatusUnauthorized && !c.refreshed && c.t.refresh(generation) {
+		if renewed { // try the new credentials at once
 			c.refreshed = true
 			continue
 		}
@@ -138,6 +143,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if last = err; !v.retry || c.streams {
 			return c.settle(ctx, resp, err)
 		}
+		expired = unauthorized(resp)
 		c.recordFailure(v, resp, err)
 		if c.limitReached(v) {
 			return c.giveUp(resp, err, nil)
@@ -154,6 +160,10 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			return c.giveUp(resp, err, ended)
 		}
 	}
+}
+
+func unauthorized(resp *http.Response) bool {
+	return resp != nil && resp.StatusCode == http.StatusUnauthorized
 }
 
 // canceledError returns the error of a call whose context ended during a try. If an earlier try failed, the error says
@@ -250,21 +260,34 @@ type verdict struct {
 
 // judge decides whether a failure is temporary. An aggregated API that is down is an error of that API only, because the
 // API server has responded.
-func judge(of Target, resp *http.Response, err error, link *Link) verdict {
+func (c *call) judge(resp *http.Response, err error) verdict {
 	if err != nil {
-		return judgeError(err, link)
+		return judgeError(err, c.t.link)
 	}
 	reason := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	aggregated := func() verdict {
+		reason = fmt.Sprintf("%s does not respond: %s", c.target.apiService(), reason)
+		return verdict{outcome: responded, retry: true, serverError: true, aggregated: true, retryAfter: retryAfter(resp), reason: reason}
+	}
 	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		switch {
+		case c.t.renew == nil:
+			return verdict{outcome: responded}
+		case !c.t.link.state().responded: // credentials that were never accepted may be wrong
+			return verdict{}
+		case Aggregated(c.target.Group):
+			return aggregated()
+		}
+		return verdict{outcome: denied, retry: true, reason: reason + ": the credentials have expired, and there are no new ones yet"}
 	case http.StatusTooManyRequests:
 		return verdict{outcome: responded, retry: true, serverError: true, overloaded: true, retryAfter: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
 		return verdict{outcome: responded, retry: !Mistyped(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		if Aggregated(of.Group) {
-			reason = fmt.Sprintf("%s does not respond: %s", of.apiService(), reason)
-			return verdict{outcome: responded, retry: true, serverError: true, aggregated: true, retryAfter: retryAfter(resp), reason: reason}
+		if Aggregated(c.target.Group) {
+			return aggregated()
 		}
 		return verdict{outcome: busy, retry: true, retryAfter: retryAfter(resp), reason: reason}
 	}
@@ -275,8 +298,10 @@ func judgeError(err error, link *Link) verdict {
 	switch {
 	case untrusted(err):
 		return verdict{}
+	case noCredentials(err) && link.state().responded:
+		return verdict{outcome: denied, retry: true, reason: shortReason(err)}
 	case noCredentials(err):
-		return verdict{retry: link.state().responded, reason: shortReason(err)}
+		return verdict{reason: shortReason(err)}
 	case errors.Is(err, errNotSent):
 		return verdict{}
 	case notSent(err) && !link.state().connected: // the address may be wrong

@@ -308,36 +308,6 @@ func TestMistypedObjects(t *testing.T) {
 	}
 }
 
-// TestExpiredCredentials expects that expired credentials are read again, but only once (R53).
-func TestExpiredCredentials(t *testing.T) {
-	for _, renewed := range []bool{true, false} {
-		token := "old"
-		var x *transport
-		with := func(token string) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				if token == "new" {
-					return response(200, "{}"), nil
-				}
-				return statusResponse(401, "Unauthorized"), nil
-			})
-		}
-		x, _ = newTestTransport(operationContext(t), nil)
-		x.next = with(token)
-		reads := 0
-		x.renew = func() (http.RoundTripper, error) {
-			if reads++; renewed {
-				token = "new"
-			}
-			return with(token), nil
-		}
-		resp, err := x.RoundTrip(request(t.Context(), "POST", secretsPath, `{"metadata":{"name":"x"}}`))
-		want := map[bool]int{true: 200, false: 401}[renewed]
-		if err != nil || resp.StatusCode != want || reads != 1 {
-			t.Errorf("%v, %v after %d reads, want %d", resp, err, reads, want)
-		}
-	}
-}
-
 // TestTargets covers the paths of requests.
 func TestTargets(t *testing.T) {
 	tests := map[string]Target{

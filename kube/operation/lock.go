@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
@@ -117,8 +116,8 @@ func acquireLease(ctx context.Context, c *connect.Client, params lease.Params, f
 	return &heldLease{l, requests, end}, found, nil
 }
 
-// unlockTimeout limits the attempts to delete the Lease. It is long enough for a restart of the API server.
-const unlockTimeout = 10 * time.Second
+// unlockTimeout limits the attempts to delete the Lease, as finalizeTimeout limits those to make its record final.
+const unlockTimeout = finalizeTimeout
 
 // unlock deletes the Lease and ends its requests.
 func (l *heldLease) unlock() error {
