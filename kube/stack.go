@@ -29,6 +29,8 @@ var (
 	// ReadHelmfile reads a helmfile; HasHelmfile reports whether a directory has one.
 	ReadHelmfile = helmfile.Read
 	HasHelmfile  = helmfile.Exists
+	// LocateError adds a release and its position in the helmfile to an error.
+	LocateError = helmfile.Locate
 	// StackName returns the name of a helmfile's runs. OrderHelmfile returns its releases as
 	// groups, in their order.
 	StackName     = stack.Name

@@ -42,9 +42,11 @@ type File struct {
 	Repositories []Repository
 	// Releases are in the order of the file, after those of included files.
 	Releases []Release
-	// Others are excluded by a condition or selector. A stack does not touch them.
+	// Others are excluded by a condition or selector. A stack does not touch them. They have no chart and no values.
 	Others    []Release
 	Selectors []string // from the options
+	// Warnings are about needs on releases that are not installed.
+	Warnings []string
 }
 
 // Source returns the path for messages.
@@ -77,7 +79,7 @@ type Release struct {
 	// FallbackContext is the context of the environment, for a release without a Context. It is
 	// not part of the ID.
 	FallbackContext string
-	// Chart is the absolute path of a directory, repository/name, a URL or oci://….
+	// Chart is the absolute path of a directory, repository/name, a URL or oci://…. Only installed releases have one.
 	Chart, Version string
 	// Needs are the IDs of releases that it waits for. After are the IDs of releases that it follows only because
 	// helmfile runs their file first.
@@ -85,8 +87,6 @@ type Release struct {
 	// Installed is false for a release to remove.
 	Installed bool
 	Labels    map[string]string
-	// Values are merged in this order; the last one wins.
-	Values []ValuesSource
 
 	Timeout                  time.Duration // 0 for the default
 	CreateNamespace          bool
@@ -113,6 +113,8 @@ type Release struct {
 	Folder   string
 	At       string
 	position position
+	values   *values   // nil unless it is installed
+	excluded exclusion // why it is in File.Others
 }
 
 // ID returns [context/]namespace/name, or only the name if the release has neither of the others. It is unique in a File.
@@ -158,7 +160,10 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	if !all.environmentKnown && o.Environment != "default" {
 		return nil, fmt.Errorf("%s: environment %q is not defined: add it under environments, or choose another with -e", out.Path, o.Environment)
 	}
-	return out, out.check()
+	if err := out.checkUnique(); err != nil {
+		return nil, err
+	}
+	return out, out.resolveNeeds(o.Namespace)
 }
 
 // fileNames are the names of a helmfile in a directory, in order of precedence.
@@ -205,8 +210,8 @@ func findFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// check returns an error for two releases with the same ID.
-func (f *File) check() error {
+// checkUnique returns an error for two releases with the same ID.
+func (f *File) checkUnique() error {
 	at := map[string]string{}
 	for _, r := range f.Releases {
 		if other, ok := at[r.ID()]; ok {

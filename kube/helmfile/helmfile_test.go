@@ -34,9 +34,12 @@ func writeFiles(t *testing.T, text string) string {
 func describe(t *testing.T, dir string, f *File) (out []string) {
 	t.Helper()
 	for _, r := range f.Releases {
-		values, err := r.Merge(nil, os.ReadFile)
-		if err != nil {
-			t.Fatal(err)
+		values := map[string]any{}
+		if r.Installed {
+			var err error
+			if values, err = r.Merge(t.Context(), nil, os.ReadFile); err != nil {
+				t.Fatal(err)
+			}
 		}
 		text, err := json.Marshal(values)
 		if err != nil {
@@ -91,10 +94,10 @@ templates:
 releases:
 - <<: *base
   name: a
-- {<<: *base, name: b, namespace: y, installed: false}`, Options{}, []string{"x/a /a {} [] []", "y/b /a {} [] [] not installed"}},
+- {<<: *base, name: b, namespace: y, installed: false}`, Options{}, []string{"x/a /a {} [] []", "y/b  {} [] [] not installed"}},
 		{"a value that equals a key does not hide a merged key", `
 == helmfile.yaml
-releases: [{<<: {chart: ./a, installed: false}, name: chart, labels: {x: installed}}]`, Options{}, []string{"chart /a {} [] [] not installed"}},
+releases: [{<<: {chart: ./a, installed: false}, name: chart, labels: {x: installed}}]`, Options{}, []string{"chart  {} [] [] not installed"}},
 		{"the environment decides conditions", `
 == helmfile.yaml
 environments:
@@ -206,7 +209,10 @@ func TestReadErrors(t *testing.T) {
 		{"helmfiles: [helmfile.yaml]", "include each other"},
 	} {
 		dir := writeFiles(t, "== helmfile.yaml\n"+test.text)
-		_, err := Read(context.Background(), Options{Path: dir})
+		f, err := Read(context.Background(), Options{Path: dir})
+		for i := 0; err == nil && i < len(f.Releases); i++ { // S12: values are read when they are needed
+			_, err = f.Releases[i].Merge(t.Context(), nil, os.ReadFile)
+		}
 		if err == nil || !strings.Contains(err.Error()+"\n", test.want) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", test.text, err, test.want)
 		}
@@ -302,11 +308,11 @@ releases:
 	}
 	for n, got := range packed.Releases {
 		want := f.Releases[n]
-		if got.Chart != filepath.Join(dir, charts[want.ID()]) {
+		if want.Installed && got.Chart != filepath.Join(dir, charts[want.ID()]) {
 			t.Errorf("%s: chart %s", want.ID(), got.Chart)
 		}
 		for _, r := range []*Release{&got, &want} {
-			r.Chart, r.Version, r.Values, r.At, r.position, r.SkipDeps = "", "", nil, "", position{}, false
+			r.Chart, r.Version, r.values, r.At, r.position, r.SkipDeps = "", "", nil, "", position{}, false
 			if len(r.Needs) == 0 {
 				r.Needs = nil
 			}

@@ -103,3 +103,12 @@ var builtKeys = func() keys {
 	}
 	return k
 }()
+
+// knownKeys are the keys of a release, supported or not. They are enough for a release that takes no part.
+var knownKeys = func() keys {
+	k := keys{}
+	for key := range releaseKeys {
+		k[key] = ""
+	}
+	return k
+}()

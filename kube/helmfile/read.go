@@ -31,7 +31,25 @@ func (p position) String() string {
 }
 
 func (p position) errorf(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
+	return &located{p, fmt.Errorf(format, args...)}
+}
+
+// located is an error with its position in a helmfile.
+type located struct {
+	at  position
+	err error
+}
+
+func (e *located) Error() string { return e.at.String() + ": " + e.err.Error() }
+
+func (e *located) Unwrap() error { return e.err }
+
+// Locate adds the position and the name of a release to an error, unless it has a position in a helmfile.
+func Locate(at, id string, err error) error {
+	if e := (*located)(nil); errors.As(err, &e) {
+		return err
+	}
+	return fmt.Errorf("%s: release %s: %w", at, id, err)
 }
 
 // wholeFile is what the top-level mapping of a helmfile is called in messages.
@@ -41,6 +59,8 @@ const wholeFile = "the helmfile"
 type node struct {
 	*kyaml.Node
 	path string
+	// source is the file that helmfile build made a document from, "" if it does not say so.
+	source string
 }
 
 func (n *node) at() position { return position{n.path, n.Line} }
@@ -48,7 +68,9 @@ func (n *node) at() position { return position{n.path, n.Line} }
 func (n *node) errorf(format string, args ...any) error { return n.at().errorf(format, args...) }
 
 // of returns the node of a YAML value in the same file as n. It follows aliases.
-func (n *node) of(value *kyaml.Node) *node { return &node{documents.Resolve(value), n.path} }
+func (n *node) of(value *kyaml.Node) *node {
+	return &node{Node: documents.Resolve(value), path: n.path}
+}
 
 func (n *node) isNull() bool { return n == nil || n.Tag == "!!null" }
 
@@ -69,13 +91,13 @@ func parse(path string, data []byte) (docs []*node, err error) {
 		if err := doc.Decode(&whole); err != nil {
 			return nil, syntaxError(path, data, err)
 		}
-		docs = append(docs, &node{doc.Content[0], path})
+		docs = append(docs, &node{Node: doc.Content[0], path: path})
 	}
 }
 
-// needsHelmfile returns the position of the first template or reference that only helmfile can expand, or nil. In a file
-// without the suffix .gotmpl, helmfile renders a few fields of releases as templates. Everything else, including inline
-// values, is literal.
+// needsHelmfile returns the position of the first template that only helmfile can expand, or nil, leaving out values of
+// releases. In a file without the suffix .gotmpl, helmfile renders a few fields of releases as templates. Everything else
+// is literal.
 func needsHelmfile(docs []*node) *position {
 	for _, doc := range docs {
 		for key, value := range documents.Entries(doc.Node) {
@@ -101,25 +123,13 @@ func needsHelmfile(docs []*node) *position {
 	return nil
 }
 
-// releaseNeedsHelmfile returns the first key or value of a release that only helmfile can expand,
-// or nil.
+// releaseNeedsHelmfile returns the first key or value of a release, except its values, that only helmfile can expand, or
+// nil.
 func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
 	for key, value := range documents.Entries(release) {
-		value = documents.Resolve(value)
 		switch key.Value {
 		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
-			found = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
-		case "values":
-			for _, v := range value.Content {
-				if v = documents.Resolve(v); found == nil && v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
-					found = v
-				}
-			}
-			if found == nil {
-				found = findScalar(value, isReference)
-			}
-		case "set", "setString":
-			found = findScalar(value, isReference)
+			found = findScalar(documents.Resolve(value), func(text string) bool { return strings.Contains(text, "{{") })
 		default:
 			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") {
 				found = key
@@ -130,6 +140,27 @@ func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
 		}
 	}
 	return found
+}
+
+// valuesNeedHelmfile returns the first of a release's values that only helmfile can read, or nil: the name of a file with
+// a template in it or in the file, or a reference. Inline values are literal.
+func valuesNeedHelmfile(own map[string]*node) *node {
+	if n := own["values"]; n != nil {
+		for _, item := range n.Content {
+			v := n.of(item)
+			if v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+				return v
+			}
+		}
+	}
+	for _, key := range []string{"values", "set", "setString"} {
+		if n := own[key]; n != nil {
+			if found := findScalar(n.Node, isReference); found != nil {
+				return n.of(found)
+			}
+		}
+	}
+	return nil
 }
 
 // isReference reports whether helmfile would replace a value with a secret (with its library vals).

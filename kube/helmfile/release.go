@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // fields reads the keys of a release. For keys that the release does not set, it reads helmDefaults.
@@ -40,78 +43,54 @@ func (f *fields) number(key string, fallback int) int { f.read(key, &fallback); 
 // readReleases returns the selected releases of a file, and adds the others to r.others.
 //
 // Rule S1: the releases of a stack and their needs.
-func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
-	definedIDs, definedNames := map[string]bool{}, map[string]bool{}
+func (r *reader) readReleases(s *state, stateValues map[string]any, selectors []string) (out []Release, err error) {
 	for i, n := range s.releases {
-		rel, enabled, err := r.readRelease(s, i+1, n, values)
+		rel, f, err := r.readHead(s, i+1, n)
 		if err != nil {
 			return nil, err
 		}
-		definedIDs[rel.ID()], definedNames[rel.Name] = true, true
-		matches, err := matchesSelectors(rel, selectors)
-		if err != nil {
+		if rel.excluded, err = r.excludes(f, rel, stateValues, selectors); err != nil {
 			return nil, err
 		}
-		if enabled && matches {
-			out = append(out, rel)
-		} else {
+		if rel.excluded != "" {
 			r.others = append(r.others, rel)
+			continue
 		}
-	}
-	for _, rel := range out {
-		for _, need := range rel.Needs {
-			if definedIDs[need] {
-				continue
+		if rel.Installed {
+			if err := r.readBody(s, f, &rel); err != nil {
+				return nil, err
 			}
-			if definedNames[path.Base(need)] && r.Namespace != "" {
-				return nil, fmt.Errorf("%s: release %s needs %s, but -n moves all releases to namespace %s: drop -n, or write needs: [%s]", rel.At, rel.ID(), need, r.Namespace, path.Base(need))
-			}
-			fix := "correct the name, or write namespace/name"
-			if strings.Contains(need, "/") {
-				fix = "correct the name or the namespace in needs, or add the release"
-			}
-			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: %s", rel.At, rel.ID(), need, s.path, fix)
 		}
-	}
-	selected := map[string]bool{}
-	for _, rel := range out {
-		selected[rel.ID()] = true
-	}
-	for i := range out { // as in helmfile, releases that are not selected count as deployed
-		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !selected[id] })
+		out = append(out, rel)
 	}
 	return out, nil
 }
 
-// readRelease reads a release. number is its position in the file, for errors; enabled is the value of its condition.
-func (r *reader) readRelease(s *state, number int, n *node, values map[string]any) (rel Release, enabled bool, err error) {
-	allowed := releaseKeys
-	if s.built {
-		allowed = builtKeys
+// excludes returns why a release takes no part, "" if it does.
+func (r *reader) excludes(f *fields, rel Release, stateValues map[string]any, selectors []string) (exclusion, error) {
+	if matches, err := matchesSelectors(rel, f.text("chart"), selectors); err != nil || !matches {
+		return bySelector, err
 	}
+	if enabled, err := condition(f, r.Environment, stateValues); err != nil || !enabled {
+		return byCondition, err
+	}
+	return "", nil
+}
+
+// readHead reads what identifies a release, its labels and its needs. number is its position in the file, for errors.
+func (r *reader) readHead(s *state, number int, n *node) (rel Release, f *fields, err error) {
 	what := "release"
 	if named, err := n.entries(what); err == nil && named["name"] != nil {
 		what += " " + named["name"].Value
 	}
-	own, err := n.mapping(what, allowed)
+	own, err := n.mapping(what, knownKeys)
 	if err != nil {
-		return rel, false, err
+		return rel, nil, err
 	}
-	f := &fields{node: n, name: what, own: own, defaults: s.defaults}
+	f = &fields{node: n, name: what, own: own, defaults: s.defaults}
 	rel.Name, rel.At, rel.Folder, rel.position = f.text("name"), n.at().String(), filepath.Dir(s.path), n.at()
-	rel.Namespace, rel.Context = f.text("namespace"), f.text("kubeContext")
+	rel.Namespace, rel.Context, rel.Installed = f.text("namespace"), f.text("kubeContext"), f.boolean("installed", true)
 	r.override(s, &rel)
-	r.readOptions(f, &rel)
-	rel.Chart, rel.Version = f.text("chart"), f.text("version")
-	if f.err != nil {
-		return rel, false, f.err
-	}
-	if rel.Name == "" {
-		return rel, false, n.errorf("release %d has no name", number)
-	}
-	if rel.Chart == "" {
-		return rel, false, n.errorf("%s has no chart", what)
-	}
 	rel.Labels = map[string]string{}
 	f.read("labels", &rel.Labels)
 	maps.Copy(rel.Labels, s.labels)
@@ -120,16 +99,48 @@ func (r *reader) readRelease(s *state, number int, n *node, values map[string]an
 	for _, need := range needs {
 		rel.Needs = append(rel.Needs, rel.resolveNeed(need))
 	}
-	rel.Chart = chartPath(rel.Folder, rel.Chart, s.repositories)
-	if f.err == nil {
-		rel.Values, f.err = r.valuesSources(s, f, rel.Folder)
+	if f.err == nil && rel.Name == "" {
+		f.err = n.errorf("release %d has no name", number)
+	}
+	return rel, f, f.err
+}
+
+// readBody reads the rest of a release: its chart, its values and its options.
+//
+// Rule S12: only a release that takes part has a chart and values; its values are opened when they are merged.
+func (r *reader) readBody(s *state, f *fields, rel *Release) error {
+	allowed := releaseKeys
+	if s.built {
+		allowed = builtKeys
+	}
+	if _, err := f.node.mapping(f.name, allowed); err != nil {
+		return err
+	}
+	r.readOptions(f, rel)
+	rel.Chart, rel.Version = f.text("chart"), f.text("version")
+	if f.err == nil && rel.Chart == "" {
+		f.err = f.errorf("%s has no chart", f.name)
 	}
 	if f.err != nil {
-		return rel, false, f.err
+		return f.err
 	}
-	enabled, err = condition(f, r.Environment, values)
-	return rel, enabled, err
+	if s.noSource && (isPath(rel.Chart) || f.own["values"] != nil && slices.ContainsFunc(f.own["values"].Content, isScalar)) {
+		return f.errorf("%s: its paths are relative to a file that this output of helmfile build does not name; keep its comments (%s…)", f.name, sourceComment)
+	}
+	rel.Chart = chartPath(rel.Folder, rel.Chart, s.repositories)
+	rel.values = &values{
+		name: f.name, own: f.own, folder: rel.Folder, mustExist: mustExist(cmp.Or(f.text("missingFileHandler"), s.scalars["missingFileHandler"])),
+		embedded: s.expansion.of(s, f, cmp.Or(s.scalars["namespace"], f.text("namespace"))),
+	}
+	return f.err
 }
+
+// isPath reports whether a chart can only be a path.
+func isPath(chart string) bool {
+	return strings.HasPrefix(chart, ".") || !strings.Contains(chart, "/")
+}
+
+func isScalar(n *kyaml.Node) bool { return documents.Resolve(n).Kind == kyaml.ScalarNode }
 
 // override applies the namespace and context that are set for all releases, and default contexts.
 func (r *reader) override(s *state, rel *Release) {
@@ -145,7 +156,6 @@ func (r *reader) override(s *state, rel *Release) {
 
 // readOptions reads the options for deploying a release.
 func (r *reader) readOptions(f *fields, rel *Release) {
-	rel.Installed = f.boolean("installed", true)
 	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
 	rel.CreateNamespace = f.boolean("createNamespace", true)
 	rel.RollbackOnFailure, rel.CleanupOnFail = f.boolean("atomic", false) || f.boolean("rollbackOnFailure", false), f.boolean("cleanupOnFail", false)
@@ -219,11 +229,14 @@ func condition(f *fields, environment string, values map[string]any) (bool, erro
 	return enabled, nil
 }
 
-// matchesSelectors reports whether a release matches at least one of the selectors, or there are none. A selector is a
-// list of terms, key=value or key!=value, that must all match.
-func matchesSelectors(rel Release, selectors []string) (bool, error) {
+// matchesSelectors reports whether a release with a chart matches at least one of the selectors, or there are none. A
+// selector is a list of terms, key=value or key!=value, that must all match.
+func matchesSelectors(rel Release, chart string, selectors []string) (bool, error) {
 	labels := maps.Clone(rel.Labels)
-	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(rel.Chart)
+	if path, err := filepath.Abs(filepath.Join(rel.Folder, chart)); err == nil { // for a chart in "."
+		chart = path
+	}
+	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(chart)
 	for _, s := range selectors {
 		matches := true
 		for _, term := range strings.Split(s, ",") {

@@ -2,6 +2,7 @@ package helmfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +13,8 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // reader reads a helmfile and the files that it includes.
@@ -61,6 +63,10 @@ type state struct {
 	// its environment values.
 	built    bool
 	rendered *node
+	// noSource is set if path is not that of the file which the output was made from.
+	noSource bool
+	// expansion reads the values that need helmfile. It is nil for the output of helmfile build that was read from a file.
+	expansion *expansion
 }
 
 // readFile reads a file and the files that it includes. parentValues are values from the file that includes it, nil for
@@ -70,14 +76,22 @@ func (r *reader) readFile(path string, parentValues, stateValues map[string]any,
 		return nil, fmt.Errorf("%s: helmfiles include each other more than %d levels deep: remove the cycle", path, maxDepth)
 	}
 	defer func() { r.depth-- }()
-	parts, expanded, err := r.documents(path)
-	if err != nil {
+	parts, template, built, err := r.documents(path)
+	e := &expansion{reader: r, path: path, parentValues: parentValues}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if expanded {
-		return r.readExpanded(path, slices.Concat(parts...), stateValues, selectors, after)
+	case built:
+		return r.readBuilt(path, nil, slices.Concat(parts...), stateValues, selectors, after)
+	case template != nil:
+		docs, err := e.documents(*template)
+		if err != nil {
+			return nil, err
+		}
+		return r.readBuilt(path, e, docs, stateValues, selectors, after)
 	}
 	s := newState(path)
+	s.expansion = e
 	for _, docs := range parts {
 		part := newState(path)
 		for _, doc := range docs {
@@ -117,9 +131,9 @@ func (s *state) overlay(part *state) {
 	}
 }
 
-// documents returns the documents of a file by part. If the file has templates or is the output of helmfile build,
-// expanded is set; for a file with templates, the documents are that output.
-func (r *reader) documents(path string) (parts [][]*node, expanded bool, err error) {
+// documents returns the documents of a file by part. template is the first template that needs helmfile, nil if there is
+// none; the documents of a file that is a template are nil. built is set for the output of helmfile build.
+func (r *reader) documents(path string) (parts [][]*node, template *position, built bool, err error) {
 	var data []byte
 	if path == "-" {
 		data, err = io.ReadAll(r.Stdin)
@@ -127,38 +141,42 @@ func (r *reader) documents(path string) (parts [][]*node, expanded bool, err err
 		data, err = os.ReadFile(filepath.Clean(path))
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("read the helmfile: %w", err)
+		return nil, nil, false, fmt.Errorf("read the helmfile: %w", err)
 	}
 	if strings.HasSuffix(path, ".gotmpl") {
-		docs, err := r.expand(position{path, 1})
-		return [][]*node{docs}, true, err
+		return nil, &position{path, 1}, false, nil
 	}
 	line := 0
 	for _, part := range bytes.Split(data, []byte("\n---\n")) {
 		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // for line numbers of the file
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		parts = append(parts, docs)
 		line += bytes.Count(part, []byte("\n")) + 2
 	}
-	all := slices.Concat(parts...)
-	if bytes.Contains(data, []byte("\nrenderedvalues:")) {
-		return parts, true, nil
+	all := setSources(slices.Concat(parts...), data)
+	if len(all) > 0 && !slices.ContainsFunc(all, func(doc *node) bool { return !doc.isBuilt() }) {
+		return parts, nil, true, nil
 	}
-	if at := needsHelmfile(all); at != nil {
-		docs, err := r.expand(*at)
-		return [][]*node{docs}, true, err
-	}
-	return parts, false, nil
+	return parts, needsHelmfile(all), false, nil
 }
 
-// readExpanded reads the output of helmfile build: one merged document for each file, included files first.
-func (r *reader) readExpanded(path string, docs []*node, stateValues map[string]any, selectors, after []string) (*result, error) {
+// isBuilt reports whether helmfile build has printed a document. People also keep the key renderedvalues in files that
+// they edit; helmfile ignores it there, so it proves nothing.
+func (n *node) isBuilt() bool {
+	_, values := documents.Entry(n.Node, "renderedvalues")
+	_, file := documents.Entry(n.Node, "filepath")
+	return values != nil && (n.source != "" || file != nil && file.Value != "")
+}
+
+// readBuilt reads the output of helmfile build: one merged document for each file, included files first. e is nil if it
+// was read from a file.
+func (r *reader) readBuilt(path string, e *expansion, docs []*node, stateValues map[string]any, selectors, after []string) (*result, error) {
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
-		s := newState(documentSource(doc, path))
-		s.built = true
+		s := newState(cmp.Or(doc.source, path))
+		s.built, s.expansion, s.noSource = true, e, doc.source == "" && len(docs) > 1
 		if err := r.addDocument(s, doc); err != nil {
 			return nil, err
 		}
@@ -176,22 +194,6 @@ func (r *reader) readExpanded(path string, docs []*node, stateValues map[string]
 		after = append(slices.Clip(after), ids(f.releases)...)
 	}
 	return out, nil
-}
-
-// documentSource returns the file that helmfile build names in the comment of a document, or fallback.
-func documentSource(doc *node, fallback string) string {
-	comment := doc.HeadComment
-	if len(doc.Content) > 0 {
-		comment += "\n" + doc.Content[0].HeadComment
-	}
-	for line := range strings.Lines(comment) {
-		if _, source, ok := strings.Cut(line, "Source: "); ok {
-			if source = strings.TrimSpace(source); filepath.IsAbs(source) {
-				return source
-			}
-		}
-	}
-	return fallback
 }
 
 // addDocument merges a document and its bases into the state.
@@ -248,11 +250,11 @@ func (r *reader) addBase(s *state, at *node, base string) error {
 		return at.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
-		parts, expanded, err := r.documents(file)
+		parts, template, built, err := r.documents(file)
 		switch {
 		case err != nil:
 			return err
-		case expanded:
+		case template != nil || built:
 			return at.errorf("base %s has templates; %s", base, useHelmfile)
 		}
 		for _, doc := range slices.Concat(parts...) {
@@ -320,73 +322,4 @@ func (r *reader) complete(s *state, values map[string]any, selectors, after []st
 		out.releases = append(out.releases, rel)
 	}
 	return out, nil
-}
-
-// include reads the files of an entry in helmfiles.
-func (r *reader) include(s *state, n *node, selectors, after []string) (*result, error) {
-	folder := filepath.Dir(s.path)
-	i := include{path: n.Value, selectors: selectors}
-	if n.Kind == kyaml.MappingNode {
-		var err error
-		if i, err = readInclude(folder, n, selectors); err != nil {
-			return nil, err
-		}
-	}
-	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
-		return nil, n.errorf("helmfiles: lockstep does not download %s; %s", i.path, useHelmfile)
-	}
-	entries, missing := glob(folder, i.path)
-	if missing && mustExist(s.scalars["missingFileHandler"]) {
-		return nil, n.errorf("helmfiles: %s does not exist", i.path)
-	}
-	out := &result{}
-	for _, entry := range entries {
-		files, err := findFiles(entry)
-		if err != nil {
-			return nil, n.errorf("%w", err)
-		}
-		start := len(out.releases)
-		for _, file := range files { // files in a directory do not wait for each other
-			f, err := r.readFile(file, i.values, nil, i.selectors, after)
-			if err != nil {
-				return nil, err
-			}
-			out.add(f)
-		}
-		after = append(slices.Clip(after), ids(out.releases[start:])...)
-	}
-	return out, nil
-}
-
-// include is an entry of helmfiles.
-type include struct {
-	path      string
-	selectors []string
-	values    map[string]any // nil if it has none
-}
-
-func readInclude(folder string, n *node, selectors []string) (i include, err error) {
-	i = include{selectors: selectors}
-	fields, err := n.mapping("helmfiles", helmfileKeys)
-	if err != nil {
-		return i, err
-	}
-	if fields["path"] == nil {
-		return i, n.errorf("helmfiles: an entry needs a path")
-	}
-	i.path = fields["path"].Value
-	if inherited := fields["selectorsInherited"]; fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
-		if err := fields["selectors"].decode("selectors", &i.selectors); err != nil {
-			return i, err
-		}
-	}
-	sources, err := fields["values"].items("values of helmfiles")
-	for _, source := range sources {
-		more, err := source.loadValues(folder, true)
-		if err != nil {
-			return i, err
-		}
-		i.values = loader.MergeMaps(i.values, more)
-	}
-	return i, err
 }

@@ -1,7 +1,7 @@
 package helmfile
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,12 +17,20 @@ import (
 	"lockstep/kube/documents"
 )
 
-// ValuesSource is a source of a release's values: a file, inline values, or a single value as with Helm's --set. Only one
-// field is set.
-type ValuesSource struct {
-	File   string
-	Inline map[string]any
-	Set    Set
+// values are a release's values as its file lists them. Files are opened only by Merge.
+type values struct {
+	name      string           // of the release, for errors
+	own       map[string]*node // of the release: values, set and setString
+	folder    string
+	mustExist bool
+	// embedded returns what helmfile makes of own. It is nil in the output of helmfile build.
+	embedded embedded
+}
+
+// source is a source of values: a mapping, or a single value.
+type source struct {
+	inline map[string]any
+	set    Set
 }
 
 // Set is the equivalent of Helm's --set, --set-string or --set-file.
@@ -32,47 +40,94 @@ type Set struct {
 	File        string // as with --set-file; Value is then ""
 }
 
-// valuesSources returns the sources of a release's values: files and inline values, then set and setString.
-func (r *reader) valuesSources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
-	items, err := f.own["values"].items(f.name + ": values")
+// sources returns the sources of the values: files and inline values, then set and setString.
+func (v *values) sources(ctx context.Context, read readFile) ([]source, error) {
+	own := v.own
+	if at := valuesNeedHelmfile(own); at != nil {
+		return v.expanded(ctx, at.at(), read)
+	}
+	items, err := own["values"].items(v.name + ": values")
 	if err != nil {
 		return nil, err
 	}
-	handler := cmp.Or(f.text("missingFileHandler"), s.scalars["missingFileHandler"])
+	var out []source
 	for _, item := range items {
-		if item.Kind == kyaml.MappingNode {
-			values, err := item.inline(f.name + ": values")
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, ValuesSource{Inline: values})
-			continue
-		}
-		if item.Kind != kyaml.ScalarNode {
-			return nil, item.errorf("%s: values must be files or mappings", f.name)
-		}
-		if strings.Contains(item.Value, "://") {
-			return nil, item.errorf("%s: lockstep does not download values %s; %s", f.name, item.Value, useHelmfile)
-		}
-		files, missing := glob(folder, item.Value)
-		if missing && mustExist(handler) {
-			return nil, item.errorf("%s: values file %s does not exist", f.name, item.Value)
-		}
-		if len(files) > 1 {
-			return nil, item.errorf("%s: values %s match %d files; name one", f.name, item.Value, len(files))
-		}
-		for _, file := range files {
-			out = append(out, ValuesSource{File: file})
+		file, content, err := v.load(item, read)
+		switch {
+		case err != nil:
+			return nil, err
+		case content != nil && file != "" && mentions(content, isReference):
+			return v.expanded(ctx, item.at(), read)
+		case content != nil:
+			out = append(out, source{inline: content})
 		}
 	}
 	for _, key := range []string{"set", "setString"} {
-		sets, err := f.setSources(key, folder)
+		sets, err := v.setSources(key, own[key])
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, sets...)
 	}
 	return out, nil
+}
+
+// expanded returns the sources after helmfile has expanded them. at is the position of the first template or reference.
+func (v *values) expanded(ctx context.Context, at position, read readFile) ([]source, error) {
+	if v.embedded == nil {
+		return nil, at.errorf("%s: its values have templates or references (ref+) that helmfile build has not expanded; use: helmfile build --embed-values", v.name)
+	}
+	own, err := v.embedded(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"values", "set", "setString"} {
+		if n := own[key]; n != nil && findScalar(n.Node, isReference) != nil {
+			return nil, at.errorf("%s: helmfile build does not resolve references (ref+) in inline values; move them into a values file", v.name)
+		}
+	}
+	return (&values{name: v.name, own: own, folder: v.folder, mustExist: v.mustExist}).sources(ctx, read)
+}
+
+// load returns inline values, or reads a values file. Both results are empty if the file is missing and may be.
+func (v *values) load(item *node, read readFile) (file string, content map[string]any, err error) {
+	switch {
+	case item.Kind == kyaml.MappingNode:
+		content, err = item.inline(v.name + ": values")
+		return "", content, err
+	case item.Kind != kyaml.ScalarNode:
+		return "", nil, item.errorf("%s: values must be files or mappings", v.name)
+	case strings.Contains(item.Value, "://"):
+		return "", nil, item.errorf("%s: lockstep does not download values %s; %s", v.name, item.Value, useHelmfile)
+	}
+	files, missing := glob(v.folder, item.Value)
+	switch {
+	case missing && v.mustExist:
+		return "", nil, item.errorf("%s: values file %s does not exist", v.name, item.Value)
+	case len(files) > 1:
+		return "", nil, item.errorf("%s: values %s match %d files; name one", v.name, item.Value, len(files))
+	case missing:
+		return "", nil, nil
+	}
+	content, err = readValues(files[0], read)
+	return files[0], content, err
+}
+
+// mentions reports whether a string in values matches.
+func mentions(value any, match func(string) bool) bool {
+	switch v := value.(type) {
+	case string:
+		return match(v)
+	case map[string]any:
+		for _, x := range v {
+			if mentions(x, match) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return mentions(x, match) })
+	}
+	return false
 }
 
 // inline decodes inline values with the types that they have if helmfile passes them to Helm in a file: a date, for
@@ -94,9 +149,9 @@ func (n *node) inline(what string) (map[string]any, error) {
 }
 
 // setSources returns the entries of set or setString.
-func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) {
-	what := f.name + ": " + key
-	items, err := f.own[key].items(what)
+func (v *values) setSources(key string, list *node) (out []source, err error) {
+	what := v.name + ": " + key
+	items, err := list.items(what)
 	if err != nil {
 		return nil, err
 	}
@@ -112,47 +167,49 @@ func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) 
 			return nil, err
 		}
 		if set.Name == "" {
-			return nil, item.errorf("%s: an entry of %s needs a name", f.name, key)
+			return nil, item.errorf("%s: an entry of %s needs a name", v.name, key)
 		}
-		source := Set{Name: set.Name, Value: escapeSet.Replace(set.Value), String: key == "setString"}
+		entry := Set{Name: set.Name, Value: escapeSet.Replace(set.Value), String: key == "setString"}
 		switch {
 		case set.Value != "":
 		case set.File != "" && key == "set":
-			files, missing := glob(folder, set.File)
+			files, missing := glob(v.folder, set.File)
 			if missing {
 				return nil, item.errorf("%s: file %s does not exist", what, set.File)
 			}
-			source.File = files[0]
+			entry.File = files[0]
 		case len(set.Values) > 0:
-			for i, v := range set.Values {
-				set.Values[i] = escapeSet.Replace(v)
+			for i, x := range set.Values {
+				set.Values[i] = escapeSet.Replace(x)
 			}
-			source.Value = "{" + strings.Join(set.Values, ",") + "}"
+			entry.Value = "{" + strings.Join(set.Values, ",") + "}"
 		default:
 			continue // as helmfile does
 		}
-		out = append(out, ValuesSource{Set: source})
+		out = append(out, source{set: entry})
 	}
 	return out, nil
 }
 
-// Merge merges the values of a release in order, then more, which are arguments of --set. read reads the files of Set.
-func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (map[string]any, error) {
+// readFile is os.ReadFile, or counts what it reads.
+type readFile = func(path string) ([]byte, error)
+
+// Merge merges the values of an installed release in order, then more, which are arguments of --set. Files are read with
+// read.
+func (r Release) Merge(ctx context.Context, more []string, read readFile) (map[string]any, error) {
+	if r.values == nil {
+		return nil, fmt.Errorf("%s: release %s takes no part and has no values", r.At, r.ID())
+	}
+	sources, err := r.values.sources(ctx, read)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]any{}
-	for _, v := range r.Values {
-		switch {
-		case v.Inline != nil:
-			out = loader.MergeMaps(out, v.Inline)
-		case v.File != "":
-			values, err := readValues(v.File)
-			if err != nil {
-				return nil, err
-			}
-			out = loader.MergeMaps(out, values)
-		case v.Set.Name != "":
-			if err := v.Set.apply(out, read); err != nil {
-				return nil, fmt.Errorf("set %s: %w", v.Set.Name, err)
-			}
+	for _, v := range sources {
+		if v.inline != nil {
+			out = loader.MergeMaps(out, v.inline)
+		} else if err := v.set.apply(out, read); err != nil {
+			return nil, fmt.Errorf("set %s: %w", v.set.Name, err)
 		}
 	}
 	for _, set := range more {
@@ -167,7 +224,7 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
 
 // apply sets the value in values.
-func (s Set) apply(values map[string]any, read func(path string) ([]byte, error)) error {
+func (s Set) apply(values map[string]any, read readFile) error {
 	if s.File != "" {
 		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
 			data, err := read(string(rs))
@@ -253,7 +310,7 @@ func (n *node) loadValues(folder string, mustExist bool) (map[string]any, error)
 		return nil, n.errorf("values file %s does not exist", n.Value)
 	}
 	for _, file := range files {
-		more, err := readValues(file)
+		more, err := readValues(file, os.ReadFile)
 		if err != nil {
 			return nil, n.errorf("%w", err)
 		}
@@ -262,8 +319,8 @@ func (n *node) loadValues(folder string, mustExist bool) (map[string]any, error)
 	return values, nil
 }
 
-func readValues(file string) (map[string]any, error) {
-	data, err := os.ReadFile(filepath.Clean(file))
+func readValues(file string, read readFile) (map[string]any, error) {
+	data, err := read(filepath.Clean(file))
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +335,7 @@ func readValues(file string) (map[string]any, error) {
 func (r *reader) stateValues() (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range r.StateValuesFiles {
-		more, err := readValues(file)
+		more, err := readValues(file, os.ReadFile)
 		if err != nil {
 			return nil, fmt.Errorf("--state-values-file: %w", err)
 		}

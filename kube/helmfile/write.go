@@ -154,7 +154,12 @@ func withoutNeeds(v any) any {
 // returns an error for a release with a context or a post-renderer, which another machine does not have.
 func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
+	installed := map[string]bool{}
 	for _, r := range f.Releases {
+		installed[r.ID()] = r.Installed
+	}
+	for _, r := range f.Releases {
+		after := slices.DeleteFunc(slices.Clone(r.After), func(id string) bool { return installed[id] != r.Installed }) // they do not wait for each other
 		if r.Context != "" || r.FallbackContext != "" {
 			return nil, fmt.Errorf("%s: release %s has a kubeContext: a run in the cluster deploys to that cluster only; remove kubeContext, or run without --in-cluster", r.At, r.ID())
 		}
@@ -162,13 +167,14 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: release %s has a postRenderer, whose plugin is on this machine: run without --in-cluster", r.At, r.ID())
 		}
 		packed := map[string]any{
-			"name": r.Name, "namespace": r.Namespace, "chart": cmp.Or(charts[r.ID()], "./unused"), "needs": slices.Concat(r.Needs, r.After), "installed": r.Installed,
+			"name": r.Name, "namespace": r.Namespace, "needs": slices.Concat(r.Needs, after), "installed": r.Installed,
 			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFailure, "cleanupOnFail": r.CleanupOnFail,
 			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchemaValidation, "disableOpenAPIValidation": r.DisableOpenAPIValidation,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
 			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description,
 		}
 		if r.Installed {
+			packed["chart"] = cmp.Or(charts[r.ID()], "./unused") // down has no charts
 			packed["values"] = []string{r.ValuesFile()}
 		}
 		releases = append(releases, packed)

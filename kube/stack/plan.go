@@ -157,7 +157,7 @@ func (m *member) locate(err error) error {
 	if m.Context == "" && connect.IsClusterError(err) {
 		return err
 	}
-	return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
+	return helmfile.Locate(m.At, m.id, err)
 }
 
 // planAll plans all releases concurrently, each after those that it needs.

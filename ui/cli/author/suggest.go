@@ -191,13 +191,16 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 	}
 	var all []kube.RenderedStackRelease
 	for _, rel := range file.Releases {
+		if !rel.Installed {
+			continue // it has no values, and needs nothing (S12)
+		}
 		input, err := loader.Load(ctx, rel)
 		var r *kube.Rendered
 		if err == nil {
 			r, err = kube.RenderChart(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+			return nil, kube.LocateError(rel.At, rel.ID(), err)
 		}
 		all = append(all, kube.RenderedStackRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
 	}

@@ -56,7 +56,14 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; to use them as values files, pass a chart", len(files))
 	}
 	o.Path = cmp.Or(o.Path, strings.Join(files, ""), ".")
-	return Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
+	file, err := Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range file.Warnings {
+		a.Display(cmd).Warn(w)
+	}
+	return file, nil
 }
 
 // OrHelmfile accepts no arguments if -f is set or the working directory has a helmfile. It checks

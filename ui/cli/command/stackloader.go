@@ -57,7 +57,7 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	values, err := rel.Merge(l.options.Set, os.ReadFile)
+	values, err := rel.Merge(ctx, l.options.Set, os.ReadFile)
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}

@@ -235,7 +235,7 @@ func (p *packedRun) pack(ctx context.Context, dir string, file *kube.Helmfile, l
 		start("packing release " + rel.ID())
 		rendering, err := loader.Load(ctx, rel)
 		if err != nil {
-			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+			return nil, kube.LocateError(rel.At, rel.ID(), err)
 		}
 		archive, err := rendering.Chart.Archive()
 		if err != nil {
@@ -268,7 +268,7 @@ func (p *packedRun) replaceWithReferences(
 			charts[rel.ID()], err = p.pinForPod(ctx, source, ref, rendering.Chart, s)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+			return kube.LocateError(rel.At, rel.ID(), err)
 		}
 	}
 	used := slices.Collect(maps.Values(charts))
