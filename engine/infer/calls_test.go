@@ -161,9 +161,9 @@ func TestCalls(t *testing.T) {
 		"an entry":                    {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: a}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db, b: db2}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
 		"another entry":               {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: b}}}]}]}") + object("v1", "ConfigMap", "c", "data: {host: db, b: x}"), []string{"Deployment/web > ConfigMap/c hard"}},
 		"all entries":                 {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), []string{wants}},
-		"a file":                      {db + pod("Deployment", "web", "{volumes: [{configMap: {name: c}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
-		"a Secret":                    {db + pod("Deployment", "web", "{volumes: [{secret: {secretName: s}}]}") + object("v1", "Secret", "s", "data: {url: "+secret+"}"), []string{"Deployment/web > Secret/s hard", wants}},
-		"a file of both":              {serviceOf("db") + pod("Deployment", "db", "{volumes: [{configMap: {name: c, optional: true}}]}") + pod("Deployment", "web", "{volumes: [{configMap: {name: c, optional: true}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), nil},
+		"a file":                      {db + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, configMap: {name: c}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
+		"a Secret":                    {db + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: s}}]}") + object("v1", "Secret", "s", "data: {url: "+secret+"}"), []string{"Deployment/web > Secret/s hard", wants}},
+		"a file of both":              {serviceOf("db") + pod("Deployment", "db", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, configMap: {name: c, optional: true}}]}") + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, configMap: {name: c, optional: true}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), nil},
 		"a variable of others":        {db + pod("Deployment", "web", "{containers: [{env: [{name: AT, value: db}, {name: URL, value: 'http://$(AT):4318'}]}]}"), []string{wants}},
 		"a variable of a ConfigMap":   {db + pod("Deployment", "web", "{containers: [{args: ['--url=http://$(AT)/'], env: [{name: AT, valueFrom: {configMapKeyRef: {name: c, key: a, optional: true}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db}"), []string{wants}},
 		"envFrom a Secret of several": {db + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s, optional: true}}]}]}") + object("v1", "Secret", "s", "stringData: {A: 'http://db/', B: x}"), []string{"Deployment/web > Deployment/db soft"}},
@@ -295,7 +295,7 @@ func TestSoftEdges(t *testing.T) {
 			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > StatefulSet/db serving"}},
 		"a client by its Secret": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
 			[]string{"Job/j > Secret/s hard", "Job/j > StatefulSet/db soft", "StatefulSet/db > Secret/s hard"}},
-		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{volumes: [{secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
+		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
 		"a policy":      {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
 	}.run(t)
 }
@@ -352,7 +352,7 @@ func TestDoubt(t *testing.T) {
 		"a resource that calls nobody":          {serviceOf("sentry") + pod("Deployment", "sentry", "{}") + object("dapr.io/v1alpha1", "Configuration", "c", "spec: {sentryAddress: 'sentry:80'}"), nil},
 		"a cycle that a custom resource breaks": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("dapr.io/v1alpha1", "Component", "c", "spec: {metadata: [{name: redisHost, value: 'redis:80'}]}"), []string{"Component/c > Deployment/redis serving"}},
 		"a label of an alert": {serviceOf("gateway") + pod("Deployment", "gateway", "{}") + object("v1", "ConfigMap", "c", "data: {rules.yml: \"groups:\\n- rules:\\n  - alert: down\\n    labels:\\n      service: gateway\\n\", plain.yml: \"global:\\n  external_labels:\\n    service: gateway\\n\"}") +
-			pod("Deployment", "prometheus", "{volumes: [{configMap: {name: c}}]}"), []string{"Deployment/prometheus > ConfigMap/c hard"}},
+			pod("Deployment", "prometheus", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, configMap: {name: c}}]}"), []string{"Deployment/prometheus > ConfigMap/c hard"}},
 		"all entries of a Secret": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("v1", "Secret", "s", "stringData: {REDIS_URL: 'redis://redis:80', other: x}") + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}"),
 			[]string{"Deployment/web > Deployment/redis soft", "Deployment/web > Secret/s hard"}},
 		"an external host": {object("v1", "ConfigMap", "c", "data: {DATABASE_HOST: db.example.com}") + pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, valueFrom: {configMapKeyRef: {name: c, key: DATABASE_HOST}}}]}]}"),

@@ -16,7 +16,8 @@ func TestContradictions(t *testing.T) {
 	api := func(annotations map[string]string) infer.Object {
 		volumes := []any{map[string]any{"name": "v", "configMap": map[string]any{"name": "settings"}}}
 		return infer.Object{Resource: plan.Resource{Object: plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}, Chart: "shop", Annotations: annotations},
-			Fields: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"volumes": volumes}}}}}
+			Fields: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"volumes": volumes, "containers": []any{
+				map[string]any{"volumeMounts": []any{map[string]any{"name": "v"}}}}}}}}}
 	}
 	other := infer.Object{Resource: plan.Resource{Object: plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "other"}, Chart: "shop", Annotations: group("other")}, Fields: map[string]any{}}
 	tests := []struct {

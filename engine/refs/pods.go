@@ -68,16 +68,34 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 		{Account, account, accountKey}, {Priority, priorityClass, "priorityClassName"}, {Runtime, runtimeClass, "runtimeClassName"},
 		{Pull, secret, "imagePullSecrets[].name"},
 	})
-	for _, kind := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for _, c := range spec.At(kind).Each() {
-			f.container(c)
-		}
+	for _, c := range containersOf(spec) {
+		f.container(c)
 	}
+	mounted := mountedVolumes(spec)
 	for _, v := range spec.At("volumes").Each() {
-		if !replaced[v.At("name").Text()] {
-			f.volume(v)
+		if name := v.At("name").Text(); !replaced[name] {
+			f.volume(v, mounted[name])
 		}
 	}
+}
+
+// mountedVolumes returns the names of the volumes that a container mounts. The kubelet skips the others.
+func mountedVolumes(spec Field) map[string]bool {
+	mounted := map[string]bool{}
+	for _, c := range containersOf(spec) {
+		for _, m := range c.At("volumeMounts").Each() {
+			mounted[m.At("name").Text()] = true
+		}
+	}
+	return mounted
+}
+
+// containersOf returns all containers in the spec of a pod.
+func containersOf(spec Field) (all []Field) {
+	for _, kind := range []string{"initContainers", "containers", "ephemeralContainers"} {
+		all = append(all, spec.At(kind).Each()...)
+	}
+	return all
 }
 
 func (f *finder) container(c Field) {
@@ -105,15 +123,21 @@ func (f *finder) source(use Use, kind plan.GroupKind, source Field, nameKey stri
 	}
 }
 
-// volumeFields are the fields of volumes that name a claim, or a Secret with credentials.
+// volumeFields are the fields of volumes that name a Secret with credentials.
 var volumeFields = []refField{
 	{Volume, secret, "azureFile.secretName"}, {Volume, secret, "csi.nodePublishSecretRef.name"}, {Volume, secret, "cephfs.secretRef.name"},
 	{Volume, secret, "cinder.secretRef.name"}, {Volume, secret, "flexVolume.secretRef.name"}, {Volume, secret, "iscsi.secretRef.name"},
 	{Volume, secret, "rbd.secretRef.name"}, {Volume, secret, "scaleIO.secretRef.name"}, {Volume, secret, "storageos.secretRef.name"},
-	{Claim, claim, "persistentVolumeClaim.claimName"},
 }
 
-func (f *finder) volume(v Field) {
+// volume reads a volume. Pods need its claim even if no container mounts it, because the scheduler waits for the claims
+// of all volumes; only the kubelet needs the rest.
+func (f *finder) volume(v Field, mounted bool) {
+	f.addNamed(Claim, claim, v.At("persistentVolumeClaim", "claimName"))
+	f.claim(v.At("ephemeral", "volumeClaimTemplate"))
+	if !mounted {
+		return
+	}
 	f.source(Volume, configMap, v.At("configMap"), "name")
 	f.source(Volume, secret, v.At("secret"), "secretName")
 	for _, s := range v.At("projected", "sources").Each() {
@@ -121,7 +145,6 @@ func (f *finder) volume(v Field) {
 		f.source(Volume, secret, s.At("secret"), "name")
 	}
 	f.read(v, volumeFields)
-	f.claim(v.At("ephemeral", "volumeClaimTemplate"))
 }
 
 // claim reads a PersistentVolumeClaim, or a template of one.

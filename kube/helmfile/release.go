@@ -110,7 +110,7 @@ func (r *reader) readHead(s *state, number int, n *node) (rel Release, f *fields
 // Rule S12: only a release that takes part has a chart and values; its values are opened when they are merged.
 func (r *reader) readBody(s *state, f *fields, rel *Release) error {
 	allowed := releaseKeys
-	if s.built {
+	if s.built != nil {
 		allowed = builtKeys
 	}
 	if _, err := f.node.mapping(f.name, allowed); err != nil {
@@ -124,7 +124,7 @@ func (r *reader) readBody(s *state, f *fields, rel *Release) error {
 	if f.err != nil {
 		return f.err
 	}
-	if s.noSource && (isPath(rel.Chart) || f.own["values"] != nil && slices.ContainsFunc(f.own["values"].Content, isScalar)) {
+	if s.built != nil && s.built.noSource && (isPath(rel.Chart) || f.own["values"] != nil && slices.ContainsFunc(f.own["values"].Content, isScalar)) {
 		return f.errorf("%s: its paths are relative to a file that this output of helmfile build does not name; keep its comments (%s…)", f.name, sourceComment)
 	}
 	rel.Chart = chartPath(rel.Folder, rel.Chart, s.repositories)

@@ -59,14 +59,16 @@ type state struct {
 	environments               map[string]environment
 	repositories               []Repository
 	values, releases, includes []*node
-	// built is set for the output of helmfile build, in which bases and included files are already merged. rendered are
-	// its environment values.
-	built    bool
-	rendered *node
-	// noSource is set if path is not that of the file which the output was made from.
-	noSource bool
+	built                      *built // for the output of helmfile build
 	// expansion reads the values that need helmfile. It is nil for the output of helmfile build that was read from a file.
 	expansion *expansion
+}
+
+// built is what differs in the output of helmfile build, in which bases and included files are already merged.
+type built struct {
+	values map[string]any // of the environment
+	// noSource is set if the output does not name the file that its paths are relative to.
+	noSource bool
 }
 
 // readFile reads a file and the files that it includes. parentValues are values from the file that includes it, nil for
@@ -76,12 +78,12 @@ func (r *reader) readFile(path string, parentValues, stateValues map[string]any,
 		return nil, fmt.Errorf("%s: helmfiles include each other more than %d levels deep: remove the cycle", path, maxDepth)
 	}
 	defer func() { r.depth-- }()
-	parts, template, built, err := r.documents(path)
+	parts, template, isBuilt, err := r.documents(path)
 	e := &expansion{reader: r, path: path, parentValues: parentValues}
 	switch {
 	case err != nil:
 		return nil, err
-	case built:
+	case isBuilt:
 		return r.readBuilt(path, nil, slices.Concat(parts...), stateValues, selectors, after)
 	case template != nil:
 		docs, err := e.documents(*template)
@@ -132,8 +134,8 @@ func (s *state) overlay(part *state) {
 }
 
 // documents returns the documents of a file by part. template is the first template that needs helmfile, nil if there is
-// none; the documents of a file that is a template are nil. built is set for the output of helmfile build.
-func (r *reader) documents(path string) (parts [][]*node, template *position, built bool, err error) {
+// none; the documents of a file that is a template are nil. isBuilt is set for the output of helmfile build.
+func (r *reader) documents(path string) (parts [][]*node, template *position, isBuilt bool, err error) {
 	var data []byte
 	if path == "-" {
 		data, err = io.ReadAll(r.Stdin)
@@ -176,17 +178,11 @@ func (r *reader) readBuilt(path string, e *expansion, docs []*node, stateValues 
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
 		s := newState(cmp.Or(doc.source, path))
-		s.built, s.expansion, s.noSource = true, e, doc.source == "" && len(docs) > 1
+		s.expansion, s.built = e, &built{noSource: doc.source == "" && len(docs) > 1}
 		if err := r.addDocument(s, doc); err != nil {
 			return nil, err
 		}
-		var values map[string]any
-		if n := s.rendered; n != nil {
-			if err := n.decode("renderedvalues", &values); err != nil {
-				return nil, err
-			}
-		}
-		f, err := r.complete(s, loader.MergeMaps(values, stateValues), selectors, after)
+		f, err := r.complete(s, loader.MergeMaps(s.built.values, stateValues), selectors, after)
 		if err != nil {
 			return nil, err
 		}
@@ -202,8 +198,12 @@ func (r *reader) addDocument(s *state, doc *node) error {
 	if err != nil {
 		return err
 	}
-	s.rendered = fields["renderedvalues"]
-	if s.built {
+	if s.built != nil {
+		if n := fields["renderedvalues"]; n != nil {
+			if err := n.decode("renderedvalues", &s.built.values); err != nil {
+				return err
+			}
+		}
 		for _, merged := range []string{"bases", "helmfiles", "environments", "values"} {
 			delete(fields, merged)
 		}
@@ -250,11 +250,11 @@ func (r *reader) addBase(s *state, at *node, base string) error {
 		return at.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
-		parts, template, built, err := r.documents(file)
+		parts, template, isBuilt, err := r.documents(file)
 		switch {
 		case err != nil:
 			return err
-		case template != nil || built:
+		case template != nil || isBuilt:
 			return at.errorf("base %s has templates; %s", base, useHelmfile)
 		}
 		for _, doc := range slices.Concat(parts...) {

@@ -5,11 +5,13 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 )
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -20,7 +22,7 @@ type budget struct {
 	selector labels.Selector
 }
 
-// idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
+// idleBudgets returns the PodDisruptionBudgets that select the pods of no workload of the plan. It returns none
 // if the plan has custom resources that may create other pods.
 func (planned *plannedObjects) idleBudgets() (idle []budget) {
 	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return isActive(o.Object) }) {
@@ -39,8 +41,9 @@ func (planned *plannedObjects) idleBudgets() (idle []budget) {
 			continue
 		}
 		matched := slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
-			meta, _, createsPods := podsOf(other)
-			return createsPods && other.Namespace == o.Namespace && selector.Matches(labels.Set(meta.Labels))
+			pods, ok := refs.FindPods(other.Object, other.fields) // of a workload with 0 replicas too: it protects nothing by design
+			podLabels, _, err := unstructured.NestedStringMap(pods.Meta, "labels")
+			return ok && err == nil && other.Namespace == o.Namespace && selector.Matches(labels.Set(podLabels))
 		})
 		if !matched {
 			idle = append(idle, budget{o, selector})

@@ -144,7 +144,7 @@ func TestMissingKeys(t *testing.T) {
 		"key in cluster":              {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
 		"ConfigMap missing":           {workload("Deployment", pods), nil, nil}, // checkReferences reports it
 		"optional":                    {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
-		"a volume":                    {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d in ConfigMap/c (spec.template.spec.volumes[0].configMap.name), but the ConfigMap does not have them: pods cannot start without them"}},
+		"a volume":                    {workload("Deployment", `containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d in ConfigMap/c (spec.template.spec.volumes[0].configMap.name), but the ConfigMap does not have them: pods cannot start without them"}},
 		"a Secret's text":             {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
 		"Job may patch the ConfigMap": {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
 		"no replicas":                 {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
@@ -167,6 +167,7 @@ func TestIdleBudgets(t *testing.T) {
 		objects string
 		want    []string
 	}{
+		"a workload with 0 replicas":      {pdb("{matchLabels: {app: web}}") + strings.Replace(web, "replicas: 3", "replicas: 0", 1), nil},
 		"no matching pods":                {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, but neither the chart nor namespace ns has any, so it protects nothing"}},
 		"matching pods":                   {pdb("{matchLabels: {app: web}}") + web, nil},
 		"by expression":                   {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},

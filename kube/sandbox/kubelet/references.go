@@ -22,8 +22,12 @@ func (k *Kubelet) findObstacle(ctx context.Context, p *pass) (what, in string) {
 		return "", ""
 	}
 	r := references{k: k, ctx: ctx, namespace: p.pod.Namespace}
+	mounted := p.mountedVolumes()
 	for i := range p.pod.Spec.Volumes {
 		v := &p.pod.Spec.Volumes[i]
+		if !mounted[v.Name] {
+			continue
+		}
 		for _, part := range container.Sources(v) {
 			if c := part.ConfigMap; c != nil && !isTrue(c.Optional) {
 				r.checkVolume(v.Name, container.ConfigMap, c.Name, c.Items)
@@ -62,6 +66,17 @@ func (k *Kubelet) findObstacle(ctx context.Context, p *pass) (what, in string) {
 		return p.rootViolation()
 	}
 	return r.what, in
+}
+
+// mountedVolumes returns the names of the volumes that a container mounts. A kubelet skips the others.
+func (p *pass) mountedVolumes() map[string]bool {
+	mounted := map[string]bool{}
+	for _, c := range p.allContainers() {
+		for _, m := range c.VolumeMounts {
+			mounted[m.Name] = true
+		}
+	}
+	return mounted
 }
 
 // rootViolation returns a kubelet's message about a container that runs as root although runAsNonRoot forbids it,
