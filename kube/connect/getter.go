@@ -77,7 +77,7 @@ const discoveryTimeout = time.Hour
 // throughTransport returns a configuration whose requests go through t. Below t are client-go's round trippers for config,
 // so that a retry can ask for new credentials.
 func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
-	config.UserAgent = "lockstep"
+	config.UserAgent = t.link.agent
 	config.WrapTransport = withoutHelmRetry(config.WrapTransport)
 	if t.plugin = config.ExecProvider != nil || config.AuthProvider != nil; t.plugin {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return credentialed{next} })

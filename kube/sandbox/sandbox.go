@@ -48,12 +48,13 @@ type components interface {
 
 // sandbox is a cluster and its files.
 type sandbox struct {
-	dir        *statedir.Dir
-	kubeconfig string
-	auditLog   string
-	server     string
-	nodes      int
-	version    string // of Kubernetes, set by startControllers
+	dir          *statedir.Dir
+	kubeconfig   string
+	auditLog     string
+	auditObjects bool // in the audit log
+	server       string
+	nodes        int
+	version      string // of Kubernetes, set by startControllers
 
 	lockstepBin      string // runs as the containers of the lockstep image; "" simulates them
 	removeKubeconfig bool   // on exit
@@ -84,6 +85,7 @@ func open(o options) (_ *sandbox, err error) {
 		}
 	}
 	if err == nil && o.auditLog != "" {
+		s.auditObjects = o.auditObjects
 		s.auditLog, err = filepath.Abs(o.auditLog)
 	}
 	if err != nil {
@@ -214,7 +216,7 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 		return fmt.Errorf("etcd: %w", err)
 	}
 	s.apiDone, err = s.components.StartAPIServer(ctx, controlplane.APIServerConfig{
-		Listener: s.listener, PKI: p, Etcd: endpoint, AuditLog: s.auditLog,
+		Listener: s.listener, PKI: p, Etcd: endpoint, AuditLog: s.auditLog, AuditObjects: s.auditObjects,
 	})
 	if err != nil {
 		return fmt.Errorf("kube-apiserver: %w", err)

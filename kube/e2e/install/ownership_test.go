@@ -15,6 +15,7 @@ import (
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
+	r.TakesOver = []string{"configmaps/b"}
 	a, b := rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a"))
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, b), nil))
 	take := func(release string) {

@@ -210,6 +210,7 @@ func TestMalformedFields(t *testing.T) {
 func TestUnknownFieldInPatch(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
+	r.Meddles = "the record has a field that the API server ignores"
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
 	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
 	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it; remove it or correct its name") {

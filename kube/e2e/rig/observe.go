@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/release"
 	"lockstep/kube/throwaway/auditlog"
@@ -50,6 +52,52 @@ func (r *Rig) WritesSince(since time.Time) []string {
 	return verbs(r.ownWrites(since, func(o auditlog.ObjectRef) bool {
 		return o.Namespace == r.Namespace || strings.Contains(o.Name, r.Namespace)
 	}))
+}
+
+// assertNothingForeignWritten checks, at the end of every test, that lockstep wrote only to what was its own (R31a, R51b).
+func (r *Rig) assertNothingForeignWritten() {
+	log, err := Sandbox.Log()
+	if err != nil {
+		r.T.Error(err)
+		return
+	}
+	foreign := log.ForeignWrites(func(ns string) bool { return ns == r.Namespace || ns == r.Namespace+"-extra" })
+	for _, line := range foreign {
+		if !slices.ContainsFunc(r.TakesOver, func(name string) bool { return strings.Contains(line, " "+name+" ") }) {
+			r.T.Errorf("lockstep wrote to something of somebody else: %s", line)
+		}
+	}
+}
+
+// observe checks, after every run that ended with exit code 0, that an observer finds what the run says.
+func (r *Rig) observe(op *kube.Operation, out *Outcome) {
+	r.T.Helper()
+	info := op.Info()
+	if out.Err != nil || r.Meddles != "" {
+		return
+	}
+	var problems []string
+	switch info.Name {
+	case "install", "upgrade", "rollback":
+		problems = witness.Deployed(context.Background(), info.Namespace, info.Release, func(kind, name string) bool { return saysReady(&out.State, kind, name) })
+	case "uninstall":
+		problems = witness.Removed(context.Background(), info.Namespace, info.Release)
+	}
+	for _, problem := range problems {
+		r.T.Errorf("the %s ended with exit code 0, but %s", info.Name, problem)
+	}
+}
+
+// saysReady reports whether a run called an object ready.
+func saysReady(s *event.State, kind, name string) bool {
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			if o.Object.Kind == kind && o.Object.Name == name && o.Status == event.Ready {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ownWrites returns lockstep's writes to matching objects since a time.

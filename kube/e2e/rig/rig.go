@@ -30,11 +30,14 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/observer"
 	"lockstep/kube/throwaway/testcluster"
 )
 
 // Sandbox is the cluster of the tests. Each test has its own namespace.
 var Sandbox *testcluster.Cluster
+
+var witness *observer.Observer
 
 // Main starts Sandbox and runs the tests of a package. With -short it runs none.
 func Main(m *testing.M) {
@@ -45,7 +48,10 @@ func Main(m *testing.M) {
 	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var err error
-	if Sandbox, err = testcluster.Start(); err != nil {
+	if Sandbox, err = testcluster.Start(); err == nil {
+		witness, err = observer.New(Sandbox.Kubeconfig)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -65,6 +71,10 @@ type Rig struct {
 	Client    *kube.Client
 	// Cluster is for requests of the test itself. Its user agent is test.
 	Cluster kubernetes.Interface
+	// TakesOver names the objects, as RESOURCE/NAME, that the test takes over with --take-ownership.
+	TakesOver []string
+	// Meddles says why the cluster may differ from the record right after a run that succeeded; "" if it may not.
+	Meddles string
 }
 
 // New creates a namespace for a test. It is never deleted, because that takes the controllers many seconds.
@@ -83,6 +93,7 @@ func NewNamed(t *testing.T, name string) *Rig {
 	if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(r.assertNothingForeignWritten)
 	return r
 }
 
@@ -194,6 +205,7 @@ func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
 	})
 	out.Err = op.Run()
 	wg.Wait()
+	r.observe(op, &out)
 	return out
 }
 

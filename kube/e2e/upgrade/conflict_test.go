@@ -46,6 +46,7 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 func TestFieldConflict(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
+	r.TakesOver = []string{"configmaps/a"}
 	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "a", "application/apply-patch+yaml",
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"is":"mine"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)

@@ -32,6 +32,8 @@ type APIServerConfig struct {
 	PKI      *pki.PKI
 	Etcd     string // endpoint
 	AuditLog string // "" for none
+	// AuditObjects adds the objects of writes to the audit log: see auditObjects.
+	AuditObjects bool
 }
 
 // Embedded runs the components in this process.
@@ -128,7 +130,7 @@ func apiServerArgs(c APIServerConfig) ([]string, error) {
 		return args, nil
 	}
 	policy := filepath.Join(p.Dir(), "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(c.auditPolicy()), 0o600); err != nil {
 		return nil, err
 	}
 	return append(args,
@@ -141,11 +143,34 @@ func apiServerArgs(c APIServerConfig) ([]string, error) {
 	), nil
 }
 
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+func (c APIServerConfig) auditPolicy() string {
+	policy := `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+`
+	if c.AuditObjects {
+		policy += auditObjects
+	}
+	return policy + "- level: Metadata\n"
+}
+
+// auditObjects logs the object after each write, so that a reader knows whose it was and became. It leaves out what is
+// large (CustomResourceDefinitions) or secret, and the writes of the cluster's own components, of which there are many.
+const auditObjects = `- level: Metadata
+  userGroups: [system:nodes, "system:serviceaccounts:kube-system"]
 - level: Metadata
+  users: ["system:kube-controller-manager", "system:kube-scheduler", "system:apiserver"]
+- level: Metadata
+  resources:
+  - {group: "", resources: [secrets, events, "*/status", "serviceaccounts/token"]}
+  - {group: apiextensions.k8s.io}
+  - {group: coordination.k8s.io}
+  - {group: authentication.k8s.io}
+  - {group: authorization.k8s.io}
+- level: RequestResponse
+  verbs: [create, update, patch, delete]
+  omitManagedFields: true
 `
 
 // parse parses the arguments of a component into its options.

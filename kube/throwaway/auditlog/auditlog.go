@@ -38,12 +38,14 @@ type Event struct {
 	Stage      string
 	Verb       string // get, list, watch, create, update, patch, delete, deletecollection, or an HTTP verb in lower case
 	RequestURI string
-	UserAgent  string
+	UserAgent  string    // without the connection, for lockstep
+	Connection string    // of lockstep: "3f9c21d4"
 	Username   string    // the impersonated user, if any
 	Object     ObjectRef // zero for a request that is not about objects, such as /version
 	Code       int       // HTTP status
 	Received   time.Time // when the request came in
 	At         time.Time // when the request reached Stage
+	After      *Object   // the object after a write, if the log has objects
 }
 
 // Succeeded reports whether the request is complete and was successful.
@@ -129,6 +131,7 @@ func parse(line []byte) (Event, error) {
 		Impersonated   struct{ Username string } `json:"impersonatedUser"`
 		ObjectRef      ObjectRef
 		ResponseStatus struct{ Code int }
+		ResponseObject *responseObject
 
 		RequestReceivedTimestamp, StageTimestamp time.Time
 	}
@@ -138,11 +141,19 @@ func parse(line []byte) (Event, error) {
 	if e.Kind != "Event" {
 		return Event{}, fmt.Errorf("kind %q is not an audit event", e.Kind)
 	}
-	return Event{
+	out := Event{
 		AuditID: e.AuditID, Stage: e.Stage, Verb: e.Verb, RequestURI: e.RequestURI,
 		UserAgent: e.UserAgent, Username: cmp.Or(e.Impersonated.Username, e.User.Username), Object: e.ObjectRef, Code: e.ResponseStatus.Code,
 		Received: e.RequestReceivedTimestamp, At: e.StageTimestamp,
-	}, nil
+	}
+	if connection, ok := strings.CutPrefix(e.UserAgent, "lockstep/"); ok {
+		out.UserAgent, out.Connection = "lockstep", connection
+	}
+	if e.ResponseObject != nil && e.ResponseObject.Kind != "Status" {
+		out.After = e.ResponseObject.object()
+		out.Object.Name = cmp.Or(out.Object.Name, e.ResponseObject.Metadata.Name)
+	}
+	return out, nil
 }
 
 // Where returns the events for which keep is true.

@@ -169,7 +169,7 @@ func (m *member) launch(program string, argv []string) error {
 	}
 	defer stderr.Close()
 	cmd := &exec.Cmd{
-		Path: program, Args: append(argv, "--json", "--while-stdin", "--audit-log="+m.path("audit.log")),
+		Path: program, Args: append(argv, "--json", "--while-stdin", "--audit-objects", "--audit-log="+m.path("audit.log")),
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if err := cmd.Start(); err != nil {
