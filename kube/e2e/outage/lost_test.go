@@ -90,7 +90,7 @@ func TestShortOutage(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		// The test makes it ready during the outage.
+		r.Meddles = "the test makes the Deployment ready during the outage"
 		chart := rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
 		install := func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) }
 		out, back := r.CutWhile(install, "deployments", "store", "0 of 1", func() {

@@ -24,6 +24,7 @@ func TestLateRecordWrite(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", nil)
 	const record = "sh.helm.release.v1.t.v2"
+	r.TakesOver = []string{"secrets/" + record} // the delayed request
 	var sent, looked sync.Once
 	var body atomic.Value // of the delayed request
 	var op *kube.Operation

@@ -71,7 +71,7 @@ type Rig struct {
 	Client    *kube.Client
 	// Cluster is for requests of the test itself. Its user agent is test.
 	Cluster kubernetes.Interface
-	// TakesOver names the objects, as RESOURCE/NAME, that the test takes over with --take-ownership.
+	// TakesOver names the objects, as RESOURCE/NAME, that the test takes over with --take-ownership, or writes for lockstep.
 	TakesOver []string
 	// Meddles says why the cluster may differ from the record right after a run that succeeded; "" if it may not.
 	Meddles string
