@@ -42,6 +42,7 @@ func failingJob(name string, annotations map[string]string) string {
 func TestAcceptAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
+	r.Meddles = "the test fixes objects by hand"
 	op, err := r.Install("fail-image", func(i *kube.Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +114,7 @@ func TestStopHere(t *testing.T) {
 func TestTwoFailuresAreBothRetried(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
+	r.Meddles = "the test fixes objects by hand"
 	// Group a fails at once, b as soon as it has two pods.
 	failing := func(name, unavailable string) string {
 		annotations := rig.Group(name)

@@ -22,6 +22,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 		t.Run(fmt.Sprint(force), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
+			r.Meddles = "the test fixes objects by hand"
 			op, err := r.Install("fail-image", func(i *kube.Install) {
 				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 6*time.Second, force
 			})

@@ -39,8 +39,6 @@ func (r *responseObject) object() *Object {
 //
 // It needs a log with objects. A connection counts as one run until it takes the lock of the release again. What a write
 // met counts only if it was there when the request came in: requests that cross each other prove nothing.
-//
-// Rules R31a and R51b, as an observer sees them.
 func (l Log) ForeignWrites(interest func(namespace string) bool) (lines []string) {
 	w := writers{objects: map[ObjectRef]held{}, newest: map[string]revision{}, holders: map[string]string{}, locked: map[[2]string]time.Time{}}
 	for _, e := range l {

@@ -34,7 +34,7 @@ func logOf(t *testing.T, lines ...string) Log {
 	return log
 }
 
-// TestForeignWrites checks what an observer finds in the audit log (R31a, R51b).
+// TestForeignWrites checks what an observer finds in the audit log.
 func TestForeignWrites(t *testing.T) {
 	const one, two, record = "lockstep/1", "lockstep/2", " secrets/sh.helm.release.v1."
 	tests := []struct {

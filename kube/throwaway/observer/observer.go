@@ -56,16 +56,20 @@ func New(kubeconfig string) (*Observer, error) {
 	return &Observer{clients, dyn, restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 }
 
-// Removed returns what a release left behind, although it is uninstalled: a record that does not say so.
+// Removed returns what a release left behind, although it is uninstalled: a newest revision that does not say so.
 func (o *Observer) Removed(ctx context.Context, namespace, name string) (problems []string) {
 	history, err := o.records(namespace).History(name)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return []string{err.Error()}
 	}
-	for _, x := range history {
-		if rel, ok := x.(*rel1.Release); ok && rel.Info.Status != rcommon.StatusUninstalled {
-			problems = append(problems, fmt.Sprintf("release %s: revision %d is %s", name, rel.Version, rel.Info.Status))
+	newest := &rel1.Release{Info: &rel1.Info{Status: rcommon.StatusUninstalled}}
+	for _, x := range history { // kept with --keep-history
+		if rel, ok := x.(*rel1.Release); ok && rel.Version > newest.Version {
+			newest = rel
 		}
+	}
+	if newest.Info.Status != rcommon.StatusUninstalled {
+		problems = append(problems, fmt.Sprintf("release %s: revision %d is %s", name, newest.Version, newest.Info.Status))
 	}
 	return problems
 }
