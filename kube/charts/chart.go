@@ -30,6 +30,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
@@ -178,6 +179,18 @@ func (c *Chart) Helm() (*chart.Chart, error) {
 	h, err := c.root.helm()
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
+	}
+	return h, nil
+}
+
+// processed is like Helm, after Helm has renamed subcharts to their aliases and dropped the disabled ones.
+func (c *Chart) processed(values map[string]any) (*chart.Chart, error) {
+	h, err := c.Helm()
+	if err != nil {
+		return nil, err
+	}
+	if err := chartutil.ProcessDependencies(h, CopyValues(values)); err != nil {
+		return nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
 	}
 	return h, nil
 }

@@ -223,12 +223,9 @@ func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error)
 
 // buildTree returns the tree, and the builder with its warnings and folders.
 func (c *Chart) buildTree(values map[string]any) (*plan.Chart, *treeBuilder, error) {
-	h, err := c.Helm()
+	h, err := c.processed(values)
 	if err != nil {
 		return nil, nil, err
-	}
-	if err := chartutil.ProcessDependencies(h, CopyValues(values)); err != nil {
-		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
 	}
 	b := &treeBuilder{folders: map[string]Folder{}}
 	return b.chart(c.root, h, h.Name(), Folder{}), b, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -125,11 +126,38 @@ func numberGenerated(docs []Document) {
 	}
 }
 
-// CRDs returns the objects in crds/ of a chart and its subcharts, in the order in which Helm
-// creates them.
-func CRDs(c *chart.Chart) ([]Document, error) {
+// CRDs returns the objects in crds/ of the chart and of the subcharts that the values enable, in the order
+// in which Helm creates them. An object that several charts contain is returned once, from the first of
+// them: Helm creates that one, and then skips the others because the object exists.
+func (c *Chart) CRDs(values map[string]any) ([]Document, error) {
+	h, err := c.processed(values)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := crdsOf(h)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[plan.Object]bool{}
+	var distinct []Document
+	for i, r := range Resources(docs, "", OfflineScope(docs...)) {
+		if !seen[r.Object] {
+			seen[r.Object] = true
+			distinct = append(distinct, docs[i])
+		}
+	}
+	return distinct, nil
+}
+
+// RenderedCRDs is like Chart.CRDs for a release that Helm has rendered, but also returns repeated objects,
+// which "helm template" prints.
+func RenderedCRDs(rel *release.Release) ([]Document, error) { return crdsOf(rel.Chart) }
+
+// crdsOf returns the objects in crds/ of a chart whose dependencies Helm has processed. Before that, the
+// chart still has its disabled subcharts.
+func crdsOf(processed *chart.Chart) ([]Document, error) {
 	var docs []Document
-	for _, crd := range c.CRDObjects() {
+	for _, crd := range processed.CRDObjects() {
 		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(strings.TrimSuffix(crd.Filename, "/"+crd.Name), "/charts/", "/")}
 		texts := documents.Split(string(crd.File.Data))
 		for i, value := range (*documents.Reader)(nil).ParseAll(texts) {

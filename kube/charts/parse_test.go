@@ -143,28 +143,6 @@ func (f postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(f(in.String())), nil
 }
 
-func TestCRDs(t *testing.T) {
-	crd := func(name string) string {
-		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "}\n"
-	}
-	h, err := load(t, plus(tree{"Chart.yaml": chartYAML("shop"), "crds/a.yaml": crd("a"), "crds/v1/b.yaml": crd("b")},
-		in("charts/crds", tree{"Chart.yaml": chartYAML("crds"), "crds/crds/c.yaml": crd("c")}))).Helm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	docs, err := CRDs(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, d := range docs {
-		got = append(got, d.Chart+" "+d.Object.GetName())
-	}
-	if want := []string{"shop a", "shop b", "shop/crds c"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // TestPostRenderer has a post-renderer that keeps Helm's Source comments, and one that drops
 // them (R6).
 func TestPostRenderer(t *testing.T) {

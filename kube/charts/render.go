@@ -111,7 +111,7 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	if err != nil {
 		return nil, err
 	}
-	crds, err := CRDs(rel.Chart)
+	crds, err := RenderedCRDs(rel)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,10 @@ func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation stri
 // newPlanInput returns the input of the plan without the rendered chart: the target's settings, and the phases for the
 // namespace and crds/.
 func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
-	t := preflight.Target{CRDs: in.crds(in.upgradeCRDs), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
+	t := preflight.Target{Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
+	if t.CRDs, err = in.crds(in.Values, in.upgradeCRDs); err != nil {
+		return p, err
+	}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return p, err
 	}
@@ -151,10 +154,9 @@ func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	if t.NewNamespace {
 		p.prelude = append(p.prelude, preflight.NamespacePhase(in.Namespace))
 	}
-	crds, err := t.CRDs.Phases()
 	p.target = t
-	p.prelude = append(p.prelude, crds...)
-	return p, err
+	p.prelude = append(p.prelude, t.CRDs.Phases()...)
+	return p, nil
 }
 
 // conflicts returns a conflict for each existing object that the release does not own. As in

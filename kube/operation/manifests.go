@@ -148,10 +148,11 @@ func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) 
 			docs[event.PhaseHooks] = append(docs[event.PhaseHooks], found...)
 		}
 	}
-	if op.prepared.Info.Name == "install" && t.CRDs.Chart == nil { // --skip-crds
+	if op.prepared.Info.Name == "install" {
+		docs[event.PhaseCRDs] = t.CRDs.Docs // none with --skip-crds
 		return docs, nil
 	}
-	crds, err := charts.CRDs(t.Release.Chart)
+	crds, err := charts.RenderedCRDs(t.Release)
 	docs[event.PhaseCRDs] = crds
 	return docs, err
 }

@@ -49,9 +49,9 @@ func (a *attempt) createNamespace(name string) error {
 // applyCRDs runs the phase of crds/, then drops the cached kinds. As in Helm, existing CRDs stay unchanged, unless
 // crds.Upgrade is set.
 func (a *attempt) applyCRDs(crds preflight.CRDs) error {
-	phases, err := crds.Phases()
-	if err != nil || len(phases) == 0 {
-		return err
+	phases := crds.Phases()
+	if len(phases) == 0 {
+		return nil
 	}
 	list, err := crds.Build(a.session.Builder)
 	if err != nil {

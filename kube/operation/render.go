@@ -109,12 +109,14 @@ func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
-// crds returns how to handle crds/.
-func (o *ChartOptions) crds(upgrade bool) preflight.CRDs {
+// crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. upgrade is set to also apply
+// objects that exist.
+func (o *ChartOptions) crds(values map[string]any, upgrade bool) (preflight.CRDs, error) {
 	if o.SkipCRDs {
-		return preflight.CRDs{}
+		return preflight.CRDs{}, nil
 	}
-	return preflight.CRDs{Chart: o.Chart, Upgrade: upgrade, Force: o.ForceConflicts}
+	docs, err := o.Chart.CRDs(values)
+	return preflight.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
 }
 
 // helmAction runs a Helm action on a chart and values. It changes both.

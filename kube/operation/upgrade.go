@@ -13,7 +13,6 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -82,11 +81,12 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 
 // plan renders the chart and plans the upgrade (R30).
 func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
-	target, prelude, err := up.newTarget(s)
+	r, err := dryRun(s, up.Chart.Name(), up.dryRun)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := dryRun(s, up.Chart.Name(), up.dryRun)
+	values := up.treeValues(state.Revisions, r.release)
+	target, err := up.newTarget(s, values)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,7 +94,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	target.Release = r.release
 	target.Outputs = r.outputs
 	target.ClientSide = !onServer
-	tree, treeWarnings, err := up.Chart.Tree(up.treeValues(state.Revisions, r.release))
+	tree, treeWarnings, err := up.Chart.Tree(values)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,22 +118,21 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	r.warnings = slices.Concat(treeWarnings, r.warnings, oldWarnings, orderWarnings)
 	return planInput{
 		state: state, inferredOrder: inferred, rendered: r, target: target, old: old, oldObjects: oldObjects,
-		otherRevisions: state.Others(state.Current), prelude: prelude, conflicts: conflicts,
+		otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: conflicts,
 		hooks: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
 	}.planRevision(s, info, tree)
 }
 
-// newTarget returns the settings of the target, without the rendered chart, and the phases of crds/.
-func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, prelude []event.Phase, err error) {
+// newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
+func (up *Upgrade) newTarget(s *preflight.Session, values map[string]any) (target preflight.Target, err error) {
 	target = preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
-	if up.UpgradeCRDs {
-		target.CRDs = up.crds(true)
+	if !up.UpgradeCRDs {
+		return target, nil
 	}
-	if err := s.CheckCRDs(target.CRDs); err != nil {
-		return target, nil, err
+	if target.CRDs, err = up.crds(values, true); err != nil {
+		return target, err
 	}
-	prelude, err = target.CRDs.Phases()
-	return target, prelude, err
+	return target, s.CheckCRDs(target.CRDs)
 }
 
 // asInstall converts the options to those of an install.

@@ -23,37 +23,25 @@ const (
 	PhaseCRDs      = "crds"
 )
 
-// CRDs says how an operation applies crds/ of a chart. The zero value ignores crds/.
+// CRDs are the objects in crds/ that an operation applies, and how. The zero value ignores crds/.
 type CRDs struct {
-	Chart   *charts.Chart // nil to ignore crds/
-	Upgrade bool          // also apply CRDs that exist
-	Force   bool          // take over fields from other managers
-}
-
-// docs returns the objects in crds/, none if they are ignored.
-func (c CRDs) docs() ([]charts.Document, error) {
-	if c.Chart == nil {
-		return nil, nil
-	}
-	h, err := c.Chart.Helm()
-	if err != nil {
-		return nil, err
-	}
-	return charts.CRDs(h)
+	Root    string            // the name of the root chart
+	Docs    []charts.Document // from charts.Chart.CRDs
+	Upgrade bool              // also apply CRDs that exist
+	Force   bool              // take over fields from other managers
 }
 
 // Phases returns the phase that applies crds/, or none if crds/ has no objects.
-func (c CRDs) Phases() ([]event.Phase, error) {
-	docs, err := c.docs()
-	if err != nil || len(docs) == 0 {
-		return nil, err
+func (c CRDs) Phases() []event.Phase {
+	if len(c.Docs) == 0 {
+		return nil
 	}
 	var objects []plan.Object
-	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
+	for _, r := range charts.Resources(c.Docs, "", charts.OfflineScope(c.Docs...)) {
 		objects = append(objects, r.Object)
 	}
-	group := oneGroup("crds/", c.Chart.Name()+":crds/", objects...)
-	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{group}}}, nil
+	group := oneGroup("crds/", c.Root+":crds/", objects...)
+	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{group}}}
 }
 
 // NamespacePhase returns the phase that creates the namespace.
@@ -73,12 +61,11 @@ func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
 
 // Build builds the objects in crds/.
 func (c CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
-	docs, err := c.docs()
-	if err != nil || len(docs) == 0 {
-		return nil, err
+	if len(c.Docs) == 0 {
+		return nil, nil
 	}
 	var text strings.Builder
-	for _, d := range docs {
+	for _, d := range c.Docs {
 		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", d.Source, d.Raw)
 	}
 	list, _, err := b.Build(text.String())
@@ -93,11 +80,7 @@ func (s *Session) CheckCRDs(crds CRDs) error {
 	if !crds.Upgrade {
 		return nil
 	}
-	docs, err := crds.docs()
-	if err != nil {
-		return err
-	}
-	for _, d := range docs {
+	for _, d := range crds.Docs {
 		if d.Object.GroupVersionKind().GroupKind() != crdKind {
 			continue
 		}

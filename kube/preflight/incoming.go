@@ -72,11 +72,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 			fields: map[string]any{"metadata": map[string]any{"labels": labels}},
 		})
 	}
-	crds, err := p.Target.CRDs.docs()
-	if err != nil {
-		return nil, err
-	}
-	addDocs(crds, p.Common.Namespace, false, add)
+	addDocs(p.Target.CRDs.Docs, p.Common.Namespace, false, add)
 	for _, h := range p.Target.Release.Hooks {
 		docs, _, err := charts.ParseManifestWith(p.Common.reader, h.Manifest, p.Target.Root())
 		if err != nil {

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
@@ -68,10 +69,7 @@ func (p *Prepared) Provides() (*Provided, error) {
 	if p.Target.Release == nil {
 		return out, nil
 	}
-	docs, err := p.Target.CRDs.docs()
-	if err != nil {
-		return nil, err
-	}
+	docs := slices.Clone(p.Target.CRDs.Docs)
 	texts := []string{p.Target.Release.Manifest}
 	for _, h := range p.Target.Release.Hooks {
 		texts = append(texts, h.Manifest)
