@@ -19,7 +19,7 @@ import (
 // are phases of the run (R29, R40).
 func (a *attempt) runPrelude(t preflight.Target) error {
 	if t.NewNamespace {
-		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
+		if err := a.createNamespace(); err != nil {
 			return err
 		}
 	}
@@ -32,15 +32,22 @@ func (a *attempt) runPrelude(t preflight.Target) error {
 	return a.applyCRDs(t.CRDs)
 }
 
-func (a *attempt) createNamespace(name string) error {
-	list, _, err := a.session.Builder.Build(preflight.NamespaceManifest(name))
+func (a *attempt) createNamespace() error {
+	manifest, owned, err := a.op.prepared.NamespaceManifest()
+	if err != nil {
+		return err
+	}
+	list, _, err := a.session.Builder.Build(manifest)
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
 		a.session.Builder.Fact(i).SetAbsent() // the checks found it missing
+		if owned {
+			a.session.Builder.Scope().Mark(i)
+		}
 	}
-	return a.runPreludePhase(preflight.NamespacePhase(name), list, func(i *resource.Info) error {
+	return a.runPreludePhase(preflight.NamespacePhase(a.op.prepared.Common.Namespace), list, func(i *resource.Info) error {
 		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 		return err
 	})

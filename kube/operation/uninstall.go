@@ -10,10 +10,13 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -83,6 +86,7 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 	if err != nil {
 		return nil, err
 	}
+	warnings = append(warnings, u.checkHistory(list)...)
 	if _, _, err := s.WaitForAPIs(list); err != nil {
 		return nil, err
 	}
@@ -102,6 +106,18 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 	_, older := p.Leftovers.Planned()
 	p.Phases = slices.Concat(pre, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), post)
 	return p, nil
+}
+
+// checkHistory warns if the history that --keep-history keeps is deleted with the release's own namespace.
+func (u *Uninstall) checkHistory(list helmkube.ResourceList) []plan.Warning {
+	for _, i := range list {
+		o := plan.Object{Kind: "Namespace", Name: u.Namespace}
+		if u.KeepHistory && i.Name == o.Name && i.Mapping.GroupVersionKind.GroupKind() == (schema.GroupKind{Kind: o.Kind}) && !manifest.HasKeepPolicy(i) {
+			return []plan.Warning{{Rule: "R31", Object: &o, Message: fmt.Sprintf(
+				"the release contains its own namespace %s, so its history is deleted with it, despite --keep-history", o.Name)}}
+		}
+	}
+	return nil
 }
 
 // hookEvents returns the hook events of the uninstall, none if the release is already uninstalled.

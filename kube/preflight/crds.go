@@ -50,8 +50,37 @@ func NamespacePhase(name string) event.Phase {
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-// NamespaceManifest returns the manifest of the namespace that --create-namespace creates, as in Helm.
-func NamespaceManifest(name string) string {
+// CreatedNamespace returns the namespace that the operation creates first, the zero Object if it creates none.
+func (p *Prepared) CreatedNamespace() plan.Object {
+	if !p.Target.NewNamespace {
+		return plan.Object{}
+	}
+	return plan.Object{Kind: "Namespace", Name: p.Common.Namespace}
+}
+
+// NamespaceManifest returns the manifest of the namespace that the operation creates: the one in the target's own
+// manifest, or else Helm's. owned is set for the former: it gets the label and annotations of the release, as
+// Helm would refuse to adopt it later.
+func (p *Prepared) NamespaceManifest() (manifest string, owned bool, err error) {
+	name := p.Common.Namespace
+	docs, _, err := charts.ParseManifestWith(p.Common.reader, p.Target.Release.Manifest, p.Target.Root())
+	if err != nil {
+		return "", false, fmt.Errorf("read the manifest of release %s: %w", p.Common.Release, err)
+	}
+	for _, d := range docs {
+		if isNamespace(d.Object, name) {
+			return "---\n# Source: " + d.Source + "\n" + d.Raw + "\n", true, nil
+		}
+	}
+	return DefaultNamespace(name), false, nil
+}
+
+func isNamespace(u *unstructured.Unstructured, name string) bool {
+	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"} && u.GetName() == name
+}
+
+// DefaultNamespace returns the manifest of the namespace that --create-namespace creates in Helm.
+func DefaultNamespace(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
 }
 

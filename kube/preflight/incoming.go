@@ -66,7 +66,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 		planned.byObject[o.Object] = o
 	}
 	if p.Target.NewNamespace {
-		labels := map[string]any{"name": p.Common.Namespace} // as in NamespaceManifest
+		labels := map[string]any{"name": p.Common.Namespace} // as in DefaultNamespace
 		add(&incomingObject{
 			Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true,
 			fields: map[string]any{"metadata": map[string]any{"labels": labels}},

@@ -92,8 +92,12 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	s.useLists()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
+	created := p.CreatedNamespace()
 	for g, obj := range event.Objects(p.Phases) {
 		kinds[g.Phase.Name] = g.Phase.Kind
+		if obj == created && g.Phase.Kind != event.PhaseNamespace { // its group finds it as it is
+			continue
+		}
 		changes = append(changes, Change{Phase: g.Phase.Name, Group: g.ID, Object: obj})
 	}
 	var previews errgroup.Group
@@ -137,7 +141,7 @@ func markRefused(refused []plan.Warning, changes []Change) {
 // what the object needs first.
 func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, v *Previewer) error {
 	switch {
-	case kind == event.PhaseNamespace:
+	case kind == event.PhaseNamespace && s.target[c.Object] == nil:
 		c.Action = ActionCreate
 		return nil
 	case kind == event.PhaseRemove:

@@ -180,9 +180,9 @@ func (s *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 	switch {
 	case kind == event.PhaseRemove:
 		return nil, NothingSent("deleted")
-	case kind == event.PhaseNamespace:
+	case kind == event.PhaseNamespace && s.target[obj] == nil:
 		var list []*resource.Info
-		if list, _, err = s.builder.Build(preflight.NamespaceManifest(obj.Name)); err == nil {
+		if list, _, err = s.builder.Build(preflight.DefaultNamespace(obj.Name)); err == nil {
 			i = list[0]
 			s.builder.Forget(list)
 		}

@@ -285,8 +285,13 @@ func answered(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
+// Delete deletes a revision. One that no longer exists is deleted: an uninstall that deletes the release's own
+// namespace deletes its records with it.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
 	rel, err := d.inner.Delete(key)
+	if errors.Is(err, driver.ErrReleaseNotFound) || apierrors.IsNotFound(err) {
+		err = nil
+	}
 	if err == nil {
 		d.log.mu.Lock()
 		defer d.log.mu.Unlock()

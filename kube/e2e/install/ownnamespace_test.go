@@ -1,0 +1,84 @@
+package install
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+const ownNamespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: '{{ .Release.Namespace }}'\n  labels: {pod-security.kubernetes.io/enforce: baseline}\n"
+
+// beside returns a rig for a namespace that does not exist yet.
+func beside(r *rig.Rig, suffix string) *rig.Rig {
+	other := *r
+	other.Namespace += suffix
+	other.Client = rig.Connect(r.T, other.Namespace)
+	return &other
+}
+
+// awaitNoNamespace waits until the namespace is gone.
+func awaitNoNamespace(r *rig.Rig) {
+	r.T.Helper()
+	r.Eventually("the namespace is gone", func() bool {
+		_, err := r.Cluster.CoreV1().Namespaces().Get(r.T.Context(), r.Namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// TestReleaseNamespaceInChart: a chart contains the namespace of its release. As with Helm, --create-namespace installs it,
+// and an uninstall succeeds although the records and the lock are deleted with the namespace (R29, R31, R34).
+func TestReleaseNamespaceInChart(t *testing.T) {
+	t.Parallel()
+	root := rig.New(t)
+	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")))
+	for name, clientSide := range map[string]bool{"-server-side": false, "-client-side": true} {
+		r := beside(root, name)
+		install := func() (*kube.Operation, error) {
+			return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.CreateNamespace, i.ClientSide = true, clientSide }))
+		}
+		lines, _ := r.Changes(install())
+		if got := strings.Join(lines, ", "); strings.Count(got, "Namespace/") != 1 || len(lines) != 3 {
+			t.Errorf("the plan is %s, want the namespace once", got)
+		}
+		r.MustRun(install())
+		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
+		if err != nil || ns.Labels["pod-security.kubernetes.io/enforce"] != "baseline" || ns.Annotations["meta.helm.sh/release-name"] != "t" {
+			t.Errorf("the namespace has labels %v, annotations %v, %v", ns.Labels, ns.Annotations, err)
+		}
+		r.AssertDeployed("t")
+		out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+		if got := out.State.Phases[0].Groups; len(got) != 3 {
+			t.Errorf("the upgrade has %d groups", len(got))
+		}
+		r.MustRun(r.Rollback(1))
+		out = r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: r.Common(), KeepHistory: clientSide}))
+		if warned := out.HasWarning("R31", "history is deleted with it"); warned != clientSide {
+			t.Errorf("a warning about the history: %v, want %v", warned, clientSide)
+		}
+		awaitNoNamespace(r)
+	}
+}
+
+// TestReleaseNamespaceInFailingChart rolls back an install that fails after its chart has created the namespace: the release
+// is uninstalled, with the namespace (R33).
+func TestReleaseNamespaceInFailingChart(t *testing.T) {
+	t.Parallel()
+	r := beside(rig.New(t), "-new")
+	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.State.Exit != event.ExitFailed || !strings.Contains(out.State.Message, "uninstalled") || strings.Contains(out.State.Message, "release: not found") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	awaitNoNamespace(r)
+}
