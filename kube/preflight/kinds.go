@@ -128,7 +128,7 @@ func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided)
 // possibleDefiner says whose operators may define the kind of an object, or change its CRD, before the object is applied:
 // "an earlier group", "an earlier release", or either. It returns "" if there are none.
 func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *Provided) string {
-	inChart := planned.operatorBefore(planned.byObject[o])
+	inChart := planned.definerBefore(planned.byObject[o])
 	inRelease := provided != nil && provided.operatorsMayAddKinds
 	switch {
 	case inChart && inRelease:
@@ -146,6 +146,14 @@ func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *Provided
 func (planned *plannedObjects) operatorBefore(o *incomingObject) bool {
 	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
 		return mayAddKinds(other.Object) && planned.before(other.position, o.position)
+	})
+}
+
+// definerBefore is like operatorBefore for kinds. Hooks do not count: Helm looks the kinds of all objects up before it
+// executes hooks, so no chart relies on a hook to define one.
+func (planned *plannedObjects) definerBefore(o *incomingObject) bool {
+	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
+		return !other.hook && mayAddKinds(other.Object) && planned.before(other.position, o.position)
 	})
 }
 
