@@ -91,6 +91,8 @@ var (
 	ParseRenderedRelease = charts.FromRelease
 	// IsRenderLimit reports whether an error is about exceeded RenderLimits.
 	IsRenderLimit = charts.IsLimit
+	// RefusedByTemplate reports whether a template failed because it called required or fail.
+	RefusedByTemplate = charts.RefusedByTemplate
 	// PrepareAnnotations finds the lines to insert into the files of a chart to declare an
 	// order. It writes nothing.
 	PrepareAnnotations = annotate.Prepare

@@ -92,6 +92,10 @@ func (p *planner) resolve(c *chartNode, ref, prefix string, object *Object) *ent
 	if e == nil || e.node != nil {
 		return e
 	}
+	if e.Skipped != "" {
+		p.fail("R12", c.path, object, "%s %q, which Helm does not deploy by this name: %s", prefix, ref, e.Skipped)
+		return nil
+	}
 	if object == nil || !e.warned { // warn about the first object only
 		p.warn("R12", c.path, object, "%s %q, which is disabled; the dependency is ignored", prefix, ref)
 	}

@@ -22,6 +22,8 @@ func TestPlanErrors(t *testing.T) {
 			`shop: subchart "x" depends on "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R12 unknown to a disabled subchart", chart("shop", Subchart{Name: "x", DependsOn: []string{""}}), nil,
 			`shop: subchart "x" depends on "", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
+		{"R12 another version", chart("shop", sub(x, "db"), Subchart{Name: "db", Skipped: "Chart.yaml requires version 2, but charts/ has 1"}), nil,
+			`shop: subchart "x" depends on "db", which Helm does not deploy by this name: Chart.yaml requires version 2, but charts/ has 1 (R12)`},
 		{"R12 unknown to the chart", waiting("shop", []string{"z"}, sub(x)), nil,
 			`shop: helm.sh/depends-on/subcharts names "z", which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies (R12)`},
 		{"R3 R12 the key as Chart.yaml spells it", &Chart{Path: "shop", DependsOn: []string{"z"}, DependsOnKey: "helm.sh/depends-on-subcharts"}, nil,

@@ -54,8 +54,10 @@ type Subchart struct {
 	Name, Alias string
 	// DependsOn lists the other subcharts that this one waits for, by name or alias.
 	DependsOn []string
-	// Chart is nil if a condition or a tag disables the subchart.
+	// Chart is nil if a condition or a tag disables the subchart, or if it is Skipped.
 	Chart *Chart
+	// Skipped is why Helm does not deploy an enabled subchart: the chart in charts/ has another version.
+	Skipped string `json:"-"`
 }
 
 // ID returns the alias, or else the name.

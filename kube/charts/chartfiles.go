@@ -280,7 +280,10 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 		if !cf.declares(other) {
 			effect = "which Helm deploys as " + d.Name + " instead"
 		}
-		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, %s; download it with: helm dependency update", name, d.Name, d.Version, other.meta.Version, effect)
+		const download = "download it with: helm dependency update"
+		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, %s; %s", name, d.Name, d.Version, other.meta.Version, effect, download)
+		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: d.Name, Alias: d.Alias, Skipped: fmt.Sprintf(
+			"Chart.yaml requires version %s, but charts/ has %s; %s", d.Version, other.meta.Version, download)})
 		return
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.unsupported.dependsOnByDependency[name]}

@@ -144,7 +144,7 @@ func TestTree(t *testing.T) {
 			name: "another version than declared, without and with an alias",
 			files: plus(in("charts/a", sub("a")), in("charts/b", sub("b")), tree{"Chart.yaml": chartYAML("shop", deps,
 				"- {name: a, version: 2.x.x, repository: \"\"}\n- {name: b, version: 2.x.x, alias: c, repository: \"\"}\n")}),
-			want:  "shop \n  shop/a a  \n  shop/b b  \n",
+			want:  "shop \n  shop/a a  \n  - b c \n  shop/b b  \n",
 			rules: []string{"R12"},
 		},
 		{

@@ -222,6 +222,22 @@ const (
 	WrongVersionFlag    = "is rendered for $2; set another with --kube-version, or use another version of the chart"
 )
 
+// templateRefusal matches Helm's error about a template that called required or fail.
+var templateRefusal = regexp.MustCompile(`(?s)execution error at \((.*?)\): (.*)`)
+
+// RefusedByTemplate reports whether a rendering failed because a template called required or fail, where, and with which
+// message. "helm lint" ignores these calls.
+func RefusedByTemplate(err error) (where, message string, refused bool) {
+	if err == nil {
+		return "", "", false
+	}
+	m := templateRefusal.FindStringSubmatch(err.Error())
+	if m == nil {
+		return "", "", false
+	}
+	return m[1], strings.TrimSpace(m[2]), true
+}
+
 // ExplainError adds advice to a rendering error about a missing value, a missing or recursive template, an
 // invalid schema or the version of Kubernetes, and says which of the outputs is not a manifest. chart is the
 // name of the root chart, wrongVersion is WrongClusterVersion or WrongVersionFlag.

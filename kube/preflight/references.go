@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -65,10 +66,24 @@ func (planned *plannedObjects) referenceWarnings(missing, late []reference, abse
 	}
 	for _, found := range groupByTarget(late, absent) {
 		r := found[0]
-		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s",
-			subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, r.IfMissing()))
+		target := planned.byObject[r.To]
+		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s; %s",
+			subject(found), r.To, r.Path, target.position.group.ID, r.IfMissing(), r.from.howToPrecede(target)))
 	}
 	return warnings
+}
+
+// howToPrecede says what to change in the chart so that an object is created before the pods of o, which need it.
+func (o *incomingObject) howToPrecede(needed *incomingObject) string {
+	switch {
+	case o.hook && needed.hook && o.position.phase == needed.position.phase:
+		return "give it a lower helm.sh/hook-weight"
+	case o.hook:
+		return fmt.Sprintf("make it a hook of the same event as %s, with a lower helm.sh/hook-weight", o)
+	case needed.hook:
+		return "make it a hook before the objects, such as pre-install, or remove its annotation helm.sh/hook"
+	}
+	return "put it into the same group or an earlier one"
 }
 
 // subject returns the subject and verb of a warning: "Deployment/web needs" or

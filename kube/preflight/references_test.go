@@ -30,12 +30,20 @@ func parsePlanned(t *testing.T, text string) *plannedObjects {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := &plan.Group{ID: "hooks"}
-	for _, r := range charts.Resources(hooks, "ns", charts.OfflineScope()) {
-		before.Objects = append(before.Objects, r.Object)
+	phases := []event.Phase{{Name: "pre-install"}, {Name: "apply", Groups: p.Groups}, {Name: "post-install"}}
+	for n, r := range charts.Resources(hooks, "ns", charts.OfflineScope()) { // by weight
+		phase := &phases[0]
+		if hooks[n].Object.GetAnnotations()["helm.sh/hook"] == "post-install" {
+			phase = &phases[2]
+		}
+		g := &plan.Group{ID: phase.Name + ":" + r.Object.String(), Objects: []plan.Object{r.Object}}
+		for _, earlier := range phase.Groups {
+			g.After = append(g.After, earlier.ID)
+		}
+		phase.Groups = append(phase.Groups, g)
 	}
 	out := &plannedObjects{byObject: map[plan.Object]*incomingObject{}, dependencies: map[string]map[string]bool{}}
-	positions := out.addPhases([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
+	positions := out.addPhases(phases)
 	add := func(o *incomingObject) {
 		o.position, o.new = positions[o.Object], true
 		out.objects = append(out.objects, o)
@@ -82,8 +90,10 @@ func TestMissingReferences(t *testing.T) {
 		"classes":                 {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {priorityClassName: high}}", "Pod/x needs PriorityClass/high (spec.priorityClassName), which is in neither the chart nor the cluster: no pods can be created without it"},
 		"certificate":             {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {tls: [{secretName: wanted}]}}", "Ingress/x needs Secret/wanted (spec.tls[0].secretName)"},
 		"cert-manager Ingress":    {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, annotations: {cert-manager.io/cluster-issuer: le}}, spec: {tls: [{secretName: wanted}]}}", ""},
-		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is created after it (c:(unsequenced)): pods cannot start without it"},
-		"before it, in a group":   {strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}}", "which is created after it (c:b)"},
+		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is created after it (c:(unsequenced)): pods cannot start without it; make it a hook of the same event as Job/web, with a lower helm.sh/hook-weight"},
+		"before it, in a group":   {strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}}", "which is created after it (c:b): pods cannot start without it; put it into the same group or an earlier one"},
+		"before it, by weight":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: '1'}}}", "pods cannot start without it; give it a lower helm.sh/hook-weight"},
+		"before a hook's":         {webUsingSecret + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/hook: post-install}}}", "which is created after it (post-install:Secret/wanted): pods cannot start without it; make it a hook before the objects, such as pre-install, or remove its annotation helm.sh/hook"},
 		"same group":              {strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: a}}}", ""},
 	}
 	for name, tt := range tests {

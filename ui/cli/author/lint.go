@@ -207,6 +207,11 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
 		Limits: l.limits, FindIncompatible: true,
 	})
+	if where, message, refused := kube.RefusedByTemplate(err); refused {
+		l.add(report.Finding{Severity: plan.SeverityWarning, Rule: "R37", Chart: c.Name(), Message: fmt.Sprintf(
+			"%s: order not checked, because %s needs other values: %s; set them with -f or --set", c.Name(), where, text.CollapseSpace(message))})
+		return err
+	}
 	if err != nil {
 		l.fail(err.Error())
 		return err
