@@ -18,8 +18,9 @@ import (
 type twinChart struct {
 	objects []map[string]any
 	kinds   []twinKind
-	groups  bool // some objects are in groups
-	invalid bool // the API server refuses its last object
+	root    twinSubchart // the same in all versions, because only an install applies crds/
+	groups  bool         // some objects are in groups
+	invalid bool         // the API server refuses its last object
 }
 
 // generator creates random charts. It picks from few values, so that versions have much in common.
@@ -68,7 +69,10 @@ var twinKinds = []twinKind{
 // chart creates the first version. It has few kinds, and often no groups, so that lockstep applies enough objects of a
 // kind at once to read them with a list call.
 func (m generator) chart() twinChart {
-	c := twinChart{kinds: pickAtLeast(m, 1, twinKinds...), groups: m.chance(40)}
+	c := twinChart{kinds: pickAtLeast(m, 1, twinKinds...), groups: m.chance(40), root: twinSubchart{name: "twin"}}
+	if m.chance(40) {
+		c.root = m.subchart("twin", 2)
+	}
 	c.kinds = c.kinds[:min(len(c.kinds), 1+m.IntN(3))]
 	for range 5 + m.IntN(6) {
 		c.add(m, true)
@@ -78,7 +82,7 @@ func (m generator) chart() twinChart {
 
 // next creates the version after c.
 func (m generator) next(c twinChart) twinChart {
-	n := twinChart{kinds: c.kinds, groups: c.groups}
+	n := twinChart{kinds: c.kinds, groups: c.groups, root: c.root}
 	for _, o := range c.objects {
 		if m.chance(12) && !hasFinalizers(o) {
 			continue
@@ -336,8 +340,8 @@ func (c twinChart) withInvalidObject() twinChart {
 	return c
 }
 
-// write writes the chart to a folder.
-func (c twinChart) write(dir string) error {
+// write writes the chart to a folder. Its CRDs belong to a namespace.
+func (c twinChart) write(dir, namespace string) error {
 	var docs []string
 	for _, o := range c.objects {
 		text, err := yaml.Marshal(o)
@@ -346,7 +350,11 @@ func (c twinChart) write(dir string) error {
 		}
 		docs = append(docs, string(text))
 	}
-	files := map[string]string{"Chart.yaml": "apiVersion: v2\nname: twin\nversion: 0.1.0\n", "templates/all.yaml": strings.Join(docs, "---\n")}
+	files, err := c.root.files("", namespace)
+	if err != nil {
+		return err
+	}
+	files["templates/all.yaml"] = strings.Join(docs, "---\n")
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -124,7 +124,7 @@ func (l *twinRelease) step(verb string, to int) error {
 	if rollBack {
 		args = append(args, "--rollback-on-failure")
 	}
-	ours, helms := l.run(lockstepProgram, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
+	ours, helms := l.run(lockstepProgram, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, forHelm(args)...)
 	for _, p := range []*process{ours, helms} {
 		if err := p.wait(2 * time.Minute * slowdown); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.outputTail())
@@ -155,7 +155,8 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	} else {
 		chart = l.chart()
 		dir := filepath.Join(l.harness.dir, fmt.Sprintf("chart-%d", len(l.log)))
-		l.harness.check(chart.write(dir))
+		l.harness.check(chart.write(dir, l.ours))
+		l.harness.check(chart.write(helmDir(dir), l.helms))
 		args = append(args, dir, "--install")
 	}
 	force := l.chance(60) || l.diverged
@@ -170,6 +171,20 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	words := slices.DeleteFunc(slices.Clone(args), filepath.IsAbs)
 	l.logf("%s, %d objects, invalid: %t, rollback on failure: %t", strings.Join(words, " "), len(chart.objects), chart.invalid, rollBack)
 	return args, chart, rollBack
+}
+
+// helmDir returns the folder of Helm's copy of a chart: its CRDs have other names.
+func helmDir(dir string) string { return dir + "-helm" }
+
+// forHelm returns the arguments with Helm's copy of the chart.
+func forHelm(args []string) (out []string) {
+	for _, a := range args {
+		if filepath.IsAbs(a) {
+			a = helmDir(a)
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // failedAtInvalidObject reports whether a step failed because of the invalid object.
@@ -238,7 +253,7 @@ func (l *twinRelease) changeObjects() error {
 func (l *twinRelease) compare(over bool) (wrong []string) {
 	within(context.Background(), settleTimeout, func() bool {
 		ours, helms := l.state(l.ours), l.state(l.helms)
-		wrong = recordDifferences(ours.records, helms.records)
+		wrong = append(recordDifferences(ours.records, helms.records), l.crdDifferences()...)
 		if !l.diverged {
 			wrong = append(wrong, l.objectDifferences(ours, helms, over)...)
 		}
@@ -338,6 +353,7 @@ func (l *twinRelease) uninstall() error {
 		}
 	}
 	l.logf("uninstall")
+	l.deleteCRDs()
 	l.diverged = false
 	var wrong []string
 	within(context.Background(), settleTimeout, func() bool {
