@@ -159,6 +159,9 @@ type Event struct {
 	Cause string `json:"cause,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
+	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that
+	// is gone: whoever set them removes them.
+	Finalizers []string `json:"finalizers,omitempty"`
 	// Change is set only in the event that reports the API server's answer.
 	Change Change `json:"change,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).

@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"reflect"
+	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -28,7 +30,9 @@ type Response struct {
 	// Name is the object's generated name, if the plan has only a prefix (metadata.generateName).
 	Name string
 	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
-	Message string
+	// Finalizers are those of the latter.
+	Message    string
+	Finalizers []string
 	// WaitGone is set if an object of the same name is still being deleted, so nothing was applied
 	// (R30). It returns when ctx is done or that object is gone; in the second case the engine sends
 	// the request again.
@@ -48,10 +52,19 @@ type Observation struct {
 	// Message is the reason in one line: "2 of 3 available". With Applying, it is why the request
 	// is being retried (R53), or the progress of the request.
 	Message string
+	// Finalizers are those of an object that is Deleting.
+	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).
 	// Message is then its cause, and diagnoses are added to it.
 	FailureDeclared bool
 	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
 	// than the object's apply do not count (R22).
 	Version uint64
+}
+
+// Equal reports whether two observations say the same.
+func (o Observation) Equal(other Observation) bool {
+	same := slices.Equal(o.Finalizers, other.Finalizers)
+	o.Finalizers, other.Finalizers = nil, nil
+	return same && reflect.DeepEqual(o, other)
 }

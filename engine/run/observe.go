@@ -36,7 +36,7 @@ func (s *stage) answer(r request, out Response, err error) {
 		return         // sendQueued can send the request of the newer attempt now
 	}
 	if blocked && g.status == event.Running && !g.attempt.rechecking {
-		s.block(g, o, out.Message)
+		s.block(g, o, out)
 		return
 	}
 	g.attempt.pending--
@@ -93,13 +93,14 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 
 // block records that an object cannot be applied yet, because one of the same name is still being
 // deleted. Its wave keeps waiting for it.
-func (s *stage) block(g *group, o *object, message string) {
+func (s *stage) block(g *group, o *object, out Response) {
 	o.request = requestBlocked
 	o.since = s.m.now
 	if o.deadline == 0 { // if it is blocked again, the first deadline counts
 		s.setDeadline(g, o)
 	}
-	s.setObject(g, o, event.InProgress, blockedText(message), "")
+	o.finalizers = out.Finalizers
+	s.setObject(g, o, event.InProgress, blockedText(out.Message), "")
 }
 
 func blockedText(message string) string {
@@ -163,6 +164,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	case seen.Status == event.Applying:
 		return
 	}
+	o.finalizers = seen.Finalizers
 	if o.request == requestBlocked && seen.Status == event.Deleting {
 		s.setObject(g, o, event.InProgress, blockedText(seen.Message), "")
 	}
@@ -330,6 +332,9 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
 		Status: status, Message: message, Change: change,
+	}
+	if status == event.Deleting || status == event.InProgress {
+		e.Finalizers = o.finalizers
 	}
 	if status == event.Failed {
 		e.Cause, e.Evidence = cmp.Or(o.found.Cause, message), o.found.Evidence

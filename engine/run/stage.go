@@ -159,8 +159,10 @@ type object struct {
 	last     Observation
 	status   event.Status
 	message  string
-	pace     Pace    // of its diagnoses
-	found    Finding // the best finding in this attempt
+	// finalizers are those that the run waits for: of the object, or of the previous one of its name.
+	finalizers []string
+	pace       Pace    // of its diagnoses
+	found      Finding // the best finding in this attempt
 }
 
 // requestState is the state of the request that applies or deletes an object in this attempt.

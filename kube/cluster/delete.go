@@ -69,13 +69,13 @@ func Delete(i *resource.Info, policy metav1.DeletionPropagation) (bool, error) {
 	return err == nil, err
 }
 
-// DeleteAndWait deletes an object and waits until it is gone.
-func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
+// DeleteAndWait deletes an object and waits until it is gone. See AwaitGone for report.
+func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info, report func(run.Observation)) error {
 	found, err := Delete(i, metav1.DeletePropagationBackground)
 	if err != nil || !found {
 		return err
 	}
-	return s.AwaitGone(ctx, helmkube.ResourceList{i})
+	return s.AwaitGone(ctx, helmkube.ResourceList{i}, report)
 }
 
 // existsDespiteWatch reports whether an object exists although the watches report it as gone: shared watches may lag behind.
@@ -87,8 +87,9 @@ func (s Session) existsDespiteWatch(ctx context.Context, i *resource.Info) bool 
 	return err == nil
 }
 
-// AwaitGone waits until all objects of a list are gone.
-func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) error {
+// AwaitGone waits until all objects of a list are gone. It calls report each time that it knows more about why one still
+// exists.
+func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList, report func(run.Observation)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := map[plan.Object]*resource.Info{}
@@ -111,8 +112,9 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 		case ob := <-seen:
 			if ob.Status == event.Gone && !s.existsDespiteWatch(ctx, left[ob.Object]) {
 				delete(left, ob.Object)
-			} else if ob.Status != event.Gone && ob.Message != "" {
-				messages[ob.Object] = ": " + ob.Message
+			} else if text := ": " + ob.Message; ob.Status == event.Deleting && ob.Message != "" && messages[ob.Object] != text {
+				messages[ob.Object] = text
+				report(ob)
 			}
 		case <-ctx.Done():
 			first := slices.MinFunc(slices.Collect(maps.Keys(left)), plan.Object.Compare)

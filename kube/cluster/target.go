@@ -56,8 +56,8 @@ var _ run.Cluster = (*Target)(nil)
 
 // Hook is a hook in the plan.
 type Hook interface {
-	// Clear deletes the previous object of the hook before the next one is applied.
-	Clear(ctx context.Context, i *resource.Info) error
+	// SetSent records that the hook's object is about to be applied.
+	SetSent()
 	// SetRefused records that the API server refused the hook's object.
 	SetRefused()
 	// SetStatus records each change of the status of the hook's object.
@@ -235,19 +235,17 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		return t.applyGenerated(ctx, i, f, obj)
 	}
 	hook := t.hooks[obj]
-	retry, err := t.beginAttempt(ctx, i, obj)
-	if err != nil {
-		return run.Response{}, err
+	retry, out, err := t.beginAttempt(ctx, i, f, obj)
+	if err != nil || out.WaitGone != nil {
+		return out, err
 	}
 	err = t.sendLate(ctx, i, f, func(i *resource.Info) error {
 		t.startDeferred(obj, i)
 		f.KeepSent(i)
 		return t.send(i)
 	})
-	if out, terminating := t.terminating(ctx, i, err); terminating && hook == nil {
-		t.mu.Lock()
-		t.attempts[obj]-- // this attempt had no effect
-		t.mu.Unlock()
+	if out, terminating := t.terminating(ctx, i, err); terminating {
+		t.takeBack(obj)
 		return out, nil
 	}
 	if retry && diagnose.IsFieldConflict(err) {
@@ -271,23 +269,37 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 }
 
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
-// of a hook and, on a retry, a Job or Pod.
-func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, obj plan.Object) (retry bool, err error) {
+// of a hook and, on a retry, a Job or Pod. The response has WaitGone if that object still exists.
+func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (retry bool, out run.Response, err error) {
 	t.mu.Lock()
 	t.attempts[obj]++
 	retry = t.attempts[obj] > 1
 	t.mu.Unlock()
-	if hook := t.hooks[obj]; hook != nil {
-		err = hook.Clear(ctx, i)
-	} else if retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
-		if err = t.session.DeleteAndWait(ctx, i); err != nil {
-			err = fmt.Errorf("replace %s: %w", obj, err)
+	if f.Replaces || retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
+		var blocked bool
+		out, blocked, err = t.deletePrevious(ctx, i)
+		switch {
+		case err != nil:
+			return retry, out, fmt.Errorf("delete the previous %s: %w", obj, err)
+		case blocked:
+			t.takeBack(obj)
+			return retry, out, nil
+		case f.Replaces:
+			f.SetAbsent()
 		}
 	}
-	if err == nil {
-		t.expiring[obj].begin()
+	if hook := t.hooks[obj]; hook != nil {
+		hook.SetSent()
 	}
-	return retry, err
+	t.expiring[obj].begin()
+	return retry, out, nil
+}
+
+// takeBack undoes the count of an attempt that had no effect.
+func (t *Target) takeBack(obj plan.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempts[obj]--
 }
 
 // applyGenerated creates an object whose name the API server generates.

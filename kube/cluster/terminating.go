@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,10 +10,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/run"
 	"lockstep/engine/text"
 )
+
+// Terminating reports whether an object exists and is being deleted.
+func (s Session) Terminating(ctx context.Context, i *resource.Info) bool {
+	live, err := s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	return err == nil && live.GetDeletionTimestamp() != nil
+}
 
 // terminating reports whether an object is being deleted, given the error of its apply. The API server accepts changes to
 // such an object, but they are lost. The response's WaitGone waits until the object is gone.
@@ -20,27 +28,50 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	if i.Mapping == nil || i.Name == "" {
 		return run.Response{}, false
 	}
-	client := t.session.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
 	var old metav1.Object
 	switch {
 	case err == nil:
 		old, err = meta.Accessor(i.Object)
 	case apierrors.IsAlreadyExists(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
-		old, err = client.Get(ctx, i.Name, metav1.GetOptions{})
+		old, err = t.metadataOf(i).Get(ctx, i.Name, metav1.GetOptions{})
 	}
 	if err != nil || old.GetDeletionTimestamp() == nil {
 		return run.Response{}, false
 	}
-	uid := old.GetUID()
-	out.Message = "terminating"
-	if f := old.GetFinalizers(); len(f) > 0 {
-		out.Message = "waiting for " + text.Named("finalizer", f)
+	return t.blockedBy(i, old), true
+}
+
+// deletePrevious deletes the object before its next incarnation is applied. blocked is set if the object has not gone yet;
+// the engine then shows the wait, and sends the request again.
+func (t *Target) deletePrevious(ctx context.Context, i *resource.Info) (out run.Response, blocked bool, err error) {
+	found, err := Delete(i, metav1.DeletePropagationBackground)
+	if err != nil || !found {
+		return run.Response{}, false, err
 	}
+	old, err := t.metadataOf(i).Get(ctx, i.Name, metav1.GetOptions{})
+	if err != nil || old.GetDeletionTimestamp() == nil { // it is gone, or the apply finds out
+		return run.Response{}, false, nil
+	}
+	return t.blockedBy(i, old), true, nil
+}
+
+func (t *Target) metadataOf(i *resource.Info) metadata.ResourceInterface {
+	return t.session.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
+}
+
+// blockedBy returns the response for an object whose name is not free, because the old object is being deleted.
+func (t *Target) blockedBy(i *resource.Info, old metav1.Object) run.Response {
+	out := run.Response{Message: "terminating", Finalizers: old.GetFinalizers()}
+	if len(out.Finalizers) > 0 {
+		out.Message = "waiting for " + text.Named("finalizer", out.Finalizers)
+	}
+	client, uid := t.metadataOf(i), old.GetUID()
 	out.WaitGone = func(ctx context.Context) {
-		_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		pace := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Cap: 500 * time.Millisecond, Steps: math.MaxInt32}
+		_ = wait.ExponentialBackoffWithContext(ctx, pace, func(ctx context.Context) (bool, error) {
 			now, err := client.Get(ctx, i.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, nil
 		})
 	}
-	return out, true
+	return out
 }

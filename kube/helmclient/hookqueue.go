@@ -67,6 +67,7 @@ type hookUnit struct {
 
 	admitted bool
 	list     helmkube.ResourceList // the created objects
+	replaces bool                  // the object of a previous run is deleted first
 	run      *run.StageRun
 	err      error // of run
 	done     bool

@@ -67,6 +67,9 @@ func (c *Client) createHook(u *hookUnit, list helmkube.ResourceList, opts []helm
 		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
 		return err
 	}
+	for _, i := range list {
+		c.builder().Fact(i).Replaces = u.replaces
+	}
 	group := *u.group
 	group.Objects = nil
 	for _, r := range c.builder().Resources(list) {
@@ -97,15 +100,14 @@ func (c *Client) awaitHook(u *hookUnit) error {
 	return nil
 }
 
-// deleteHook deletes the object of a previous run before the hook starts. Afterwards it deletes the hook's
-// own object, as the delete policy says.
+// deleteHook deletes the hook's object after it has run, as the delete policy says. The object of a previous run is
+// deleted in the hook's stage, so that the screen shows a wait for its end, and the hook fails if that takes too long.
 func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
-	if u.run == nil {
-		if err := c.admitHook(u); err != nil {
-			return nil, []error{err}
-		}
-	}
 	res := &helmkube.Result{}
+	if u.run == nil {
+		u.replaces = true
+		return res, nil
+	}
 	var errs []error // like Helm, try to delete all objects
 	for _, i := range withNames(list, u.list) {
 		found, err := cluster.Delete(i, policy)
@@ -117,16 +119,24 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 			continue
 		}
 		res.Deleted = append(res.Deleted, i)
-		if u.run != nil {
-			obj := c.builder().Fact(i).Resource.Object
-			obj.Name = i.Name
-			c.cfg.Engine.Publish(event.Event{
-				Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
-				Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy",
-			})
-		}
+		obj := c.builder().Fact(i).Resource.Object
+		obj.Name = i.Name
+		c.cfg.Engine.Publish(event.Event{
+			Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+			Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy",
+		})
 	}
 	return res, errs
+}
+
+// reportDeletion returns a function that shows what the deletion of a hook's object waits for, after the hook has ended.
+func (c *Client) reportDeletion(phase string, g *plan.Group) func(run.Observation) {
+	return func(ob run.Observation) {
+		c.cfg.Engine.Publish(event.Event{
+			Kind: event.KindWaiting, Phase: phase, Group: g.ID, Object: &ob.Object, Status: event.Deleting,
+			Message: "deleted by helm.sh/hook-delete-policy: " + ob.Message, Finalizers: ob.Finalizers,
+		})
+	}
 }
 
 // Sweep applies the delete policies of hooks in the plan, then deletes the object of a hook that an abort
@@ -146,7 +156,10 @@ func (c *Client) sweepRunning(ctx context.Context, s cluster.Session) error {
 		return err
 	}
 	for _, i := range withNames(list, u.list) {
-		if err := s.DeleteAndWait(ctx, i); err != nil {
+		if s.Terminating(ctx, i) { // the object of the previous run
+			continue
+		}
+		if err := s.DeleteAndWait(ctx, i, c.reportDeletion(u.phase, u.group)); err != nil {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
 		}
 	}

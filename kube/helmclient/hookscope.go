@@ -9,10 +9,10 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/manifest"
@@ -64,26 +64,22 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 	}
 	for _, i := range list {
 		f := b.Fact(i)
-		f.Unlabelled, f.Rule.Hook = true, true
+		f.Unlabelled, f.Rule.Hook, f.Replaces = true, true, replacesPrevious(h.Hook)
 	}
 	return list, nil
 }
 
-// Clear prepares for the creation of the hook. It deletes the object of a previous run if the hook's
-// delete policies say so, as in Helm.
-func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
-	p := s.Hook.DeletePolicies
-	keep := len(p) > 0 && !slices.Contains(p, release.HookBeforeHookCreation) || s.Hook.Kind == "CustomResourceDefinition"
-	if !keep {
-		if err := s.session.DeleteAndWait(ctx, i); err != nil {
-			return fmt.Errorf("delete the previous object of hook %s: %w", s.Group.ID, err)
-		}
-		s.session.Builder.Fact(i).SetAbsent()
-	}
+// replacesPrevious reports whether the hook's delete policies delete the object of a previous run first, as in Helm.
+func replacesPrevious(h *release.Hook) bool {
+	p := h.DeletePolicies
+	return h.Kind != "CustomResourceDefinition" && (len(p) == 0 || slices.Contains(p, release.HookBeforeHookCreation))
+}
+
+// SetSent records that the hook is about to be created.
+func (s *scopedHook) SetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent, s.status = true, ""
-	return nil
 }
 
 // SetRefused records that the API server refused the hook. As in Helm, the hook's delete policies then do
@@ -123,7 +119,7 @@ func (s *scopedHook) deletable() bool {
 func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error {
 	var errs []error
 	for _, hook := range c.hooks.takeScoped() {
-		if err := hook.delete(ctx, s); err != nil {
+		if err := hook.delete(ctx, s, c.reportDeletion("", hook.Group)); err != nil {
 			errs = append(errs, fmt.Errorf("delete hook %s: %w", hook.Group.ID, err))
 		}
 	}
@@ -131,7 +127,7 @@ func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error
 }
 
 // delete deletes the objects of the hook if they are deletable.
-func (s *scopedHook) delete(ctx context.Context, session cluster.Session) error {
+func (s *scopedHook) delete(ctx context.Context, session cluster.Session, report func(run.Observation)) error {
 	if !s.deletable() {
 		return nil
 	}
@@ -140,7 +136,7 @@ func (s *scopedHook) delete(ctx context.Context, session cluster.Session) error 
 		return err
 	}
 	for _, i := range withNames(list, s.list) {
-		if err := session.DeleteAndWait(ctx, i); err != nil {
+		if err := session.DeleteAndWait(ctx, i, report); err != nil {
 			return err
 		}
 	}

@@ -70,13 +70,16 @@ func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout tim
 // engine has waited for them if --wait requires it.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
 	if unit := w.c.hooks.unitOf(list); unit != nil {
+		if unit.run == nil { // the hook's stage waits for the object of the previous run
+			return nil
+		}
 		ctx := w.c.cfg.Context
 		if timeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		return w.c.cfg.Session.AwaitGone(ctx, withNames(list, unit.list))
+		return w.c.cfg.Session.AwaitGone(ctx, withNames(list, unit.list), w.c.reportDeletion(unit.phase, unit.group))
 	}
 	if w.c.builder().HasReleaseObjects(list) || len(list) == 0 {
 		return nil

@@ -35,6 +35,8 @@ type Fact struct {
 	Generated bool
 	// Hook is set if Helm executes the object as a hook.
 	Hook bool
+	// Replaces is set if the previous object of that name is deleted before this one is applied, as Helm does with hooks.
+	Replaces bool
 	// Unlabelled is set if the object lacks the label that Helm adds to release objects.
 	Unlabelled bool
 	// Owner is the release that owned the object before the operation, in the form of

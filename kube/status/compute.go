@@ -44,7 +44,9 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 // Rule R22: ready means Current for kstatus, except for Jobs, paused Deployments and APIServices.
 func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
-		return result(event.Deleting, describeDeletion(u))
+		r := result(event.Deleting, describeDeletion(u))
+		r.Finalizers = u.GetFinalizers()
+		return r
 	}
 	switch {
 	case rule.Hook:

@@ -357,7 +357,7 @@ func (s *stream) reportGone(o *watched, version uint64) {
 // report reports an observation unless it equals the last one.
 func (o *watched) report(ob run.Observation) {
 	ob.Object = o.target.Object
-	if ob == o.last || o.sub.ctx.Err() != nil {
+	if ob.Equal(o.last) || o.sub.ctx.Err() != nil {
 		return
 	}
 	o.last = ob

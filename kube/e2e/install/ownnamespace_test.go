@@ -72,7 +72,9 @@ func TestReleaseNamespaceInFailingChart(t *testing.T) {
 	t.Parallel()
 	r := beside(rig.New(t), "-new")
 	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
