@@ -62,7 +62,7 @@ func TestPreviousHookObject(t *testing.T) {
 			op, err := upgrade(3 * time.Second)
 			out := r.MustFail(op, err, keepFinalizer)
 			failed := out.State.FailedObject
-			if failed == nil || failed.Name != "work" || !strings.Contains(out.State.Cause, "still being deleted") || !strings.Contains(out.State.Cause, keepFinalizer) {
+			if failed == nil || failed.Name != "work" || !strings.Contains(out.State.Cause, "being deleted") || !strings.Contains(out.State.Cause, keepFinalizer) {
 				t.Errorf("failed at %v: %q", failed, out.State.Cause)
 			}
 			if !slices.ContainsFunc(out.Events, isBlocked) {
