@@ -20,20 +20,23 @@ import (
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 // WaitForAPIs waits until the aggregated APIs of the objects in a list are available, at most for the
-// readiness timeout. waited are the APIs that were unavailable at first: their kinds may have been
-// unknown. deferred are unavailable APIs whose APIService is in the list; it does not wait for these.
+// readiness timeout. It does not wait if that is pointless (see outage), or for a plan. waited are the APIs
+// that were unavailable at first: their kinds may have been unknown. deferred are unavailable APIs whose
+// APIService is in the list; it does not wait for these.
 func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
 	timeout := s.Common.ReadinessTimeout
 	ctx, cancel := context.WithTimeoutCause(s.Context, timeout, fmt.Errorf("waited %s (--readiness-timeout)", timeout))
 	defer cancel()
 	for _, gv := range aggregated(list) {
-		why := s.unavailableReason(ctx, gv)
+		found := s.outageOf(ctx, gv)
 		switch {
-		case why == "":
+		case found.why == "":
 		case provides(list, gv):
 			deferred = append(deferred, gv)
+		case s.Common.PlanOnly, found.lasts(timeout):
+			return nil, nil, refuseAPI(gv, found.why)
 		default:
-			if err := s.waitForAPI(ctx, gv, why); err != nil {
+			if err := s.waitForAPI(ctx, gv, found.why); err != nil {
 				return nil, nil, err
 			}
 			waited = append(waited, gv)
@@ -51,38 +54,57 @@ func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why st
 		}
 		select {
 		case <-ctx.Done():
-			o := apiServiceOf(gv)
-			message := fmt.Sprintf("%s; %v; check the Service that serves this API, or delete the APIService if nothing uses it",
-				why, context.Cause(ctx))
-			return &Refusal{Conflicts: []plan.Warning{{Object: &o, Message: message}}}
+			return refuseAPI(gv, fmt.Sprintf("%s; %v", why, context.Cause(ctx)))
 		case <-time.After(time.Second):
-			if next := s.unavailableReason(ctx, gv); ctx.Err() == nil { // after the timeout it is unknown
-				why = next
+			if next := s.outageOf(ctx, gv); ctx.Err() == nil { // after the timeout it is unknown
+				why = next.why
 			}
 		}
 	}
 	return nil
 }
 
+// refuseAPI returns the error about an API that is not available.
+func refuseAPI(gv schema.GroupVersion, why string) error {
+	o := apiServiceOf(gv)
+	message := why + "; check the Service that serves this API, or delete the APIService if nothing uses it"
+	return &Refusal{Conflicts: []plan.Warning{{Object: &o, Message: message}}}
+}
+
 func apiServiceOf(gv schema.GroupVersion) plan.Object {
 	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
 }
 
-// unavailableReason returns why an API is not available, "" if it is available or its state is unknown.
-func (s *Session) unavailableReason(ctx context.Context, gv schema.GroupVersion) string {
+// outage says why an API is not available. The zero value means that it is, or that its state is unknown.
+type outage struct {
+	why       string
+	since     time.Time // zero if unknown
+	noService bool      // the Service that serves it does not exist
+}
+
+// lasts reports whether an outage will not end by itself within a timeout: the Service does not exist, or the API has been
+// down for longer than that.
+func (o outage) lasts(timeout time.Duration) bool {
+	return o.noService || !o.since.IsZero() && time.Since(o.since) > timeout
+}
+
+// outageOf returns the outage of an API, according to its APIService.
+func (s *Session) outageOf(ctx context.Context, gv schema.GroupVersion) outage {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
-		return ""
+		return outage{}
 	}
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		c, _ := c.(map[string]any)
 		if c["type"] == "Available" && c["status"] == string(metav1.ConditionFalse) {
-			return fmt.Sprintf("%s is not available: %v: %v", o, c["reason"], c["message"])
+			text, _ := c["lastTransitionTime"].(string)
+			since, _ := time.Parse(time.RFC3339, text)
+			return outage{fmt.Sprintf("%s is not available: %v: %v", o, c["reason"], c["message"]), since, c["reason"] == "ServiceNotFound"}
 		}
 	}
-	return ""
+	return outage{}
 }
 
 // aggregated returns the APIs of the objects in a list that may be aggregated APIs.

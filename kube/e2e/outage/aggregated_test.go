@@ -3,6 +3,7 @@ package outage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 	r.MustRun(r.Install("plain", rig.ShopLikeChart(t)))
 	r.MustRun(r.Uninstall())
 
-	// An install with an object of the API waits for it, and reports that.
+	// An install with an object of an API whose Service does not exist is refused at once, and so is its plan.
 	thing := rig.Object(api+"/v1/Thing/x", rig.Group("things", "api"))
 	var steps []string
 	needs := func(i *kube.Install) {
@@ -49,14 +50,36 @@ func TestAggregatedAPIDown(t *testing.T) {
 	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Conflicts[0].Object.Name != "v1."+api {
 		t.Errorf("error %v, want %s", err, down)
 	}
-	if !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {
-		t.Errorf("steps %q, want one that says why it waits", steps)
+	waits := func(s string) bool {
+		return strings.HasPrefix(s, "APIService/v1."+api+" is not available: ") && strings.HasSuffix(s, "; waiting")
+	}
+	if slices.ContainsFunc(steps, waits) {
+		t.Errorf("steps %q, want no wait", steps)
+	}
+	// While the Service exists and has no endpoints yet, the install waits, and reports that.
+	r.Create(rig.Object("v1/Service/nowhere", nil, "spec: {ports: [{port: 443}], selector: {app: nowhere}}"))
+	r.Eventually("the Service has no endpoints", func() bool {
+		u, err := r.Client.Dynamic.Resource(apiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
+		return err == nil && strings.Contains(fmt.Sprint(u.Object["status"]), "MissingEndpoints")
+	})
+	waited := false
+	_, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, thing, rig.ConfigMap("settings", rig.Group("api"))), func(i *kube.Install) {
+		i.Timeout, i.ReadinessTimeout = time.Hour, time.Hour
+		i.OnStep = func(what string) {
+			if waits(what) && !waited {
+				waited = true
+				_ = r.Client.Dynamic.Resource(apiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
+			}
+		}
+	}))
+	if !waited || err == nil || !strings.Contains(err.Error(), "no kind Thing") {
+		t.Errorf("waited: %v, error %v", waited, err)
+	}
+	if err := r.Cluster.CoreV1().Services(r.Namespace).Delete(t.Context(), "nowhere", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 
 	// If the chart itself has the APIService, the install starts, and the APIService's group fails with the reason.
-	if err := r.Client.Dynamic.Resource(apiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	r.Eventually("the API is gone", func() bool {
 		_, err := r.Client.Dynamic.Resource(apiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
