@@ -121,7 +121,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		rule := f.Rule
 		rule.JobsComplete = g.JobsComplete || t.session.JobsComplete
 		target := status.Target{
-			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
+			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled,
 		}
 		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)

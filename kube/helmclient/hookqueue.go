@@ -149,7 +149,7 @@ func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.Resour
 	defer q.mu.Unlock()
 	for _, i := range list {
 		f := b.Fact(i)
-		f.Hook, f.Rule.Hook = true, true
+		f.Rule.Hook = true
 		q.claimed[i.Source] = u
 	}
 }

@@ -64,7 +64,7 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 	}
 	for _, i := range list {
 		f := b.Fact(i)
-		f.Unlabelled, f.Rule.Hook, f.Replaces = true, true, replacesPrevious(h.Hook)
+		f.Rule.Hook, f.Replaces = true, replacesPrevious(h.Hook)
 	}
 	return list, nil
 }

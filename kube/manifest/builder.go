@@ -228,7 +228,7 @@ func (b *Builder) Forget(list helmkube.ResourceList) {
 // HasReleaseObjects reports whether the list has objects of the release, other than hooks and objects that Helm
 // writes itself.
 func (b *Builder) HasReleaseObjects(list helmkube.ResourceList) bool {
-	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Hook })
+	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Rule.Hook })
 }
 
 // Resources returns the planner's view of a list.

@@ -27,14 +27,12 @@ type Fact struct {
 	// Resource is the object with its rendered annotations; some of them cannot be sent
 	// to a cluster (R3).
 	Resource plan.Resource
-	Rule     status.Rule
+	Rule     status.Rule // with Hook for the objects of hooks
 	// Late is set if the cluster did not know the kind at Build (R29).
 	Late bool
 	// Generated is set if the object has a generateName instead of a name. Resource has it as
 	// the name.
 	Generated bool
-	// Hook is set if Helm executes the object as a hook.
-	Hook bool
 	// Replaces is set if the previous object of that name is deleted before this one is applied, as Helm does with hooks.
 	Replaces bool
 	// Unlabelled is set if the object lacks the label that Helm adds to release objects.
