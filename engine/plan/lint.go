@@ -24,6 +24,16 @@ type Finding struct {
 	Message string  `json:"message"`
 }
 
+// SeverityOf returns the severity of a warning about a chart, by its rule. SeverityError means that objects lose their
+// order or their readiness condition, which --strict refuses.
+func SeverityOf(rule string) string {
+	switch rule {
+	case "R2", "R8", "R24":
+		return SeverityError
+	}
+	return SeverityWarning
+}
+
 // Lint reports mistakes in the declared order (R37), errors first. Errors are everything that makes
 // Build fail, objects and groups that lose their order (R2, R8), and a readiness annotation without
 // the other one (R24).
@@ -43,12 +53,7 @@ func Lint(root *Chart, resources []Resource) []Finding {
 		findings = append(findings, Finding{SeverityError, e.Rule, e.Chart, e.Object, e.Chart + ": " + e.Message})
 	}
 	for _, w := range p.sortedWarnings() {
-		severity := SeverityWarning
-		switch w.Rule {
-		case "R2", "R8", "R24":
-			severity = SeverityError
-		}
-		findings = append(findings, Finding{severity, w.Rule, w.Chart, w.Object, w.Message})
+		findings = append(findings, Finding{SeverityOf(w.Rule), w.Rule, w.Chart, w.Object, w.Message})
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(

@@ -125,6 +125,7 @@ type releaseRecord struct {
 	Version  int
 	Info     struct{ Status string }
 	Manifest string
+	Method   string `json:"apply_method"`
 }
 
 // record decodes a release record of Helm's storage from a Secret's base64.

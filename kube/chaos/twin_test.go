@@ -117,17 +117,23 @@ func (l *twinRelease) choose() (verb string, to int) {
 func (l *twinRelease) step(verb string, to int) error {
 	before := l.state(l.ours)
 	args, chart, rollBack := l.command(verb, to, before)
-	planned, err := l.plan(args)
+	planned, diffs, err := l.plan(args)
 	if err != nil {
 		return err
 	}
 	if rollBack {
 		args = append(args, "--rollback-on-failure")
 	}
-	ours, helms := l.run(lockstepProgram, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, forHelm(args)...)
+	ourArgs := append(slices.Clone(args), "--timeout", "60s", "-o", "json", "--no-tui")
+	ours, helms := l.run(lockstepProgram, l.ours, ourArgs...), l.run(l.helm, l.helms, forHelm(args)...)
 	for _, p := range []*process{ours, helms} {
 		if err := p.wait(2 * time.Minute * slowdown); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.outputTail())
+		}
+	}
+	if ours.exitCode == 2 {
+		if ours, err = l.checkRefusal(ours, before, ourArgs); err != nil {
+			return err
 		}
 	}
 	output := errorOutput(ours) + "\n" + helms.outputTail()
@@ -141,10 +147,37 @@ func (l *twinRelease) step(verb string, to int) error {
 	if chart.invalid {
 		l.invalid[revisionAfter(before)] = true
 	}
-	if wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || rollBack)...); len(wrong) > 0 {
+	wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || rollBack)...)
+	if ours.exitCode == 0 {
+		wrong = append(wrong, diffs.wrong(before, l.state(l.ours))...)
+	}
+	if len(wrong) > 0 {
 		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + output)
 	}
 	return nil
+}
+
+// checkRefusal checks that an operation that lockstep refused in advance wrote nothing, and that it fails indeed: it runs
+// the operation without the checks, as Helm does.
+func (l *twinRelease) checkRefusal(refused *process, before releaseState, args []string) (*process, error) {
+	l.logf("refused: %s", strings.TrimSpace(refused.err.String()))
+	after := l.state(l.ours)
+	if len(after.records) != len(before.records) {
+		return nil, fmt.Errorf("  the refused operation created a revision\n%s", refused.outputTail())
+	}
+	for id, o := range after.objects {
+		if was, ok := before.objects[id]; !ok || was.GetResourceVersion() != o.GetResourceVersion() && o.GetKind() == "ConfigMap" {
+			return nil, fmt.Errorf("  the refused operation wrote %s\n%s", id, refused.outputTail())
+		}
+	}
+	p := l.run(lockstepProgram, l.ours, append(args, "--skip-preflight")...)
+	if err := p.wait(2 * time.Minute * slowdown); err != nil {
+		return nil, fmt.Errorf("  %w\n%s", err, p.outputTail())
+	}
+	if p.exitCode != 1 {
+		return nil, fmt.Errorf("  exit code %d without the checks that refused it\n%s\n%s", p.exitCode, refused.outputTail(), p.outputTail())
+	}
+	return p, nil
 }
 
 // command picks the arguments of a step, and whether to roll back on failure.
@@ -159,13 +192,18 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 		l.harness.check(chart.write(helmDir(dir), l.helms))
 		args = append(args, dir, "--install")
 	}
-	force := l.chance(60) || l.diverged
+	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
+	method := pick(l.generator, "auto", "auto", "true", "false")
+	if len(before.records) > 0 && !deployed { // lockstep continues the install (R50), Helm upgrades, so auto differs, and what client-side apply removes
+		method = "true"
+	}
+	args = append(args, "--server-side="+method)
+	force := (l.chance(60) || l.diverged) && (method == "true" || method == "auto" && appliedOnServer(before, to))
 	if force {
 		args = append(args, "--force-conflicts")
 	}
 	// If no revision was ever deployed, Helm has nothing to roll back to, but lockstep continues the install and
 	// uninstalls it (R33, R50).
-	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
 	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, hasFinalizers)
 	rollBack = chart.invalid && force && (deployed || removable) && l.chance(40)
 	words := slices.DeleteFunc(slices.Clone(args), filepath.IsAbs)
@@ -185,6 +223,15 @@ func forHelm(args []string) (out []string) {
 		out = append(out, a)
 	}
 	return out
+}
+
+// appliedOnServer reports whether auto means server-side apply: as for the revision to roll back to, 0 for the latest.
+func appliedOnServer(before releaseState, to int) bool {
+	n := len(before.records)
+	if to == 0 && n > 0 {
+		to = before.records[n-1].Version
+	}
+	return !slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Version == to && r.Method == "csa" })
 }
 
 // failedAtInvalidObject reports whether a step failed because of the invalid object.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,12 @@ func Expires(i *resource.Info) bool {
 	return ttl
 }
 
+// HasRun reports whether a Job with ttlSecondsAfterFinished that does not exist ran in a revision with this status, before the
+// cluster deleted it: a deployed revision created all its objects.
+//
+// It is expected to be gone, and no reason to deploy the release again (R22, S4).
+func HasRun(revision rcommon.Status) bool { return revision == rcommon.StatusDeployed }
+
 // begin forgets an earlier attempt. begin and applied do nothing for a nil Job.
 func (j *expiringJob) begin() {
 	if j == nil {
@@ -92,6 +99,8 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 	case ob.Version != 0 && ob.Version < j.version: // observed before the apply
 	case ob.Status == event.Ready || ob.Status == event.Failed:
 		j.end = ob
+	case ob.Status == event.Deleting && j.end.Status != "":
+		return // it is expected, and the result stays known
 	case ob.Status != event.Gone || j.uid == "":
 	case j.end.Status == "":
 		if !j.reading {

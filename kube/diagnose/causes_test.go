@@ -69,9 +69,9 @@ func TestFieldConflict(t *testing.T) {
 		managersAndFields []string
 		owners, advice    string
 	}{
-		{[]string{`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"}, `"hpa" owns .spec.replicas`, "remove the field from the chart, or take it over with --force-conflicts"},
+		{[]string{`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"}, `"hpa" owns .spec.replicas`, "remove the field from the chart or give it the live value, or take it over with --force-conflicts"},
 		{[]string{`"kubectl-edit" using v1`, ".data.a", `"an \"operator\"" using v1`, ".data.b", `"kubectl-edit" using v1`, ".data.c"},
-			`"kubectl-edit" owns .data.a, .data.c; "an \"operator\"" owns .data.b`, "remove these fields from the chart, or take them over with --force-conflicts"},
+			`"kubectl-edit" owns .data.a, .data.c; "an \"operator\"" owns .data.b`, "remove these fields from the chart or give them the live values, or take them over with --force-conflicts"},
 	} {
 		var causes []metav1.StatusCause
 		for pair := range slices.Chunk(tt.managersAndFields, 2) {

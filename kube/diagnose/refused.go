@@ -304,9 +304,9 @@ func fieldConflict(causes []metav1.StatusCause) (owners, advice string) {
 	for i, m := range managers {
 		managers[i] = m + " owns " + strings.Join(fields[m], ", ")
 	}
-	advice = "remove the field from the chart, or take it over with --force-conflicts"
+	advice = "remove the field from the chart or give it the live value, or take it over with --force-conflicts"
 	if count > 1 {
-		advice = "remove these fields from the chart, or take them over with --force-conflicts"
+		advice = "remove these fields from the chart or give them the live values, or take them over with --force-conflicts"
 	}
 	return strings.Join(managers, "; "), advice
 }

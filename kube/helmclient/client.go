@@ -77,7 +77,7 @@ type Options struct {
 	// Readiness and Removal limit the time for an object to become ready and to be gone.
 	// If they are 0, only the operation's timeout applies.
 	Readiness, Removal time.Duration
-	Force              bool // take over fields from other managers
+	Method             Method
 }
 
 // Client wraps Helm's Kubernetes client. It serves one action.
@@ -122,7 +122,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if !c.builder().HasReleaseObjects(list) {
 		return c.cfg.Inner.Create(list, opts...)
 	}
-	if c.cfg.Options.Force { // for a retry: Helm does not force when it creates
+	if c.cfg.Options.Method.Force { // for a retry: Helm does not force when it creates
 		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
 	}
 	err := c.apply(list, func(i *resource.Info) error {
@@ -172,6 +172,9 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	c.mu.Lock()
 	serverSide := c.serverSideApply
 	c.mu.Unlock()
+	if !c.cfg.Embedded { // the options of Helm's action, which a dry run also uses
+		opts = c.cfg.Options.Method.Options()
+	}
 	res := &helmkube.Result{}
 	var mu sync.Mutex // guards res
 	originals := manifest.NewIndex(original)

@@ -14,7 +14,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube/connect"
 	"lockstep/kube/status"
 )
 
@@ -52,11 +51,13 @@ type Fact struct {
 
 // Before is the state of an object before the operation.
 type Before struct {
-	Known   bool   // Version is known
-	Version string // its resourceVersion, "" if it did not exist
-	Err     error  // set by SetUnread
+	Known       bool   // Version is known
+	Version     string // its resourceVersion, "" if it did not exist
+	Terminating bool   // it was being deleted
+	Err         error  // set by SetUnread
 
 	fields []metav1.ManagedFieldsEntry // those that Helm manages
+	owned  []metav1.ManagedFieldsEntry // see OwnsAll
 	readAt time.Time
 }
 
@@ -110,21 +111,15 @@ func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 }
 
 // entriesOfHelm returns Helm's entries in an object's managed fields, nil if Helm has not applied it.
-func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
-	applied := false
-	for _, m := range o.GetManagedFields() {
-		if m.Manager == connect.FieldManager && m.Subresource == "" {
-			all = append(all, m)
-			applied = applied || m.Operation == metav1.ManagedFieldsOperationApply
-		}
-	}
-	if !applied {
+func entriesOfHelm(o metav1.Object) []metav1.ManagedFieldsEntry {
+	all := ownedByHelm(o)
+	if !slices.ContainsFunc(all, func(m metav1.ManagedFieldsEntry) bool { return m.Operation == metav1.ManagedFieldsOperationApply }) {
 		return nil
 	}
 	return all
 }
 
-func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
+func fieldsOf(m metav1.ManagedFieldsEntry) (fields Fields) {
 	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return nil
 	}

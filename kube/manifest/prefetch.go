@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -197,7 +198,10 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 }
 
 func stateOf(found *metav1.PartialObjectMetadata) Before {
-	return Before{Known: true, Version: found.ResourceVersion, fields: entriesOfHelm(found), readAt: time.Now()}
+	return Before{
+		Known: true, Version: found.ResourceVersion, Terminating: found.DeletionTimestamp != nil,
+		fields: entriesOfHelm(found), owned: ownedByHelm(found), readAt: time.Now(),
+	}
 }
 
 // ReadLate reads the state of a late object before its apply, once its kind is served. The state
@@ -255,6 +259,7 @@ type prefetchedClient struct {
 	mapping *meta.RESTMapping
 	name    string
 	found   *metav1.PartialObjectMetadata // nil for not found
+	whole   *unstructured.Unstructured    // set if the whole object was read; answered instead of found
 }
 
 // Get returns a request that is answered in the process. Nothing encodes or decodes the answer,
@@ -269,7 +274,7 @@ func (c *prefetchedClient) Get() *rest.Request {
 // metadata.
 func (c *prefetchedClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	code := http.StatusOK
-	if c.found == nil {
+	if c.found == nil && c.whole == nil {
 		code = http.StatusNotFound
 	}
 	return &http.Response{StatusCode: code, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
@@ -294,6 +299,9 @@ var errOnlyGet = errors.New("prefetched metadata can only answer GET requests")
 // Decode returns the metadata as the API server would. Helm needs nothing else to check the
 // owners of objects and fields.
 func (a prefetchedAnswer) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if whole := a.client.whole; whole != nil {
+		return whole.DeepCopy(), &a.client.mapping.GroupVersionKind, nil
+	}
 	if a.client.found == nil {
 		missing := apierrors.NewNotFound(a.client.mapping.Resource.GroupResource(), a.client.name).Status()
 		return &missing, &schema.GroupVersionKind{Version: "v1", Kind: "Status"}, nil

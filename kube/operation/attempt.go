@@ -78,7 +78,7 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 			SkipLeaves: common.SkipLeaves,
 			Readiness:  common.ReadinessTimeout,
 			Removal:    t.deletionTimeout,
-			Force:      p.Target.Force,
+			Method:     p.Target.Method,
 		},
 		Tree:         p.Target.Tree,
 		Old:          p.Old.Revision,

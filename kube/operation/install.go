@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 )
 
@@ -77,6 +78,7 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	}
 	info.Revision = revision
 	p.state = state
+	p.target.MergeCustom = in.TakeOwnership || state.lastFailed() // see run
 	if state.lastFailed() {
 		p.otherRevisions = state.Others(nil)
 	}
@@ -141,7 +143,9 @@ func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation stri
 // newPlanInput returns the input of the plan without the rendered chart: the target's settings, and the phases for the
 // namespace and crds/.
 func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
-	t := preflight.Target{Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
+	t := preflight.Target{Method: helmclient.Method{
+		ClientSide: in.ClientSide, Replace: in.ForceReplace, Force: in.ForceConflicts, Migrate: true, Adopts: true,
+	}}
 	if t.CRDs, err = in.crds(in.Values, in.upgradeCRDs); err != nil {
 		return p, err
 	}

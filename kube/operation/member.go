@@ -47,7 +47,7 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("compare release %s with the cluster: %w", p.Common.Release, err)
 	}
 	for _, c := range changes {
-		if c.Modifies() || c.Action == preview.ActionRefuse {
+		if c.Modifies() && !c.HasRun || c.Action == preview.ActionRefuse {
 			return false, nil
 		}
 	}

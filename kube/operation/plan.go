@@ -123,8 +123,17 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 		b.Marks = r.marks
 		b.Resumes = r.lastFailed()
 		b.UsualDurations = r.Usual()
+		b.Applied = r.applied()
 	}
 	return b
+}
+
+// applied returns the deployed revision and the later ones, none if no revision is deployed.
+func (r *releaseState) applied() []*rel1.Release {
+	if r.Current.Info.Status != rcommon.StatusDeployed {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.All), func(rel *rel1.Release) bool { return rel.Version < r.Current.Version })
 }
 
 // records returns the revisions whose records an operation may change. It may update the revision that it creates

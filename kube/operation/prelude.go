@@ -76,8 +76,7 @@ func (a *attempt) applyCRDs(crds preflight.CRDs) error {
 		case !crds.Upgrade:
 			return i.Get()
 		}
-		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i},
-			helmkube.ClientUpdateOptionServerSideApply(true, crds.Force), helmkube.ClientUpdateOptionUpgradeClientSideFieldManager(true))
+		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i}, crds.Method().Options()...)
 		return err
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	p := &preflight.Prepared{
 		Common: s.Common,
 		Info:   s.Info("test", rel),
-		Target: preflight.Target{Release: selected, ClientSide: !serverSide("", rel)},
+		Target: preflight.Target{Release: selected, Method: helmclient.Method{ClientSide: !serverSide("", rel)}},
 		Hooks:  helmclient.HookEvents{Before: rel1.HookTest},
 		Basis:  preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -90,8 +91,7 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
 		target: preflight.Target{
-			Release: target, Tree: release.TreeOf(target), Force: rb.ForceConflicts,
-			ClientSide: !serverSide(rb.ServerSide, target), Replace: rb.ForceReplace,
+			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
 		},
 		old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
 		hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
@@ -100,6 +100,13 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 		return nil, nil, fmt.Errorf("order revision %d: %w", target.Version, err)
 	}
 	return p, &preflight.Incoming{Builder: b, List: list}, nil
+}
+
+// method returns how the rollback to a revision updates objects, as in Helm.
+func (rb *Rollback) method(target *rel1.Release) helmclient.Method {
+	return helmclient.Method{
+		ClientSide: !serverSide(rb.ServerSide, target), Replace: rb.ForceReplace, Force: rb.ForceConflicts, Migrate: true,
+	}
 }
 
 // errNoEarlierRevision means that the release has only one revision.
@@ -190,7 +197,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	prepared := &preflight.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: preflight.Target{
-			Release: target, Tree: release.TreeOf(target), Force: rb.ForceConflicts, ClientSide: !serverSide(rb.ServerSide, target),
+			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
 		},
 		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}

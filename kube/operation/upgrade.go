@@ -16,6 +16,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -94,9 +95,13 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	target.Release = r.release
 	target.Outputs = r.outputs
 	target.ClientSide = !onServer
+	target.Migrate = state.Current.ApplyMethod != string(rel1.ApplyMethodServerSideApply) // also Helm 3, which records no method
 	tree, treeWarnings, err := up.Chart.Tree(values)
 	if err != nil {
 		return nil, nil, err
+	}
+	if up.Provided != nil && !onServer { // the releases of a helmfile share the flag; client-side apply has no conflicts
+		up.ForceConflicts, target.Force = false, false
 	}
 	if err := checkForce(up.ForceReplace, up.ForceConflicts, onServer); err != nil {
 		return nil, nil, err
@@ -125,7 +130,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
 func (up *Upgrade) newTarget(s *preflight.Session, values map[string]any) (target preflight.Target, err error) {
-	target = preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
+	target = preflight.Target{Method: helmclient.Method{Force: up.ForceConflicts, Replace: up.ForceReplace, Adopts: true}}
 	if !up.UpgradeCRDs {
 		return target, nil
 	}

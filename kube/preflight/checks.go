@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -44,12 +45,18 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return view.checkFields(planned, p) },
+		func() findings { return view.checkChanges(planned, p, incoming) },
 	}
 	found := make([]findings, len(checks))
 	concurrently(len(checks), func(i int) { found[i] = checks[i]() })
-	for _, f := range found {
+	for n, f := range found {
 		p.Warnings = append(p.Warnings, f.warnings...)
-		p.Conflicts = append(p.Conflicts, f.conflicts...)
+		for _, w := range f.conflicts {
+			if n == len(found)-1 && reported(p.Conflicts, w.Object) { // the checks before it say why
+				continue
+			}
+			p.Conflicts = append(p.Conflicts, w)
+		}
 	}
 	if s.Context.Err() != nil { // the checks may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
@@ -58,6 +65,11 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		p.Warnings = append(p.Warnings, view.unchecked()...)
 	}
 	return nil
+}
+
+// reported reports whether there is a conflict of an object.
+func reported(conflicts []plan.Warning, o *plan.Object) bool {
+	return slices.ContainsFunc(conflicts, func(w plan.Warning) bool { return w.Object != nil && o != nil && *w.Object == *o })
 }
 
 // findings are the results of a check.

@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 )
 
@@ -30,6 +31,9 @@ type CRDs struct {
 	Upgrade bool              // also apply CRDs that exist
 	Force   bool              // take over fields from other managers
 }
+
+// Method returns how existing CRDs are updated.
+func (c CRDs) Method() helmclient.Method { return helmclient.Method{Force: c.Force, Migrate: true} }
 
 // Phases returns the phase that applies crds/, or none if crds/ has no objects.
 func (c CRDs) Phases() []event.Phase {

@@ -173,14 +173,14 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 		return o.Name == name || strings.HasPrefix(name, o.Name+"-") || strings.HasPrefix(name, o.Name+".") ||
 			refs.Mentions(o.fields["spec"], name)
 	}
-	return (o.Kind == "ClusterRole" || o.Kind == "Role" && o.Namespace == missing.Namespace) && o.grantsCreate(missing)
+	return (o.Kind == "ClusterRole" || o.Kind == "Role" && o.Namespace == missing.Namespace) && o.grants(missing, "create")
 }
 
 // isActive reports whether an object is a custom resource that may create other objects.
 func isActive(o plan.Object) bool { return isCustom(o) && !slices.Contains(passiveGroups, o.Group) }
 
-// grantsCreate reports whether a role permits creating objects of the kind of another object.
-func (o *incomingObject) grantsCreate(other plan.Object) bool {
+// grants reports whether a role permits one of the verbs on objects of the kind of another object.
+func (o *incomingObject) grants(other plan.Object, verbs ...string) bool {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: other.Group, Kind: other.Kind})
 	rules, _ := o.fields["rules"].([]any)
 	return slices.ContainsFunc(rules, func(r any) bool {
@@ -189,7 +189,7 @@ func (o *incomingObject) grantsCreate(other plan.Object) bool {
 			list, _ := rule[field].([]any)
 			return slices.Contains(list, any(word)) || slices.Contains(list, any("*"))
 		}
-		return has("apiGroups", other.Group) && has("resources", plural.Resource) && has("verbs", "create")
+		return has("apiGroups", other.Group) && has("resources", plural.Resource) && slices.ContainsFunc(verbs, func(verb string) bool { return has("verbs", verb) })
 	})
 }
 

@@ -46,6 +46,8 @@ type Common struct {
 	RollbackOnFailure bool
 	NoHooks           bool
 	PlanOnly          bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error
+	// Strict refuses a chart whose objects would lose their order, instead of a warning (R37).
+	Strict bool
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
@@ -200,6 +202,9 @@ type Prepared struct {
 type Basis struct {
 	// Last is the latest revision, nil for none.
 	Last *rel1.Release
+	// Applied are the revisions that may have applied the objects in the cluster: the deployed one and later ones. It is
+	// empty if none is deployed.
+	Applied []*rel1.Release
 	// Lease is the state of the release's lock (R51).
 	Lease lease.State
 	// UsualDurations are how long units took last time, from the release's records.
@@ -228,10 +233,8 @@ type Target struct {
 	CRDs   CRDs
 	// NewNamespace is set if the namespace must be created.
 	NewNamespace bool
-	// Force takes over fields from other managers.
-	Force bool
-	// ClientSide uses client-side apply; Replace then replaces existing objects.
-	ClientSide, Replace bool
+	// Method is how existing objects are updated.
+	helmclient.Method
 }
 
 // Root returns the name of the target's root chart.
@@ -361,6 +364,7 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	if s.Context.Err() != nil { // prepared may be based on failed reads
 		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
+	p.refuseLostOrder()
 	var err error
 	if p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases); err != nil {
 		return nil, err

@@ -64,6 +64,24 @@ func (r *Refusal) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
+// refuseLostOrder turns the warnings that lint reports as errors into conflicts, with Common.Strict.
+//
+// It refuses what lint counts as an error (R37).
+func (p *Prepared) refuseLostOrder() {
+	if !p.Common.Strict {
+		return
+	}
+	var warnings []plan.Warning
+	for _, w := range p.Warnings {
+		if plan.SeverityOf(w.Rule) == plan.SeverityError {
+			p.Conflicts = append(slices.Clone(p.Conflicts), w)
+		} else {
+			warnings = append(warnings, w)
+		}
+	}
+	p.Warnings = warnings
+}
+
 func (p *Prepared) refusal() error {
 	return &Refusal{Operation: p.Info.Name, Conflicts: p.Conflicts, Warnings: p.Warnings}
 }

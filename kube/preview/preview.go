@@ -55,6 +55,12 @@ type Change struct {
 	Message string `json:"message,omitempty"`
 	// Fields are the changes of Diff by field.
 	Fields []Field `json:"-"`
+
+	// HasRun is set for a Job that is created again because the cluster deleted it after it had finished
+	// (ttlSecondsAfterFinished): the deployed revision has run the same Job.
+	HasRun bool `json:"-"`
+
+	refused error // by the API server, of an update
 }
 
 // Modifies reports whether the change modifies the cluster. Hooks do not count: they run
@@ -75,9 +81,7 @@ func (c Change) Masked(hide func(string) string) Change {
 }
 
 // Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
-// apply order. It writes nothing: it sends server-side applies as dry runs, with Helm's field
-// manager. It also does so for client-side releases, whose diffs may therefore lack fields that the chart
-// dropped.
+// apply order. It writes nothing: it sends the requests of the operation as dry runs.
 //
 // Missing objects get a dry run, too, but a refusal counts only if the object itself is invalid:
 // it may need objects of earlier groups. Refusals are part of the Change; an error means that the
@@ -111,8 +115,37 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	if err := previews.Wait(); err != nil {
 		return nil, err
 	}
+	writes := map[plan.Object]bool{}
+	for _, c := range changes {
+		writes[c.Object] = writes[c.Object] || c.Modifies()
+	}
+	if err := s.judge(ctx, changes, func(o plan.Object) bool { return writes[o] }); err != nil {
+		return nil, err
+	}
 	markRefused(p.Conflicts, changes)
 	return changes, nil
+}
+
+// judge turns refusals that may pass when the operation sends the object into changes. writes reports whether the
+// operation writes an object.
+func (s *session) judge(ctx context.Context, changes []Change, writes func(plan.Object) bool) error {
+	var refusals *preflight.Refusals
+	for n := range changes {
+		c := &changes[n]
+		if c.refused == nil {
+			continue
+		}
+		if refusals == nil {
+			var err error
+			if refusals, err = preflight.NewRefusals(ctx, s.client, s.prepared, preflight.Incoming{Builder: s.builder, List: s.list}, writes); err != nil {
+				return err
+			}
+		}
+		if why := refusals.MayPass(c.Object, c.refused); why != "" {
+			c.Action, c.Message = ActionChange, why
+		}
+	}
+	return nil
 }
 
 // markRefused marks the objects that the preflight checks refused.
@@ -170,11 +203,15 @@ func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 		}
 	}
 	live, err := s.live(ctx, i)
+	if apierrors.IsNotFound(err) && s.hasRun(c.Object, i) {
+		c.HasRun, c.Message = true, "was deleted by ttlSecondsAfterFinished; runs again"
+		return nil
+	}
 	switch {
 	case apierrors.IsNotFound(err) && v == nil:
-		return s.previewCreation(ctx, c, i)
+		return s.previewCreation(c, kind, i)
 	case apierrors.IsNotFound(err):
-		return s.previewCreationNow(ctx, c, i)
+		return s.previewCreationNow(c, kind, i)
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, noReads)
 	case err != nil:
@@ -183,25 +220,41 @@ func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 		c.Action, c.Message = ActionUnchanged, "exists; objects in crds/ are never changed"
 		return nil
 	}
-	return s.previewUpdate(ctx, c, i, live)
+	return s.previewUpdate(ctx, c, kind, i, live)
+}
+
+// hasRun reports whether a missing object is a Job that the deployed revision has run, see Change.HasRun.
+func (s *session) hasRun(o plan.Object, i *resource.Info) bool {
+	last, old := s.prepared.Last, s.deployed[o]
+	if last == nil || !cluster.HasRun(last.Info.Status) || !cluster.Expires(i) || old == nil {
+		return false
+	}
+	marked := *old
+	marked.Object = old.Object.DeepCopyObject()
+	s.builder.Scope().Mark(&marked)
+	return reflect.DeepEqual(marked.Object, i.Object)
 }
 
 // previewUpdate previews the apply of an existing object.
-func (s *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured) error {
+func (s *session) previewUpdate(ctx context.Context, c *Change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
 	c.Action = ActionUnchanged
-	live, next, err := s.dryRunOn(ctx, i, live)
+	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
+	refusal := preflight.RefusalOf(err)
 	switch {
 	case err == nil:
 		return s.compare(c, i, live, next)
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, noPatches)
-	case isNoDryRun(err) && s.deployed[c.Object] != nil:
+	case preflight.IsNoDryRun(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, webhookNoDryRun)
-	case isNoDryRun(err):
+	case preflight.IsNoDryRun(err):
 		c.Action, c.Message = ActionChange, "changes unknown: "+webhookNoDryRun
 		return nil
 	}
-	return c.refuse(err)
+	if err = c.refuse(err); err == nil {
+		c.refused = refusal
+	}
+	return err
 }
 
 // compare sets the change from the result of a dry run.
@@ -212,7 +265,7 @@ func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.
 	switch { // an object may change although no field differs
 	case s.prepared.Resumes && cluster.HasFailed(live, s.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, "failed; will be replaced"
-	case !s.prepared.Target.ClientSide && !isSameState(live, next):
+	case !isSameState(live, next):
 		c.Action, c.Message = ActionChange, "only server-managed metadata changes: field ownership and generation"
 	}
 	return nil
@@ -256,29 +309,31 @@ const (
 	webhookNoDryRun = "its webhook does not support dry runs"
 )
 
-// isNoDryRun reports whether a dry run failed only because a webhook does not support it.
-func isNoDryRun(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.HasSuffix(err.Error(), "does not support dry run")
-}
-
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
 func (s *session) compareManifests(c *Change, i *resource.Info, why string) error {
-	u, err := asUnstructured(i)
+	old := *s.deployed[c.Object]
+	old.Object = old.Object.DeepCopyObject()
+	s.builder.Scope().Mark(&old)
+	before, err := asUnstructured(&old)
+	if err != nil {
+		return err
+	}
+	after, err := asUnstructured(i)
 	if err != nil {
 		return err
 	}
 	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, because "+why
-	return c.Compare(s.deployed[c.Object], u)
+	return c.Compare(before, after)
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (s *session) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
+func (s *session) previewCreation(c *Change, kind event.PhaseKind, i *resource.Info) error {
 	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
-	_, err := s.dryRun(ctx, i)
+	_, err := s.dryRun(kind, c.Object, i, nil)
 	if isMalformed(err) {
 		return c.refuse(err)
 	}
@@ -288,7 +343,7 @@ func (s *session) previewCreation(ctx context.Context, c *Change, i *resource.In
 // isMalformed reports whether an object was refused because it is invalid itself. Some errors about
 // a field can only be recognised by their text.
 func isMalformed(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !preflight.IsNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
 }
 
 // refuse turns an error of the API server into a refusal of the object. It returns other errors.

@@ -74,6 +74,9 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 		return c, err
 	}
 	changes := []Change{c}
+	if err := s.judge(ctx, changes, func(plan.Object) bool { return true }); err != nil {
+		return c, err
+	}
 	markRefused(v.prepared.Conflicts, changes)
 	return changes[0], nil
 }
@@ -98,8 +101,8 @@ func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (s *session) previewCreationNow(ctx context.Context, c *Change, i *resource.Info) error {
-	_, err := s.dryRun(ctx, i)
+func (s *session) previewCreationNow(c *Change, kind event.PhaseKind, i *resource.Info) error {
+	_, err := s.dryRun(kind, c.Object, i, nil)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -107,7 +110,7 @@ func (s *session) previewCreationNow(ctx context.Context, c *Change, i *resource
 		return err
 	case diagnose.LacksPermission(err):
 		c.Message = noCreations
-	case isNoDryRun(err):
+	case preflight.IsNoDryRun(err):
 		c.Message = webhookNoDryRun
 	case apierrors.IsNotFound(err):
 		c.Action, c.Message = ActionLater, diagnose.Explain(err).Error()

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
 
@@ -26,12 +26,15 @@ import (
 type session struct {
 	prepared *preflight.Prepared
 	builder  *manifest.Builder
+	client   *connect.Client
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
 	crds     map[plan.Object]*resource.Info // of crds/
 	target   map[plan.Object]*resource.Info // of the manifest, as the operation sends them
+	list     helmkube.ResourceList          // the objects of target
 	// deployed are the objects in the manifest of the deployed revision.
-	deployed map[plan.Object]*unstructured.Unstructured
+	deployed map[plan.Object]*resource.Info
+	helm     *helmkube.Client
 	hooks    map[string]bool // ids of the groups that are hooks
 	// listed reads live objects with lists; nil unless all objects are previewed.
 	listed *liveLists
@@ -47,10 +50,12 @@ func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 	s := &session{
 		prepared: p,
 		builder:  checks.Builder(p.Target.Root()),
+		client:   checks.Client,
 		dynamic:  checks.Client.Dynamic,
 		crds:     map[plan.Object]*resource.Info{},
 		target:   map[plan.Object]*resource.Info{},
-		deployed: map[plan.Object]*unstructured.Unstructured{},
+		deployed: map[plan.Object]*resource.Info{},
+		helm:     checks.Helm.Client,
 		hooks:    map[string]bool{},
 	}
 	for _, h := range p.Target.Release.Hooks {
@@ -72,6 +77,7 @@ func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 		return nil, err
 	}
 	for _, i := range list {
+		s.list = append(s.list, i)
 		s.builder.Scope().Mark(i)
 		s.target[s.builder.Fact(i).Resource.Object] = i
 	}
@@ -79,10 +85,7 @@ func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 		return nil, err
 	}
 	for _, i := range list {
-		s.builder.Scope().Mark(i)
-		if u, err := asUnstructured(i); err == nil {
-			s.deployed[s.builder.Fact(i).Resource.Object] = u
-		}
+		s.deployed[s.builder.Fact(i).Resource.Object] = i
 	}
 	return s, nil
 }
@@ -155,32 +158,24 @@ func (s *session) useLists() {
 // maxReads limits how often an object is read again because it changed during its preview.
 const maxReads = 3
 
-// dryRunOn applies an object as a dry run. It returns the states before and after. The one before is
+// dryRunOn updates an object of a phase as a dry run. It returns the states before and after. The one before is
 // live unless the object has changed since it was read.
-func (s *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
-	next, err = s.dryRun(ctx, i)
+func (s *session) dryRunOn(ctx context.Context, kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
+	next, err = s.dryRun(kind, o, i, live)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
 		if live, err = s.read(ctx, i); err == nil {
-			next, err = s.dryRun(ctx, i)
+			next, err = s.dryRun(kind, o, i, live)
 		}
 	}
 	return live, next, err
 }
 
-// dryRun applies an object as a dry run, and returns the result.
-func (s *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	u, err := asUnstructured(i)
-	if err != nil {
-		return nil, err
+// dryRun sends an object of a phase as a dry run, as the operation will send it. live is nil if the object does not exist.
+func (s *session) dryRun(kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if kind == event.PhaseCRDs {
+		return s.prepared.Target.CRDs.Method().DryRun(s.helm, live, nil, i)
 	}
-	data, err := u.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	force := s.prepared.Target.Force || s.prepared.Target.ClientSide // a client-side apply has no conflicts
-	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
-		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict,
-	})
+	return s.prepared.Target.DryRun(s.helm, live, s.deployed[o], i)
 }
 
 // info returns an Info with which an object can be read by name.

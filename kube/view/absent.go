@@ -5,6 +5,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 )
 
 // Expired is the message of a Job that the cluster has probably deleted after it had finished.
@@ -19,7 +20,7 @@ func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
 		return event.Gone, "it was ready before; probably deleted by ttlSecondsAfterFinished"
 	case result != "":
 		return result, g.last[o].Message
-	case expires && release == rcommon.StatusDeployed:
+	case expires && cluster.HasRun(release):
 		return event.Gone, Expired
 	case expires && release == rcommon.StatusFailed:
 		return event.Waiting, event.NotCreated + ", or deleted by ttlSecondsAfterFinished"

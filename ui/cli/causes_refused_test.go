@@ -53,7 +53,7 @@ var refusals = []cause{
 	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",
 		"refused by the API server: data: field is immutable when `immutable` is set; delete the object and try again, or rename it in the chart", `field is immutable`},
 	{"conflict", `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: ours}}`, "ConfigMap/shared",
-		`refused by the API server: "somebody" owns .data.mode; remove the field from the chart, or take it over with --force-conflicts`, `"somebody" owns .data.mode`},
+		`refused by the API server: "somebody" owns .data.mode; remove the field from the chart or give it the live value, or take it over with --force-conflicts`, `"somebody" owns .data.mode`},
 	{"going", `{apiVersion: v1, kind: ConfigMap, metadata: {name: late, namespace: $NS-going}}`, "ConfigMap/late",
 		`namespace \$NS-going is being deleted and accepts no new objects: .*`, `finalizer example.com/hold`},
 	{"version", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: cubes.$NS.example}, spec: {group: $NS.example, scope: Namespaced, names: {kind: Cube, listKind: CubeList, plural: cubes, singular: cube},

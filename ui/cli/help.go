@@ -184,7 +184,8 @@ func shortHelp(c *cobra.Command, show func()) {
 	var hidden []*pflag.Flag
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		local := c.LocalNonPersistentFlags().Lookup(f.Name) != nil && f.Name != "help"
-		if !f.Hidden && (c.HasAvailableSubCommands() || !commonFlags[f.Name] && (!local || localFlags > fewFlags)) {
+		common := commonFlags[f.Name] && (f.Name != "strict" || c.Flags().Lookup("step") == nil) // an operation has more important flags
+		if !f.Hidden && (c.HasAvailableSubCommands() || !common && (!local || localFlags > fewFlags)) {
 			f.Hidden = true
 			hidden = append(hidden, f)
 		}

@@ -89,7 +89,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		rig.ConfigMap("comes", rig.Group("c", "b"), "quotes: "+secretValue), elsewhere,
 		rig.Object("v1/Namespace/"+r.Namespace+"-later", rig.Group("a")),
 		k.CRD(rig.Group("a")), k.Object(rig.Group("c", "b")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:a"} }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.BreakOn, u.SkipPreflight = []string{"edge:a"}, true }))
 	if err != nil {
 		t.Fatal(err)
 	}

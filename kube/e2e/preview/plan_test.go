@@ -99,14 +99,14 @@ func TestPlanShowsRefusedChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.Job("fixed", nil, "5s"))
-	_, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, nil)))
+	_, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.PlanOnly = true })))
 	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "somebody") || !strings.Contains(c.Message, "--force-conflicts") {
 		t.Errorf("%+v", c)
 	}
 	if c := diffs["Job/fixed"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "immutable") {
 		t.Errorf("%+v", c)
 	}
-	_, diffs = r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.ForceConflicts = true })))
+	_, diffs = r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.ForceConflicts, u.PlanOnly = true, true })))
 	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionChange || !strings.Contains(c.Diff, "-  color: blue\n+  color: green\n") || !strings.Contains(c.Diff, "   more: \"1\"\n") {
 		t.Errorf("%+v", c)
 	}
@@ -121,7 +121,9 @@ func TestPlanOfClientSideRollback(t *testing.T) {
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green")), nil)))
 	r.PatchConfigMap("a", `{"data":{"color":"blue"}}`)
 	for serverSide, want := range map[string]kube.Action{"auto": kube.ActionRefuse, "false": kube.ActionChange} {
-		_, changes := r.Changes(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: r.Common(), Revision: 1, ServerSide: serverSide}))
+		common := r.Common()
+		common.PlanOnly = true
+		_, changes := r.Changes(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1, ServerSide: serverSide}))
 		if c := changes["ConfigMap/a"]; c.Action != want {
 			t.Errorf("--server-side=%s: action %s, want %s: %s", serverSide, c.Action, want, c.Message)
 		}

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/preflight"
 )
 
 // RunEveryOperation installs, upgrades, rolls back and uninstalls a chart with several kinds. It calls check with each
@@ -96,6 +98,23 @@ func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 		r.T.Errorf("the release is %q, want failed", got)
 	}
 	return out
+}
+
+// MustRefuse checks that an operation was refused before its first write, with an error that contains all of want.
+func (r *Rig) MustRefuse(since time.Time, err error, want ...string) {
+	r.T.Helper()
+	refusal := (*preflight.Refusal)(nil)
+	if !errors.As(err, &refusal) {
+		r.T.Fatalf("not refused: %v", err)
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			r.T.Errorf("the error lacks %q: %s", part, err)
+		}
+	}
+	if w := r.WrittenSince(since); len(w) > 0 {
+		r.T.Errorf("the refused operation wrote %v", w)
+	}
 }
 
 // HasWarning reports whether one of the warnings of a rule contains all parts.

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +33,11 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 		t.Errorf("%d replicas after an upgrade without replicas, want the autoscaler's 3", n)
 	}
 	fixed := rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
-	op, err := r.Upgrade("plain", fixed)
-	r.MustFail(op, err, "Deployment/app", `"autoscaler"`, ".spec.replicas", "--force-conflicts", "never started: edge:b")
+	says, start := []string{"Deployment/app", `"autoscaler"`, ".spec.replicas", "--force-conflicts"}, time.Now()
+	_, err := r.Upgrade("plain", fixed)
+	r.MustRefuse(start, err, says...)
+	op, err := r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.SkipPreflight = true })
+	r.MustFail(op, err, append(says, "never started: edge:b")...)
 	op, err = r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.ForceConflicts = true })
 	r.MustRun(op, err)
 	if n := replicas(); n != 2 {
@@ -53,11 +57,14 @@ func TestFieldConflict(t *testing.T) {
 	}
 	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	says := []string{"ConfigMap/a", `"somebody"`, ".data.is", "--force-conflicts"}
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership = true }))
+	start := time.Now()
+	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership = true }))
+	r.MustRefuse(start, err, says...)
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership, i.SkipPreflight = true, true }))
 	r.MustFail(op, err, says...)
 	r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
 	r.PatchConfigMap("a", `{"data":{"is":"theirs"}}`)
-	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, nil))
+	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.SkipPreflight = true }))
 	r.MustFail(op, err, says...)
 	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = true }))
 	r.MustRun(op, err)
@@ -93,7 +100,10 @@ func TestImmutableField(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.old), nil))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), nil))
+			start := time.Now()
+			_, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), nil))
+			r.MustRefuse(start, err, tt.object, tt.field, "delete the object")
+			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), func(u *kube.Upgrade) { u.SkipPreflight = true }))
 			out := r.MustFail(op, err, tt.object, tt.field, "delete the object")
 			if n := len(out.State.Message); n > 700 {
 				t.Errorf("the message is %d characters long: %s", n, out.State.Message)

@@ -17,7 +17,7 @@ import (
 )
 
 // verbs counts lockstep's requests about ConfigMaps of the test's namespace since a time, by
-// verb.
+// verb. Writes as dry runs count as "dry run".
 func verbs(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
@@ -27,13 +27,18 @@ func verbs(r *rig.Rig, since time.Time) map[string]int {
 	n := map[string]int{}
 	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
 		if e.Object.Resource == "configmaps" && e.Stage == auditlog.ResponseComplete && e.Received.After(since) {
-			n[e.Verb]++
+			verb := e.Verb
+			if strings.Contains(e.RequestURI, "dryRun=All") {
+				verb = "dry run"
+			}
+			n[verb]++
 		}
 	}
 	return n
 }
 
-// TestOneRequestPerObject: an upgrade and a rollback read existing objects with list calls and send each object once.
+// TestOneRequestPerObject: an upgrade and a rollback read existing objects with list calls and send each object once, and
+// before that as a dry run if it changes.
 func TestOneRequestPerObject(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -47,7 +52,7 @@ func TestOneRequestPerObject(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, version("v1")...), nil))
 	once := func(what string) func(time.Time) {
 		return func(since time.Time) {
-			if n := verbs(r, since); n["get"] > 0 || n["patch"] != many || n["list"] == 0 {
+			if n := verbs(r, since); n["get"] > 0 || n["patch"] != many || n["dry run"] != many || n["list"] == 0 {
 				t.Errorf("%s: %v", what, n)
 			}
 		}
@@ -77,12 +82,12 @@ func TestUnchangedObjects(t *testing.T) {
 	policy := rig.Object("networking.k8s.io/v1/NetworkPolicy/loose", rig.Group("b", "a"), "spec: {podSelector: {}, ingress: [{ports: []}]}")
 	chart := rig.ChartOf(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
 	r.Deploy("plain", rig.UseChart(chart, nil))
-	again := func(what string, gets int, changes map[string]event.Change, force bool) {
+	again := func(what string, gets, asked int, changes map[string]event.Change, force bool) {
 		t.Helper()
 		planned, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
 		start := time.Now()
 		out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
-		if n := verbs(r, start); n["get"] != gets || n["patch"] != many || n["list"] > 4 {
+		if n := verbs(r, start); n["get"] != gets || n["dry run"] != asked || n["patch"] != many || n["list"] > 4 {
 			t.Errorf("%s: %v", what, n)
 		}
 		done := map[event.Change]kube.Action{event.Unchanged: kube.ActionUnchanged, event.Configured: kube.ActionChange, event.Created: kube.ActionCreate}
@@ -101,28 +106,28 @@ func TestUnchangedObjects(t *testing.T) {
 			}
 		}
 	}
-	again("nothing has changed", 0, nil, false)
+	again("nothing has changed", 0, 0, nil, false)
 	r.PatchConfigMap("c0", `{"data":{"version":"changed"}}`)
-	again("somebody has changed a value", 0, map[string]event.Change{"c0": event.Configured}, true)
+	again("somebody has changed a value", 0, 1, map[string]event.Change{"c0": event.Configured}, true)
 	r.PatchConfigMap("c1", `{"data":{"version":null}}`)
-	again("somebody has removed a value", 0, map[string]event.Change{"c1": event.Configured}, false)
+	again("somebody has removed a value", 0, 1, map[string]event.Change{"c1": event.Configured}, false)
 	for _, name := range []string{"c0", "c1"} {
 		if got := r.ConfigMapData(name); got["version"] != "v1" {
 			t.Errorf("%s has %v", name, got)
 		}
 	}
 	r.PatchConfigMap("c2", `{"data":{"more":"theirs"}}`)
-	again("somebody has added a value", 0, nil, false)
+	again("somebody has added a value", 0, 0, nil, false)
 	if got := r.ConfigMapData("c2"); got["more"] != "theirs" {
 		t.Errorf("c2 has %v", got)
 	}
 	r.PatchConfigMap("c4", `{"data":{"version":"changed"}}`)
 	r.PatchConfigMap("c4", `{"data":{"version":"v1"}}`)
-	again("somebody else owns a value", 0, map[string]event.Change{"c4": event.Configured}, false)
+	again("somebody else owns a value", 0, 1, map[string]event.Change{"c4": event.Configured}, false)
 	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "c3", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	again("somebody has deleted an object", 1, map[string]event.Change{"c3": event.Created}, false)
+	again("somebody has deleted an object", 1, 0, map[string]event.Change{"c3": event.Created}, false)
 }
 
 // TestRequestsOfAPlan: a plan reads existing objects with list calls and sends one dry run per object.
@@ -140,7 +145,7 @@ func TestRequestsOfAPlan(t *testing.T) {
 	if slices.ContainsFunc(lines, func(l string) bool { return !strings.HasSuffix(l, " unchanged") }) {
 		t.Errorf("the plan says %q", lines)
 	}
-	if n := verbs(r, start); n["get"] > 0 || n["patch"] != 8 || n["list"] > 3 {
+	if n := verbs(r, start); n["get"] > 0 || n["dry run"] != 8 || n["patch"] > 0 || n["list"] > 3 {
 		t.Errorf("requests by verb: %v", n)
 	}
 }

@@ -242,11 +242,8 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 
 // severity returns the severity of a chart loader's warning (R37).
 func severity(rule string) string {
-	switch rule {
-	case "R2", "R8":
-		return plan.SeverityError
-	case "R34a":
+	if rule == "R34a" {
 		return report.SeverityInfo
 	}
-	return plan.SeverityWarning
+	return plan.SeverityOf(rule)
 }

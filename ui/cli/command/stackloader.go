@@ -33,6 +33,8 @@ type StackLoader struct {
 type StackLoaderOptions struct {
 	Set      []string // arguments of --set
 	SkipDeps bool     // do not download missing dependencies of local charts
+	// ForceConflicts takes over fields owned by other managers.
+	ForceConflicts bool
 }
 
 // NewStackLoader returns a StackLoader for a helmfile.
@@ -73,6 +75,7 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 	return kube.ChartOptions{
 		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
 		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
+		ForceConflicts: l.options.ForceConflicts,
 	}, nil
 }
 

@@ -33,8 +33,8 @@ A group starts as soon as every group it waits for is ready.
 In a terminal, a screen shows every object and lets you pause, step, retry and abort. Without a terminal, lockstep
 prints a line per event, or with -o json a JSON object per event ("lockstep help events").
 
-Before the first write, lockstep checks fields, permissions, references, quotas and webhooks ("lockstep plan" also asks
-the API server whether it would accept each object); until then Ctrl-C simply quits. After that, Ctrl-C on the
+Before the first write, lockstep checks fields, permissions, references, quotas and webhooks, and asks the API server
+whether it accepts the changes of existing objects ("lockstep plan" also asks about new ones); until then Ctrl-C simply quits. After that, Ctrl-C on the
 screen asks whether to keep the objects or roll back. Without the screen, the first Ctrl-C aborts: requests in flight
 finish and the release is marked failed, or uninstalled with --rollback-on-failure or --on-interrupt=rollback. A second
 Ctrl-C stops at once. During an automatic rollback the first Ctrl-C only warns and the second stops the rollback. If the
@@ -186,6 +186,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
+	flags.run.addStrict(cmd)
 	flags.run.addSandbox(cmd)
 	flags.run.addRollback(cmd, "the install", "uninstall the release")
 	flags.deploy.add(cmd, installDryRunUsage)

@@ -18,8 +18,8 @@ import (
 const planLong = `Show what an operation would create, change and delete, in order, and which hooks would run. Nothing is written.
 "plan NAME CHART" plans an upgrade --install. Without NAME and CHART, plan shows what up would do; -f names the helmfile.
 
-lockstep sends objects to the API server as dry runs. For a new object, only errors in the object itself count, because
-an earlier group may create its namespace or kind. Values of Secrets are hidden; plan only names the keys that change.
+lockstep sends objects to the API server as dry runs, in the same requests as the operation. For a new object, only errors
+in the object itself count, because an earlier group may create its namespace or kind. Values of Secrets are hidden; plan only names the keys that change.
 
 -o json prints one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
 message), warnings and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.

@@ -53,6 +53,11 @@ func (r *runFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.common.NoHooks, "no-hooks", false, "skip hooks")
 }
 
+// addStrict adds --strict.
+func (r *runFlags) addStrict(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.common.Strict, "strict", false, "refuse a chart whose objects would lose their order: what lint reports as an error instead of a warning of the operation")
+}
+
 // addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()

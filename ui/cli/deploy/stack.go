@@ -81,6 +81,8 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
+	flags.run.addStrict(cmd)
+	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
@@ -141,7 +143,9 @@ type clients map[string]*kube.Client
 // cluster.
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
-		loader, err := command.NewStackLoader(a.App, file, s, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
+		loader, err := command.NewStackLoader(a.App, file, s, command.StackLoaderOptions{
+			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd),
+		})
 		if err != nil {
 			return err
 		}
@@ -172,6 +176,12 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 		defer stack.Close()
 		return do(stack, all)
 	})
+}
+
+// forceConflicts returns the value of --force-conflicts, false if the command has no such flag.
+func forceConflicts(cmd *cobra.Command) bool {
+	force, err := cmd.Flags().GetBool("force-conflicts")
+	return err == nil && force
 }
 
 // planStack prints the changes of "up", release by release. The exit code says whether there

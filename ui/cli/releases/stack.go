@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
@@ -76,7 +77,8 @@ func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (
 	row.Status, row.Revision, row.Chart = state.Message, state.Operation.Revision, state.Operation.Chart
 	for g := range state.GroupStates() {
 		row.Groups++
-		if g.Status == event.Ready {
+		// A group of a deployed release is gone if it has only Jobs that ttlSecondsAfterFinished deleted.
+		if g.Status == event.Ready || g.Status == event.Gone && row.Status == string(rcommon.StatusDeployed) {
 			row.Ready++
 		} else if row.Problem == "" {
 			row.Problem = g.ID + " " + string(g.Status)

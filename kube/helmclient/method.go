@@ -1,0 +1,151 @@
+package helmclient
+
+import (
+	"errors"
+	"slices"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+)
+
+// Method is how an operation updates existing objects. Its options are those of Helm's action. Client and DryRun both use
+// them, with the same function of Helm, so a dry run sends what the operation will send.
+type Method struct {
+	// ClientSide sends the differences between manifests (client-side apply); Replace then sends whole objects.
+	ClientSide, Replace bool
+	// Force takes over fields from other managers.
+	Force bool
+	// Migrate first gives the fields of client-side apply to server-side apply.
+	Migrate bool
+	// Adopts takes the target itself as the previous state of an object that the old revision lacks, as an install and an
+	// upgrade do. A rollback takes the live object, and so removes the fields that the target lacks.
+	Adopts bool
+	// MergeCustom compares custom resources with the live object, too.
+	MergeCustom bool
+}
+
+// Options returns the options for Helm's Update.
+func (m Method) Options() []helmkube.ClientUpdateOption {
+	return []helmkube.ClientUpdateOption{
+		helmkube.ClientUpdateOptionForceReplace(m.Replace),
+		helmkube.ClientUpdateOptionServerSideApply(!m.ClientSide, m.Force),
+		helmkube.ClientUpdateOptionThreeWayMergeForUnstructured(m.MergeCustom && m.ClientSide),
+		helmkube.ClientUpdateOptionUpgradeClientSideFieldManager(m.Migrate && !m.ClientSide),
+	}
+}
+
+// DryRun sends the update of an object as a dry run, and returns the object as the update would leave it. live is the object in
+// the cluster, old the one in the manifest of the old revision, nil for none.
+func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+	if !m.Migrate || m.ClientSide || live == nil || !manifest.UpdatedByHelm(live) {
+		return m.dryRun(helm, live, old, target)
+	}
+	migrated := live.DeepCopy()
+	if err := csaupgrade.UpgradeManagedFields(migrated, sets.New(connect.FieldManager), connect.FieldManager); err != nil {
+		return nil, err
+	}
+	return m.dryRunMigration(helm, live, migrated, old, target)
+}
+
+// dryRun sends the update without a migration.
+func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+	sent := manifest.DryRun(target, live)
+	var originals helmkube.ResourceList
+	switch {
+	case old != nil:
+		originals = helmkube.ResourceList{manifest.DryRun(old, live)}
+	case m.Adopts && live != nil:
+		originals = helmkube.ResourceList{manifest.DryRun(target, live)}
+	}
+	if _, err := helm.Update(originals, helmkube.ResourceList{sent}, m.Options()...); err != nil {
+		return nil, answer(err)
+	}
+	next, ok := sent.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, errors.New("the API server returned no object")
+	}
+	return next, nil
+}
+
+// answer returns the error of the API server in an error of Helm, which repeats the object and the request.
+func answer(err error) error {
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		return status
+	}
+	return err
+}
+
+// dryRunMigration predicts the update of an object that Helm migrates to server-side apply (migrated): a dry run of the
+// migration would have no effect on the dry run of the apply. So conflicts with the fields to migrate do not count, and the
+// fields that only they have are removed afterwards.
+func (m Method) dryRunMigration(helm *helmkube.Client, live, migrated *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+	m.Migrate = false
+	if !m.Force {
+		_, err := m.dryRun(helm, live, old, target)
+		if err = withoutOwnConflicts(err); err != nil {
+			return nil, err
+		}
+		m.Force = true
+	}
+	next, err := m.dryRun(helm, live, old, target)
+	if err != nil {
+		return nil, err
+	}
+	isApply := func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == connect.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
+	}
+	var before, after []metav1.ManagedFieldsEntry
+	for _, f := range migrated.GetManagedFields() {
+		if isApply(f) {
+			before = append(before, f)
+		} else {
+			after = append(after, f)
+		}
+	}
+	for _, f := range next.GetManagedFields() {
+		if isApply(f) {
+			after = append(after, f)
+		}
+	}
+	if !manifest.FieldsOf(before...).Prune(next.Object, manifest.FieldsOf(after...)) {
+		return next, nil
+	}
+	return confirm(helm, live, next, target)
+}
+
+// withoutOwnConflicts drops the conflicts with Helm itself from an error.
+func withoutOwnConflicts(err error) error {
+	status := (*apierrors.StatusError)(nil)
+	if !errors.As(err, &status) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+		return err
+	}
+	own := `conflict with "` + connect.FieldManager + `" using `
+	others := status.ErrStatus.DeepCopy()
+	others.Details.Causes = slices.DeleteFunc(others.Details.Causes, func(c metav1.StatusCause) bool {
+		return len(c.Message) >= len(own) && c.Message[:len(own)] == own
+	})
+	if len(others.Details.Causes) == 0 {
+		return nil
+	}
+	return &apierrors.StatusError{ErrStatus: *others}
+}
+
+// confirm lets the API server check and complete a predicted object. It returns the prediction if the user may not
+// replace the object, which the operation itself does not do.
+func confirm(helm *helmkube.Client, live, next *unstructured.Unstructured, target *resource.Info) (*unstructured.Unstructured, error) {
+	whole := *target
+	whole.Object = next
+	confirmed, err := Method{ClientSide: true, Replace: true}.dryRun(helm, live, nil, &whole)
+	if apierrors.IsForbidden(err) || apierrors.IsConflict(err) {
+		return next, nil
+	}
+	return confirmed, err
+}

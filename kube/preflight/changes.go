@@ -1,0 +1,331 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+)
+
+// change is an existing object that the operation will probably change.
+type change struct {
+	object plan.Object
+	info   *resource.Info // as the operation sends it
+	old    *resource.Info // in the old revision, nil if that lacks it
+	method helmclient.Method
+	before manifest.Before
+}
+
+// checkChanges sends the updates of existing objects as dry runs. Updates that the API server refuses now and will refuse
+// later are conflicts, others warnings. New objects are not sent: what they need may not exist yet. Neither are objects that
+// certainly do not change, see changes.
+//
+// So whatever the API server would refuse is found before the first write, as far as it can be known then (S3).
+func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incoming Incoming) (out findings) {
+	if p.Common.PlanOnly { // Operation.Changes sends all objects
+		return out
+	}
+	changes := v.changes(p, incoming)
+	errs := make([]error, len(changes))
+	concurrently(len(changes), func(i int) { errs[i] = v.tryChange(changes[i]) })
+	written := map[plan.Object]bool{}
+	for _, c := range changes {
+		written[c.object] = true
+	}
+	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, written: func(o *incomingObject) bool { return o.new || o.hook || written[o.Object] }}
+	for n, c := range changes {
+		if errs[n] == nil {
+			continue
+		}
+		w := plan.Warning{Object: &changes[n].object}
+		if w.Message = refusals.MayPass(c.object, errs[n]); w.Message != "" {
+			out.warnings = append(out.warnings, w)
+			continue
+		}
+		w.Message = c.object.String() + ": " + diagnose.Explain(errs[n]).Error()
+		out.conflicts = append(out.conflicts, w)
+	}
+	return out
+}
+
+// changes returns the existing objects except those that certainly do not change: the cluster has the same fields from
+// every revision that may have applied them, and nobody has changed one since.
+func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
+	b := incoming.Builder
+	if b == nil {
+		return nil
+	}
+	old := indexObjects(b, p.Old.Manifest())
+	var applied []map[plan.Object]*resource.Info
+	for _, rel := range p.Applied {
+		if rel == p.Old.Release {
+			applied = append(applied, old)
+			continue
+		}
+		applied = append(applied, indexObjects(b, rel.Manifest))
+	}
+	seen := map[plan.Object]bool{}
+	for _, i := range incoming.List {
+		f := b.Fact(i)
+		if f == nil || f.Late || f.Generated || f.Before().Version == "" || f.Before().Terminating || seen[f.Resource.Object] {
+			continue
+		}
+		seen[f.Resource.Object] = true
+		sent := marked(b, i)
+		if isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
+			continue
+		}
+		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before()})
+	}
+	return append(out, v.crdChanges(p)...)
+}
+
+// indexObjects returns the objects of a manifest, none if it cannot be read.
+func indexObjects(b *manifest.Builder, text string) map[plan.Object]*resource.Info {
+	list, _, err := b.BuildTarget(text)
+	if err != nil {
+		return nil
+	}
+	out := map[plan.Object]*resource.Info{}
+	for _, i := range list {
+		out[b.Fact(i).Resource.Object] = i
+	}
+	b.Forget(list)
+	return out
+}
+
+// marked returns a copy of an Info with Helm's label and annotations.
+func marked(b *manifest.Builder, i *resource.Info) *resource.Info {
+	out := *i
+	out.Object = i.Object.DeepCopyObject()
+	b.Scope().Mark(&out)
+	return &out
+}
+
+// isApplied reports whether all revisions have an object as it is sent.
+func isApplied(b *manifest.Builder, sent *resource.Info, o plan.Object, revisions []map[plan.Object]*resource.Info) bool {
+	for _, objects := range revisions {
+		if objects[o] == nil || !reflect.DeepEqual(marked(b, objects[o]).Object, sent.Object) {
+			return false
+		}
+	}
+	return len(revisions) > 0
+}
+
+// crdChanges returns the existing CRDs in crds/, if the operation updates them. No revision has their fields.
+func (v *clusterView) crdChanges(p *Prepared) (out []change) {
+	if !p.Target.CRDs.Upgrade {
+		return nil
+	}
+	b := v.Builder(p.Target.Root())
+	list, err := p.Target.CRDs.Build(b)
+	if err != nil {
+		return nil
+	}
+	b.Prefetch(v.Context, list, nil)
+	manifest.DropPrefetched(list)
+	for _, i := range list {
+		if f := b.Fact(i); f.Before().Version != "" {
+			out = append(out, change{f.Resource.Object, i, nil, p.Target.CRDs.Method(), f.Before()})
+		}
+	}
+	return out
+}
+
+// tryChange sends a change as a dry run. It returns the answer of the API server if that refuses the change.
+func (v *clusterView) tryChange(c change) error {
+	live := &unstructured.Unstructured{} // server-side apply only asks whether the object exists
+	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
+	live.SetNamespace(c.info.Namespace)
+	live.SetName(c.info.Name)
+	if c.method.ClientSide || c.method.Migrate && c.before.UpdatedByHelm() {
+		var err error
+		live, err = v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil // the operation reports it
+		}
+	}
+	_, err := c.method.DryRun(v.Helm.Client, live, c.old, c.info)
+	return RefusalOf(err)
+}
+
+// RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user.
+func RefusalOf(err error) error {
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || diagnose.LacksPermission(err) || IsNoDryRun(err) {
+		return nil
+	}
+	return err
+}
+
+// Refusals tells the refusals of dry runs that are certain from those that may pass: what the operation writes earlier, or
+// somebody else, may make the API server accept the object when its turn comes. Whatever Helm can apply must not be
+// refused in advance.
+type Refusals struct {
+	client   *connect.Client
+	ctx      context.Context
+	prepared *Prepared
+	planned  *plannedObjects
+	// written reports whether the operation creates, changes or runs an object.
+	written func(*incomingObject) bool
+}
+
+// NewRefusals returns the Refusals of an operation that writes the given objects.
+func NewRefusals(ctx context.Context, c *connect.Client, p *Prepared, incoming Incoming, writes func(plan.Object) bool) (*Refusals, error) {
+	planned, err := newPlannedObjects(p, incoming)
+	if err != nil {
+		return nil, err
+	}
+	return &Refusals{c, ctx, p, planned, func(o *incomingObject) bool { return o.hook || writes(o.Object) }}, nil
+}
+
+// MayPass says that a change is refused now, and why it may pass when its turn comes. It returns "" if the API server will
+// refuse it then, too.
+func (r *Refusals) MayPass(o plan.Object, err error) string {
+	why := r.whyItMayPass(o, err)
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: the API server would refuse this change now: %s; lockstep does not stop here, because %s", o, diagnose.Explain(err), why)
+}
+
+var (
+	policyDenied  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
+	webhookDenied = regexp.MustCompile(`admission webhook "([^"]+)" denied`)
+)
+
+func (r *Refusals) whyItMayPass(o plan.Object, err error) string {
+	text := err.Error()
+	policy, webhook := policyDenied.FindStringSubmatch(text), webhookDenied.FindStringSubmatch(text)
+	switch {
+	case policy != nil:
+		return r.changedBefore(o, "the policy", r.mattersToPolicy(policy[1]))
+	case webhook != nil:
+		return r.webhookMayAccept(o, webhook[1])
+	case strings.Contains(text, "attempting to grant RBAC permissions"):
+		return r.changedBefore(o, "your permissions", func(x *incomingObject) bool { return x.Object.Group == "rbac.authorization.k8s.io" })
+	case strings.Contains(text, "already allocated"):
+		return "the address or port may be free by then"
+	case diagnose.IsFieldConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), connect.Mistyped(text):
+		return r.mayBeRewritten(o)
+	case apierrors.IsForbidden(err):
+		return "the quota or rule may allow it by then"
+	}
+	return "that may pass"
+}
+
+// webhookMayAccept says why a webhook that denies an object may accept it later: it may depend on any object.
+func (r *Refusals) webhookMayAccept(o plan.Object, name string) string {
+	for _, x := range r.planned.objects {
+		if x.Object.Group == admissionGroup && refs.Mentions(x.fields["webhooks"], name) {
+			return fmt.Sprintf("the operation applies its webhook (%s)", x)
+		}
+	}
+	return r.changedBefore(o, "the webhook", func(x *incomingObject) bool { return !runsToCompletion(x) || r.hasAccess(x, o) })
+}
+
+const admissionGroup = "admissionregistration.k8s.io"
+
+var policyResource = schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"}
+
+// mattersToPolicy returns a function that reports whether an object may change what a ValidatingAdmissionPolicy decides: the
+// policies themselves, namespaces, and the parameters of the policy.
+func (r *Refusals) mattersToPolicy(name string) func(*incomingObject) bool {
+	kind := ""
+	if found, err := r.client.Dynamic.Resource(policyResource).Get(r.ctx, name, metav1.GetOptions{}); err == nil {
+		kind, _, _ = unstructured.NestedString(found.Object, "spec", "paramKind", "kind")
+	}
+	return func(x *incomingObject) bool {
+		return x.Object.Group == admissionGroup || x.Kind == "Namespace" && x.Object.Group == "" || kind != "" && x.Kind == kind
+	}
+}
+
+// mayBeRewritten says what may change an object or its schema before it is applied.
+func (r *Refusals) mayBeRewritten(o plan.Object) string {
+	if object := r.planned.byObject[o]; object != nil && definable(o.Group) {
+		switch r.planned.availabilityOf(o, r.prepared.Common.Provided) {
+		case certain:
+			return "a CRD of the operation may change its schema"
+		case possible:
+			return r.planned.possibleDefiner(o, r.prepared.Common.Provided) + " may change its schema"
+		}
+	}
+	return r.changedBefore(o, "the object", func(x *incomingObject) bool { return runsToCompletion(x) && r.hasAccess(x, o) })
+}
+
+// changedBefore says that an object that is written before o may change something. It returns "" if none matters.
+func (r *Refusals) changedBefore(o plan.Object, what string, matters func(*incomingObject) bool) string {
+	object := r.planned.byObject[o]
+	if object == nil {
+		return ""
+	}
+	for _, x := range r.planned.objects {
+		if x != object && r.written(x) && matters(x) && r.planned.appliedBefore(x, object) {
+			return fmt.Sprintf("%s comes first and may change %s", x, what)
+		}
+	}
+	for _, x := range r.prepared.Common.Provided.incoming() {
+		if matters(x) {
+			return fmt.Sprintf("%s of an earlier release may change %s", x, what)
+		}
+	}
+	return ""
+}
+
+// appliedBefore reports whether the run applies a before b, in an earlier group or earlier in the same one.
+func (planned *plannedObjects) appliedBefore(a, b *incomingObject) bool {
+	if a.position.group != b.position.group {
+		return planned.before(a.position, b.position)
+	}
+	wave := func(o plan.Object) int {
+		at, n := slices.Index(b.position.group.Objects, o), 0
+		for _, w := range b.position.group.Waves {
+			if at -= w.Count; at < 0 {
+				break
+			}
+			n++
+		}
+		return n
+	}
+	return wave(a.Object) < wave(b.Object)
+}
+
+// runsToCompletion reports whether an object runs once, as a migration does.
+func runsToCompletion(o *incomingObject) bool { return o.Kind == "Job" || o.Kind == "Pod" }
+
+// hasAccess reports whether the pods of an object may change another one through the API server: they call kubectl, or a
+// role of the chart lets them.
+func (r *Refusals) hasAccess(o *incomingObject, other plan.Object) bool {
+	pods, ok := refs.FindPods(o.Object, o.fields)
+	if !ok {
+		return false
+	}
+	return podsMention(pods, "kubectl") || slices.ContainsFunc(r.planned.objects, func(x *incomingObject) bool {
+		switch x.Kind {
+		case "ConfigMap":
+			return refs.Mentions(x.fields["data"], "kubectl")
+		case "ClusterRole", "Role":
+			return x.grants(other, "delete", "update", "patch")
+		}
+		return false
+	})
+}
+
+// IsNoDryRun reports whether a dry run failed only because a webhook does not support it.
+func IsNoDryRun(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.HasSuffix(err.Error(), "does not support dry run")
+}
