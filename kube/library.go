@@ -26,6 +26,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/release"
 )
 
@@ -100,7 +101,10 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}
-	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall})
+	secrets := &mask.Mask{}
+	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver, secrets), release.DriverOptions{
+		BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall, Mask: secrets.Text,
+	})
 	cfg.KubeClient = l
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)

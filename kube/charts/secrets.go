@@ -21,7 +21,7 @@ func (r *Rendered) Mask() *mask.Mask {
 	m := &mask.Mask{}
 	m.AddRelease(r.Release)
 	for _, o := range r.Resources {
-		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup], o.Annotations[plan.AnnotationLayer])
+		m.AddNames(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup], o.Annotations[plan.AnnotationLayer])
 	}
 	return m
 }
@@ -38,6 +38,7 @@ func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
 	m := &mask.Mask{}
 	m.AddValues(values)
 	if h, err := c.Helm(); err == nil {
+		m.AddChartNames(h)
 		m.AddValues(h.Values)
 		m.AddSecrets(valuesOfSecrets(h, []map[string]any{values})...)
 	}

@@ -58,11 +58,24 @@ type Diagnoser struct {
 	kube    kubernetes.Interface
 	dyn     dynamic.Interface
 	clients Clients
+	// hideOutput hides secret values in the output of a workload.
+	hideOutput func(string) string
 }
 
 // New returns a Diagnoser that reads through the given clients.
 func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Diagnoser {
-	return &Diagnoser{memory: crashMemory{crashes: lru.New(1000), uids: lru.New(20000)}, kube: kube, dyn: dyn, clients: clients}
+	return &Diagnoser{
+		memory: crashMemory{crashes: lru.New(1000), uids: lru.New(20000)}, kube: kube, dyn: dyn, clients: clients,
+		hideOutput: new(mask.Mask).Output,
+	}
+}
+
+// WithMask returns a Diagnoser that hides the secret values of a mask in the output of workloads, before it becomes a part
+// of a cause. Both remember the same crashes.
+func (d *Diagnoser) WithMask(m *mask.Mask) *Diagnoser {
+	masked := *d
+	masked.hideOutput = m.Output
+	return &masked
 }
 
 // Report explains why an object is not ready.

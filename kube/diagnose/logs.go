@@ -282,7 +282,7 @@ func (d *Diagnoser) lastLines(ctx context.Context, p Pod, previous bool) ([]stri
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, limit+1)
 	for scan.Scan() {
-		if text := status.CleanText(scan.Text()); text != "" {
+		if text := status.CleanText(d.hideOutput(scan.Text())); text != "" {
 			lines = append(lines, text)
 		}
 	}

@@ -24,6 +24,7 @@ func forms(v string) []string {
 		base64.URLEncoding.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v + "\n")),
 		strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(v)), "[]byte{"), "}"),
 	}
+	all = append(all, lowerHex(all[1]), lowerHex(all[2]))
 	all = append(all, inBase64(v)...)
 	for _, escape := range escapes {
 		once := escape(v)
@@ -40,6 +41,22 @@ func forms(v string) []string {
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
 }
 
+// isShortSecret reports whether a value of fewer than minLength characters looks like a secret: it mixes letters and digits,
+// and is no quantity, version, or numbered word, such as 512Mi, v1.2 and web-1.
+func isShortSecret(v string) bool {
+	return len(v) >= minShort && strings.ContainsFunc(v, unicode.IsLetter) && strings.ContainsFunc(v, unicode.IsDigit) && !numbered.MatchString(v)
+}
+
+var numbered = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,2}|[a-zA-Z]+[-_.]?\d{1,2}|v[\d.]+)$`)
+
+// shortForms returns the forms of a short value that are hidden as words.
+func shortForms(v string) []string {
+	return []string{
+		v, base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
+		base64.StdEncoding.EncodeToString([]byte(v + "\n")),
+	}
+}
+
 // maxEscapedTwice limits the length of the values whose twice escaped forms are hidden.
 const maxEscapedTwice = 16 << 10
 
@@ -52,6 +69,12 @@ var escapes = []func(string) string{
 	},
 	func(s string) string { return strings.TrimSuffix(documents.JSON(s)[1:], `"`) },
 }
+
+// percent matches an escaped byte in a URL.
+var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// lowerHex returns an escaped URL with its escapes in lower case.
+func lowerHex(escaped string) string { return percent.ReplaceAllStringFunc(escaped, strings.ToLower) }
 
 // inBase64 returns the base64 digits of a value inside a longer text, for each of the three possible
 // offsets, without the digits that depend on the text around it.
@@ -72,10 +95,13 @@ const cut = "…"
 
 // hideCutValues hides the pieces of values on both sides of each cut, and at the end of the text,
 // which may have been cut without a mark.
-func hideCutValues(s string, values []string) string {
+func (c *compiled) hideCutValues(s string) string {
 	parts := strings.Split(s, cut)
 	for i := range parts {
-		for _, v := range values {
+		if c.names[strings.TrimSpace(parts[i])] {
+			continue
+		}
+		for _, v := range c.hidden {
 			if i > 0 && len(parts[i]) >= minLength && strings.Contains(v, parts[i]) {
 				parts[i] = Hidden
 			}

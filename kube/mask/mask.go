@@ -10,12 +10,9 @@
 package mask
 
 import (
-	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"index/suffixarray"
-	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -26,8 +23,6 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/kube/documents"
 )
 
@@ -35,49 +30,55 @@ import (
 const Hidden = "(hidden)"
 
 const (
-	// minLength is the length of the shortest value that is hidden in text, minWordLength
-	// that of the shortest value of lower-case letters only. Secrets also contain values
-	// such as true, 8080 and example, which appear everywhere.
+	// minLength is the length of the shortest value that is hidden inside other words, minWordLength
+	// that of the shortest value of lower-case letters only, minShort that of the shortest value that is
+	// hidden as a word. Secrets also contain values such as true, 8080 and example, which appear everywhere.
 	minLength     = 6
 	minWordLength = 8
+	minShort      = 4
 	// maxLines is the maximum number of lines of a value whose lines are also hidden one by one.
 	maxLines = 2000
 )
 
 // Mask hides values. The zero value hides only passwords in URLs and values that some errors quote;
-// a nil Mask hides nothing. It may be used by several goroutines.
+// a nil Mask hides nothing, whatever is added to it. It may be used by several goroutines.
+//
+// Rule S14: a run has one Mask. It knows the secret values of all releases of the run, and of all
+// their revisions that were read.
 type Mask struct {
 	mu     sync.Mutex
-	values map[string]bool // in all forms in which they may appear
-	public []string
-	// replace hides the values in hidden. It is nil until they are needed, and after each change.
-	replace *strings.Replacer
-	hidden  []string
+	values map[string]bool // in all forms in which they may appear; true if hidden only as a word
+	names  map[string]bool
+	added  map[[sha256.Size]byte]bool // the texts that were added
+	// compiled is nil until it is needed, and after each change.
+	compiled *compiled
 }
 
-// AddPublic adds names that are never hidden, even if a Secret contains them: those of objects
-// and groups, without which messages are unreadable.
-func (m *Mask) AddPublic(names ...string) {
+// isNew reports whether a text of a kind was not yet added, and remembers it. Revisions of a release share most of
+// their manifests.
+func (m *Mask) isNew(kind, text string) bool {
+	if m == nil {
+		return false
+	}
+	sum := sha256.Sum256([]byte(kind + separator + text))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.public, m.replace = append(m.public, names...), nil
+	if m.added[sum] {
+		return false
+	}
+	if m.added == nil {
+		m.added = map[[sha256.Size]byte]bool{}
+	}
+	m.added[sum] = true
+	return true
 }
 
-// AddPlan adds the names of the groups and objects of a plan, as AddPublic does.
-func (m *Mask) AddPlan(phases []event.Phase) {
-	for g := range event.Groups(phases) {
-		m.AddPublic(g.ID)
-	}
-	for _, o := range event.Objects(phases) {
-		m.AddPublic(o.String())
-	}
-}
-
-// AddRelease adds the secrets in the manifests and values of a release.
+// AddRelease adds the secrets in the manifests and values of a release, and its names.
 func (m *Mask) AddRelease(rel *release.Release) {
 	if rel == nil {
 		return
 	}
+	m.addReleaseNames(rel)
 	m.AddManifest(rel.Manifest)
 	for _, h := range rel.Hooks {
 		m.AddManifest(h.Manifest)
@@ -104,9 +105,12 @@ func suspicious(doc string) bool {
 
 // AddManifest adds the secrets in the objects of a manifest.
 func (m *Mask) AddManifest(manifest string) {
+	if !m.isNew("manifest", manifest) {
+		return
+	}
 	for _, doc := range documents.Split(manifest) {
 		var object map[string]any
-		if suspicious(doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
+		if suspicious(doc) && m.isNew("document", doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
 			m.AddObject(object)
 		}
 	}
@@ -122,6 +126,7 @@ func (m *Mask) AddObject(object map[string]any) {
 			}
 		}
 	}
+	m.AddNames(objectNames(object)...)
 	if !isSecret(object) {
 		m.add(credentials(object))
 		return
@@ -148,11 +153,11 @@ func (m *Mask) AddSecrets(values ...any) {
 
 // add adds values and the secrets inside them, in all forms in which they may appear.
 func (m *Mask) add(values []string) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.values == nil {
-		m.values = map[string]bool{}
-	}
 	for _, v := range values {
 		m.addOne(v)
 		for _, inner := range embeddedSecrets(v) {
@@ -160,28 +165,50 @@ func (m *Mask) add(values []string) {
 		}
 		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
 			for _, l := range lines {
-				if !strings.HasPrefix(l, "-----") {
+				if !structure.MatchString(l) {
 					m.addOne(l)
 				}
 			}
 		}
 	}
-	m.replace = nil
 }
+
+// structure matches a line of a file that has no value: a key of YAML or JSON, a section, an armour.
+var structure = regexp.MustCompile(`^\s*(-----.*|(- )*["']?[\w ./-]+["']?\s*:\s*[|>]?[-+]?[{\[]?|\[+[\w :./-]+\]+|</?\w+/?>)\s*$`)
 
 // addOne adds a value in all its forms, unless it is too common to hide. The caller must hold m.mu.
 func (m *Mask) addOne(value string) {
-	trimmed := strings.TrimSpace(value)
-	if len(trimmed) < minLength || credential.FindString(trimmed) == trimmed {
+	if strings.Contains(value, mark) {
 		return
 	}
-	if len(trimmed) < minWordLength && !strings.ContainsFunc(trimmed, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	trimmed := strings.TrimSpace(value)
+	word := strings.TrimFunc(trimmed, punctuation)
+	switch {
+	case credential.FindString(trimmed) == trimmed:
+		return
+	case len(trimmed) < minLength:
+		if isShortSecret(trimmed) {
+			m.addForms(shortForms(trimmed), true)
+		}
+		return
+	case word != "" && len(word) < minWordLength && !strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }):
 		return
 	}
 	for _, v := range slices.Compact([]string{value, trimmed}) {
-		for _, form := range forms(v) {
-			m.values[form] = true
+		m.addForms(forms(v), false)
+	}
+}
+
+// addForms adds the forms of a value. The caller must hold m.mu.
+func (m *Mask) addForms(forms []string, short bool) {
+	for _, form := range forms {
+		if old, known := m.values[form]; known && (short || !old) {
+			continue
 		}
+		if m.values == nil {
+			m.values = map[string]bool{}
+		}
+		m.values[form], m.compiled = short, nil
 	}
 }
 
@@ -197,8 +224,8 @@ func scalars(v any, out []string) []string {
 			out = scalars(e, out)
 		}
 	case nil, bool:
-	case float64: // not in exponent notation
-		out = append(out, strconv.FormatFloat(v, 'f', -1, 64))
+	case float64: // first without an exponent; templates may print it with one
+		out = append(out, slices.Compact([]string{strconv.FormatFloat(v, 'f', -1, 64), fmt.Sprint(v)})...)
 	default:
 		out = append(out, fmt.Sprint(v))
 	}
@@ -236,153 +263,3 @@ func passwords(text string) (out []string) {
 	}
 	return out
 }
-
-// valueQuotes match error messages of the API server, of parsers and of Helm that quote values or parts
-// of them.
-var valueQuotes = []struct {
-	pattern     *regexp.Regexp
-	replacement string
-}{
-	{regexp.MustCompile(`(expected string, got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote numbers and booleans"},
-	{regexp.MustCompile(`(got )&(?:value\.valueUnstructured)?\{(?:Value:)?.*`), "${1}another type"},
-	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}the request"},
-	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: invalid JSON"},
-	{regexp.MustCompile(`(cannot overwrite table with non table for \S+) \(.*\)`), "${1}"},
-	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
-	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},
-	{regexp.MustCompile(`(unknown anchor) '[^']*'`), "${1} " + Hidden},
-	{urlPassword, "${1}" + Hidden + "@"},
-}
-
-// Text hides the secret values in a text, and passwords in URLs.
-func (m *Mask) Text(s string) string {
-	if m == nil || s == "" {
-		return s
-	}
-	for _, q := range valueQuotes {
-		s = q.pattern.ReplaceAllString(s, q.replacement)
-	}
-	replacer, values := m.replacer()
-	s = replacer.Replace(s)
-	if strings.Contains(s, cut) {
-		s = hideCutValues(s, values)
-	}
-	return s
-}
-
-// separator does not occur in names.
-const separator = "\x00"
-
-// replacer returns a replacer for all values that are not public, and the list of those values.
-func (m *Mask) replacer() (*strings.Replacer, []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.replace != nil {
-		return m.replace, m.hidden
-	}
-	// A suffix array, because there may be thousands of values and of names.
-	public := suffixarray.New([]byte(strings.Join(m.public, separator)))
-	var values []string
-	for v := range m.values {
-		if len(public.Lookup([]byte(v), 1)) == 0 || strings.Contains(v, separator) {
-			values = append(values, v)
-		}
-	}
-	slices.SortFunc(values, func(a, b string) int { // longest first, deterministic
-		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-	})
-	var pairs []string
-	for _, v := range values {
-		pairs = append(pairs, v, Hidden)
-	}
-	m.replace, m.hidden = strings.NewReplacer(pairs...), values
-	return m.replace, m.hidden
-}
-
-// Event hides the secret values in the text of an event, but not in names.
-func (m *Mask) Event(e event.Event) event.Event {
-	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
-	e.Lines, e.Evidence = m.Lines(e.Lines), m.Lines(e.Evidence)
-	e.Phases = m.reasons(e.Phases)
-	return e
-}
-
-// reasons hides the secret values in the reasons why groups wait.
-func (m *Mask) reasons(phases []event.Phase) []event.Phase {
-	if !slices.ContainsFunc(phases, func(p event.Phase) bool {
-		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 })
-	}) {
-		return phases
-	}
-	phases = slices.Clone(phases)
-	for i := range phases {
-		phases[i].Groups = slices.Clone(phases[i].Groups)
-		for n, g := range phases[i].Groups {
-			hidden := *g
-			hidden.Why = maps.Clone(g.Why)
-			for dependency, reason := range g.Why {
-				hidden.Why[dependency] = m.Text(reason)
-			}
-			phases[i].Groups[n] = &hidden
-		}
-	}
-	return phases
-}
-
-// Lines hides the secret values in each line.
-func (m *Mask) Lines(text []string) []string {
-	out := slices.Clone(text)
-	for i, l := range text {
-		out[i] = m.Text(l)
-	}
-	return out
-}
-
-// Warnings hides the secret values in warnings.
-func (m *Mask) Warnings(warnings []plan.Warning) []plan.Warning {
-	out := slices.Clone(warnings)
-	for i := range out {
-		out[i].Message = m.Text(out[i].Message)
-	}
-	return out
-}
-
-// Groups hides the secret values in the reasons why groups wait.
-func (m *Mask) Groups(groups []*plan.Group) []*plan.Group {
-	return m.reasons([]event.Phase{{Groups: groups}})[0].Groups
-}
-
-// Hider is an error that can return a copy of itself with its texts passed through hide.
-type Hider interface {
-	error
-	Hidden(hide func(string) string) error
-}
-
-// Error hides the secret values in the text of an error. errors.Is and errors.As see the original or, if it wraps a
-// Hider with secret values, that Hider's masked copy.
-func (m *Mask) Error(err error) error {
-	if err == nil {
-		return nil
-	}
-	var h Hider
-	if errors.As(err, &h) {
-		if hidden := h.Hidden(m.Text); hidden.Error() != h.Error() {
-			return &maskedError{m.Text(err.Error()), hidden}
-		}
-	}
-	if text := m.Text(err.Error()); text != err.Error() {
-		return &maskedError{text, err}
-	}
-	return err
-}
-
-// maskedError is an error with its secret values hidden.
-type maskedError struct {
-	text string
-	err  error
-}
-
-func (e *maskedError) Error() string        { return e.text }
-func (e *maskedError) Unwrap() error        { return errors.Unwrap(e.err) }
-func (e *maskedError) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *maskedError) As(target any) bool   { return errors.As(e.err, target) }

@@ -66,7 +66,7 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 func TestWordsStayReadable(t *testing.T) {
 	var m Mask
 	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
-	m.AddPublic("shop/db:postgres-main")
+	m.AddNames("shop/db:postgres-main")
 	const text = "StatefulSet/postgres-main: true on 8080, Opaque Secret of example.com has a password"
 	if got := m.Text(text); got != text {
 		t.Errorf("hides common words: %q", got)

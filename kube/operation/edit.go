@@ -75,8 +75,8 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	up.RunInProgress = running.progress()
 	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
-		op.mask.AddValues(up.Values) // the error may contain them
-		return nil, op.mask.Error(err)
+		op.Mask().AddValues(up.Values) // the error may contain them
+		return nil, op.Mask().Error(err)
 	}
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
 }
@@ -175,7 +175,7 @@ func (e *Edit) Changes() ([]preview.Change, error) {
 			}
 		}
 		if !existed || c.Diff != "" {
-			changes = append(changes, c.Masked(e.replaced.Mask().Text).Masked(e.operation.Mask().Text))
+			changes = append(changes, c.Masked(e.operation.Mask().Text))
 		}
 	}
 	for _, c := range e.replaced.inPlanOrder(before) {
@@ -269,7 +269,6 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 		client: op.client, prepared: edited.prepared, main: edited.main, rollback: edited.rollback, editOptions: edited.editOptions,
 		shared: op.shared,
 	}
-	next.Mask() // adds its secret values to the shared mask
 	op.mu.Lock()
 	op.running = next
 	op.attempt = nil

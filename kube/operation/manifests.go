@@ -34,7 +34,7 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 		for o, u := range revision.objects(revision.prepared.Target.Release, revision.prepared.Old.Release) {
 			mask.Object(u.Object, nil)
 			text, err := documents.Write(u.Object)
-			if err == nil && !yield(o, op.Mask().Text(revision.Mask().Text(text))) {
+			if err == nil && !yield(o, op.Mask().Text(text)) {
 				return
 			}
 		}

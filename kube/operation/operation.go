@@ -42,14 +42,12 @@ type Operation struct {
 	editOptions *Upgrade
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
-	maskOnce    sync.Once
 	*shared
 }
 
 // shared is the state that an operation and its edited revisions (R46) share.
 type shared struct {
 	feed   event.Feed
-	mask   mask.Mask
 	writes connect.Writes
 	ledger *release.Ledger
 	lock   lockState
@@ -77,6 +75,10 @@ type shared struct {
 
 func newOperation(c *connect.Client, main task) *Operation {
 	op := &Operation{client: c, prepared: main.prepared, main: main, shared: &shared{}}
+	p := op.prepared
+	op.Mask().AddRelease(p.Target.Release)
+	op.Mask().AddNames(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
+	op.Mask().AddPlan(p.Phases)
 	op.running = op
 	op.revisions = []*Operation{op}
 	op.ledger = release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release, op.loseLock)
@@ -108,7 +110,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	defer cancel()
 	s, err := preflight.OpenIfUnlocked(ctx, c, *common)
 	if err != nil {
-		return nil, err
+		return nil, common.Mask.Error(err)
 	}
 	if completedByJob(s) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(common.Namespace)); err != nil {
@@ -117,7 +119,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 		return nil, ErrCompleted
 	}
 	op, err := makePlan(s, c)
-	return op, s.Secrets.Error(err)
+	return op, common.Mask.Error(err)
 }
 
 // current returns the operation whose revision is being deployed: this one, or an edit of it.
@@ -179,18 +181,8 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	return changes, op.Mask().Error(err)
 }
 
-// Mask returns the mask for the secret values of the target and the old revision. Everything that the operation reports
-// goes through it.
-func (op *Operation) Mask() *mask.Mask {
-	op.maskOnce.Do(func() {
-		p := op.prepared
-		op.mask.AddRelease(p.Target.Release)
-		op.mask.AddRelease(p.Old.Release)
-		op.mask.AddPublic(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
-		op.mask.AddPlan(p.Phases)
-	})
-	return &op.mask
-}
+// Mask returns the mask for the secret values of the run. Everything that the operation reports goes through it.
+func (op *Operation) Mask() *mask.Mask { return op.prepared.Common.Mask }
 
 // Command sends a command to the run, or queues it until the run starts.
 func (op *Operation) Command(c event.Command) {
@@ -307,7 +299,7 @@ func (op *Operation) start() *run.Engine {
 	op.mu.Lock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
-		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
+		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 	})
@@ -316,6 +308,11 @@ func (op *Operation) start() *run.Engine {
 		op.Command(c)
 	}
 	return op.engine
+}
+
+// diagnose finds out why an object is not ready.
+func (op *Operation) diagnose(ctx context.Context, o plan.Object) run.Finding {
+	return op.client.Diagnoser().WithMask(op.Mask()).Object(ctx, o).Finding
 }
 
 // newRunner opens the watches that the operation and its rollback share. They end with ctx.

@@ -42,6 +42,11 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if err != nil {
 		return nil, err
 	}
+	r, err := recoverRelease(ctx, c, common)
+	return r, common.Mask.Error(err)
+}
+
+func recoverRelease(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
 	s, err := preflight.OpenIfUnlocked(ctx, c, common)

@@ -214,7 +214,7 @@ func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, er
 	if err != nil {
 		return nil, err
 	}
-	s.Secrets.AddRelease(rel)
+	s.Common.Mask.AddRelease(rel)
 	list, deferredAPIs, warnings := client.Built()
 	return &rendered{
 		release:      rel,

@@ -72,6 +72,10 @@ type Common struct {
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
 
+	// Mask hides the secret values of all releases of the run, and of all their revisions that were read (S14). The
+	// operations of a run share it; nil to create one.
+	Mask *mask.Mask
+
 	// OnStep, if set, is called with a description of each slow step of the preparation.
 	OnStep func(step string)
 
@@ -102,6 +106,9 @@ const (
 func (c Common) Complete(namespace string) (Common, error) {
 	if c.reader == nil {
 		c.reader = &documents.Reader{}
+	}
+	if c.Mask == nil {
+		c.Mask = &mask.Mask{}
 	}
 	if c.Namespace == "" {
 		c.Namespace = namespace
@@ -270,8 +277,6 @@ type Session struct {
 	// namespaceUnknown is set if the user may neither read nor create the namespace of the release,
 	// although it may have to be created.
 	namespaceUnknown bool
-	// Secrets hides the secret values of rendered and stored releases in errors.
-	Secrets *mask.Mask
 }
 
 // CheckRetryTimeout limits how long the checks retry a request after an internal server error (500).
@@ -322,8 +327,8 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 	if err != nil {
 		return nil, err
 	}
-	helm.Config.Releases.Driver = release.Checked(ledger.Driver(helm.Config.Releases.Driver, bound.Clientset, common.Namespace))
-	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common, Secrets: &mask.Mask{}}, nil
+	helm.Config.Releases.Driver = release.Checked(ledger.Driver(helm.Config.Releases.Driver, bound.Clientset, common.Namespace), common.Mask)
+	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
 }
 
 // Releases returns Helm's storage of releases.

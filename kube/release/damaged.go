@@ -9,13 +9,28 @@ import (
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/kube/mask"
 )
 
 // Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would panic,
-// and rewords errors that Helm would misread as "no records".
-func Checked(d driver.Driver) driver.Driver { return &checkedDriver{d} }
+// and rewords errors that Helm would misread as "no records". It adds the secret values of each revision
+// that it reads or creates to secrets, so that nothing of any revision is shown later (S14).
+func Checked(d driver.Driver, secrets *mask.Mask) driver.Driver { return &checkedDriver{d, secrets} }
 
-type checkedDriver struct{ driver.Driver }
+type checkedDriver struct {
+	driver.Driver
+	secrets *mask.Mask
+}
+
+// learn adds the secret values of revisions to the mask.
+func (d *checkedDriver) learn(list ...release.Releaser) {
+	for _, r := range list {
+		if rel, ok := r.(*rel1.Release); ok {
+			d.secrets.AddRelease(rel)
+		}
+	}
+}
 
 // readError is a failed read. Helm treats every error whose text contains "not found" as the answer
 // that there are no records, but a forbidden error may contain it too, about a role.
@@ -43,13 +58,20 @@ func (d *checkedDriver) Get(key string) (release.Releaser, error) {
 	if err != nil {
 		return nil, asReadError(err)
 	}
+	d.learn(r)
 	return r, nil
+}
+
+func (d *checkedDriver) Create(key string, r release.Releaser) error {
+	d.learn(r)
+	return d.Driver.Create(key, r)
 }
 
 // List reads the revisions that pass a filter. It skips damaged ones, as Helm skips those that it
 // cannot decode.
 func (d *checkedDriver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
+	d.learn(list...)
 	return list, asReadError(err)
 }
 
@@ -65,6 +87,7 @@ func (d *checkedDriver) Query(labels map[string]string) ([]release.Releaser, err
 	if err != nil {
 		return nil, asReadError(err)
 	}
+	d.learn(list...)
 	return list, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/mask"
 )
 
 // stored is a driver with one decoded record.
@@ -52,7 +53,7 @@ func TestDamagedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		rel.Labels = map[string]string{"name": "shop", "version": "3"}
-		s := storage.Init(Checked(stored{rel: rel}))
+		s := storage.Init(Checked(stored{rel: rel}, &mask.Mask{}))
 		_, _, got := Get(s, "shop", 3)
 		_, _, all := Read(s, "shop")
 		_, _, last := Last(s, "shop")

@@ -109,6 +109,16 @@ func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, foun
 	return rel, err == nil, err
 }
 
+// Find returns a revision by its number, nil if it does not exist.
+func (r *Revisions) Find(version int) *rel1.Release {
+	for _, rel := range r.All {
+		if rel.Version == version {
+			return rel
+		}
+	}
+	return nil
+}
+
 // deployed returns the latest deployed revision, nil for none.
 func (r *Revisions) deployed() *rel1.Release {
 	for _, rel := range slices.Backward(r.All) {

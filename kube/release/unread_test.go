@@ -10,6 +10,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/kube/mask"
 )
 
 // unreadable is a storage whose reads fail with err, unless it is nil.
@@ -44,7 +46,7 @@ func revision(version int) *rel1.Release {
 // error, and Create then refuses to create a revision (R28).
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	inner := &unreadable{Driver: driver.NewMemory()}
-	s := storage.Init(NewDriver(Checked(inner), DriverOptions{}))
+	s := storage.Init(NewDriver(Checked(inner, &mask.Mask{}), DriverOptions{}))
 	if _, found, err := Read(s, "t"); found || err != nil {
 		t.Errorf("without revisions: found %v, error %v", found, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
 )
@@ -31,9 +32,13 @@ func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, erro
 	if opts.Down {
 		s.info.Name = "down"
 	}
+	if s.opts.Common.Mask == nil {
+		s.opts.Common.Mask = &mask.Mask{}
+	}
+	s.feed.Mask = s.Mask().Event
 	if err := s.prepare(ctx, connectTo); err != nil {
 		s.Close()
-		return nil, err
+		return nil, s.Mask().Error(err)
 	}
 	return s, nil
 }
@@ -162,6 +167,10 @@ func (m *member) locate(err error) error {
 
 // planAll plans all releases concurrently, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {
+	s.Mask().AddNames(s.info.Release, s.info.Chart)
+	for _, m := range s.members {
+		s.Mask().AddNames(m.id, m.Name, m.Namespace, m.context())
+	}
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for _, m := range s.members {

@@ -14,6 +14,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
 )
@@ -123,15 +124,8 @@ func (s *Stack) Feed() *event.Feed { return &s.feed }
 // Info describes the operation and the file.
 func (s *Stack) Info() event.Operation { return s.info }
 
-// Text returns a text in which the secret values of all releases are masked.
-func (s *Stack) Text(text string) string {
-	for _, m := range s.members {
-		if op := s.operation(m); op != nil {
-			text = op.Mask().Text(text)
-		}
-	}
-	return text
-}
+// Mask returns the mask for the secret values of all releases, which their operations share (S14).
+func (s *Stack) Mask() *mask.Mask { return s.opts.Common.Mask }
 
 // Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {

@@ -35,7 +35,7 @@ type View struct {
 	name, namespace string
 	number          int // of the revision to show, 0 for the latest
 	feed            event.Feed
-	mask            mask.Mask
+	mask            *mask.Mask
 
 	mu       sync.Mutex
 	revision *revision
@@ -62,7 +62,7 @@ const pollInterval = 2 * time.Second
 // Prepare reads a revision of a release (0 for the latest) and puts its objects into the groups in which they were
 // deployed. If they were deployed without an order, they form one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
-	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, explainer: newExplainer()}
+	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, mask: &mask.Mask{}, explainer: newExplainer()}
 	if v.namespace == "" {
 		v.namespace = c.Namespace()
 	}
@@ -70,7 +70,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	if err != nil {
 		return nil, err
 	}
-	rel, exists, err := release.Get(s.Releases(), name, number)
+	rel, exists, err := v.read(s)
 	switch {
 	case diagnose.LacksPermission(err):
 		return nil, preflight.ExplainDenied(c, err)
@@ -91,16 +91,32 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	return v, nil
 }
 
+// read reads the revision to show, and all others, whose secret values may appear in the status of its objects. If one
+// of the others cannot be read, it reads only that revision.
+func (v *View) read(s *preflight.Session) (rel *rel1.Release, exists bool, err error) {
+	all, found, err := release.Read(s.Releases(), v.name)
+	switch {
+	case v.number == 0 && found:
+		return all.Last, true, nil
+	case v.number == 0 || err == nil && !found:
+		return nil, false, err
+	case err != nil:
+		return release.Get(s.Releases(), v.name, v.number)
+	}
+	rel = all.Find(v.number)
+	return rel, rel != nil, nil
+}
+
 // open opens a session whose requests end with ctx.
 func (v *View) open(ctx context.Context) (*preflight.Session, error) {
-	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace})
+	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace, Mask: v.mask})
 }
 
 // Feed returns the events of the view. Run closes the feed.
 func (v *View) Feed() *event.Feed { return &v.feed }
 
-// Mask hides the secret values of the revisions that were read. The feed applies it.
-func (v *View) Mask() *mask.Mask { return &v.mask }
+// Mask hides the secret values of all revisions of the release. The feed applies it.
+func (v *View) Mask() *mask.Mask { return v.mask }
 
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
@@ -155,8 +171,7 @@ func (v *View) Explain(ctx context.Context) { v.explainer.diagnoseAll(ctx) }
 
 // show switches to a revision. Earlier observations of its objects count until there are new ones.
 func (v *View) show(r *revision) {
-	v.mask.AddRelease(r.rel)
-	v.mask.AddPublic(v.name, v.namespace)
+	v.mask.AddNames(v.name, v.namespace)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.groups
@@ -240,7 +255,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var background sync.WaitGroup
-	background.Go(func() { v.explainer.run(ctx, v.client.Diagnose, v.explain) })
+	background.Go(func() { v.explainer.run(ctx, v.diagnose, v.explain) })
 	if len(late) > 0 {
 		background.Go(func() { resolveLate(ctx, target) })
 	}
@@ -366,6 +381,10 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 		status, message := v.absent(g, o)
 		v.observeLocked(unit, run.Observation{Object: o, Status: status, Message: message})
 	}
+}
+
+func (v *View) diagnose(ctx context.Context, o plan.Object) run.Finding {
+	return v.client.Diagnoser().WithMask(v.mask).Object(ctx, o).Finding
 }
 
 // explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has

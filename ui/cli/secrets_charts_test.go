@@ -15,7 +15,7 @@ import (
 
 // The tests that check the output of a command for secrets, and the reasons for not checking some.
 const (
-	hiddenInRelease = "TestSecretsAreHidden"
+	hiddenInRelease = "TestSecretsAreHidden and TestNoCanaryAnywhere"
 	offline         = "TestChartSecretsAreHidden"
 	likeHelm        = "prints a release or chart unmasked, as Helm does"
 	noValues        = "reads nothing that has values"

@@ -46,11 +46,12 @@ func (l *Logs) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Hide sets the function that hides secret values in later entries.
+// Hide adds a function that hides secret values in later entries, such as those of one release of a stack.
 func (l *Logs) Hide(mask func(string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mask = mask
+	others := l.mask
+	l.mask = func(s string) string { return mask(others(s)) }
 }
 
 // debugLog is the name of the file with the logs of the last screen, in the parent directory of the

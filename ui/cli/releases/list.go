@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 )
@@ -71,6 +73,17 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 	})
 }
 
+// hideInDescriptions hides the secret values of all revisions in their descriptions, which Helm may have written.
+func hideInDescriptions(revisions []*rel1.Release) {
+	var secrets kube.Mask
+	for _, rel := range revisions {
+		secrets.AddRelease(rel)
+	}
+	for _, rel := range revisions {
+		rel.Info.Description = secrets.Text(rel.Info.Description)
+	}
+}
+
 func (a *app) newHistory() *cobra.Command {
 	newest, rollbacks := 0, false
 	cmd := &cobra.Command{
@@ -83,6 +96,7 @@ func (a *app) newHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				hideInDescriptions(revisions)
 				revisions = revisions[len(revisions)-max(min(newest, len(revisions)), 0):]
 				return likehelm.History(out, helmFormat(cmd), revisions, rollbacks)
 			})

@@ -123,7 +123,11 @@ func boardError(err error) error {
 
 func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
 	return boardError(i.diagnoser.FollowLogs(ctx, o, func(l kube.LogLine) {
-		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Instance: l.Instance}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
+		hide := i.mask.Output
+		if l.Note {
+			hide = i.mask.Text
+		}
+		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Instance: l.Instance}, Time: l.Time, Text: hide(l.Text), Note: l.Note})
 	}))
 }
 

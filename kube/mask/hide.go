@@ -1,0 +1,209 @@
+package mask
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// valueQuotes match error messages of the API server, of parsers and of Helm that quote values or parts
+// of them.
+var valueQuotes = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`(expected string, got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote numbers and booleans"},
+	{regexp.MustCompile(`(got )&(?:value\.valueUnstructured)?\{(?:Value:)?.*`), "${1}another type"},
+	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}the request"},
+	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: invalid JSON"},
+	{regexp.MustCompile(`(cannot overwrite table with non table for \S+) \(.*\)`), "${1}"},
+	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
+	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},
+	{regexp.MustCompile(`(unknown anchor) '[^']*'`), "${1} " + Hidden},
+	{urlPassword, "${1}" + Hidden + "@"},
+}
+
+// Text hides the secret values in a message, except where they are names, and passwords in URLs.
+func (m *Mask) Text(s string) string { return m.hide(s, false) }
+
+// Output is like Text for the output of a workload, such as a line of its log. A value that is also
+// a name is hidden in it, unless it is a part of a longer name.
+func (m *Mask) Output(s string) string { return m.hide(s, true) }
+
+func (m *Mask) hide(s string, ofWorkload bool) string {
+	if m == nil || s == "" {
+		return s
+	}
+	for _, q := range valueQuotes {
+		s = q.pattern.ReplaceAllString(s, q.replacement)
+	}
+	c := m.compile()
+	s = c.hideValues(strings.ReplaceAll(s, mark, ""), ofWorkload)
+	if strings.Contains(s, cut) {
+		s = c.hideCutValues(s)
+	}
+	return s
+}
+
+// hideValues hides the values in a text without marks.
+func (c *compiled) hideValues(s string, ofWorkload bool) string {
+	s = c.replace.Replace(s)
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	// Restore the shared values, because whether one is a name depends on the text around it.
+	var text strings.Builder
+	type span struct{ start, end, value int }
+	var spans []span
+	for i, part := range strings.Split(s, mark) {
+		if i%2 == 0 {
+			text.WriteString(part)
+			continue
+		}
+		n, _ := strconv.Atoi(part) // written by replace
+		start := text.Len()
+		text.WriteString(c.shared[n].value)
+		spans = append(spans, span{start, text.Len(), n})
+	}
+	restored, end := text.String(), 0
+	var out strings.Builder
+	for _, found := range spans {
+		v := c.shared[found.value]
+		if v.short && !isBoundary(restored, found.start, found.end) || v.isName(restored, found.start, found.end, ofWorkload) {
+			continue
+		}
+		out.WriteString(restored[end:found.start])
+		out.WriteString(Hidden)
+		end = found.end
+	}
+	out.WriteString(restored[end:])
+	return out.String()
+}
+
+// compile returns the prepared mask.
+func (m *Mask) compile() *compiled {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.compiled != nil {
+		return m.compiled
+	}
+	values := slices.SortedFunc(maps.Keys(m.values), func(a, b string) int { // longest first, deterministic
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+	})
+	c, index := &compiled{names: maps.Clone(m.names)}, newNameIndex(m.names)
+	var pairs []string
+	for _, v := range values {
+		core := strings.TrimFunc(v, punctuation)
+		if places := index.find(core); len(places) > 0 || m.values[v] {
+			pairs = append(pairs, v, mark+strconv.Itoa(len(c.shared))+mark)
+			c.shared = append(c.shared, sharedValue{v, core, m.values[v], places})
+			continue
+		}
+		pairs, c.hidden = append(pairs, v, Hidden), append(c.hidden, v)
+	}
+	c.replace = strings.NewReplacer(pairs...)
+	m.compiled = c
+	return c
+}
+
+// Event hides the secret values in the text of an event, but not in names.
+func (m *Mask) Event(e event.Event) event.Event {
+	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
+	e.Evidence = m.Lines(e.Evidence)
+	if e.Kind == event.KindLog {
+		e.Lines = lines(e.Lines, m.Output)
+	} else {
+		e.Lines = m.Lines(e.Lines)
+	}
+	e.Phases = m.reasons(e.Phases)
+	return e
+}
+
+// reasons hides the secret values in the reasons why groups wait.
+func (m *Mask) reasons(phases []event.Phase) []event.Phase {
+	if !slices.ContainsFunc(phases, func(p event.Phase) bool {
+		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 })
+	}) {
+		return phases
+	}
+	phases = slices.Clone(phases)
+	for i := range phases {
+		phases[i].Groups = slices.Clone(phases[i].Groups)
+		for n, g := range phases[i].Groups {
+			hidden := *g
+			hidden.Why = maps.Clone(g.Why)
+			for dependency, reason := range g.Why {
+				hidden.Why[dependency] = m.Text(reason)
+			}
+			phases[i].Groups[n] = &hidden
+		}
+	}
+	return phases
+}
+
+// Lines hides the secret values in each line.
+func (m *Mask) Lines(text []string) []string { return lines(text, m.Text) }
+
+func lines(text []string, hide func(string) string) []string {
+	out := slices.Clone(text)
+	for i, l := range text {
+		out[i] = hide(l)
+	}
+	return out
+}
+
+// Warnings hides the secret values in warnings.
+func (m *Mask) Warnings(warnings []plan.Warning) []plan.Warning {
+	out := slices.Clone(warnings)
+	for i := range out {
+		out[i].Message = m.Text(out[i].Message)
+	}
+	return out
+}
+
+// Groups hides the secret values in the reasons why groups wait.
+func (m *Mask) Groups(groups []*plan.Group) []*plan.Group {
+	return m.reasons([]event.Phase{{Groups: groups}})[0].Groups
+}
+
+// Hider is an error that can return a copy of itself with its texts passed through hide.
+type Hider interface {
+	error
+	Hidden(hide func(string) string) error
+}
+
+// Error hides the secret values in the text of an error. errors.Is and errors.As see the original or, if it wraps a
+// Hider with secret values, that Hider's masked copy.
+func (m *Mask) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	var h Hider
+	if errors.As(err, &h) {
+		if hidden := h.Hidden(m.Text); hidden.Error() != h.Error() {
+			return &maskedError{m.Text(err.Error()), hidden}
+		}
+	}
+	if text := m.Text(err.Error()); text != err.Error() {
+		return &maskedError{text, err}
+	}
+	return err
+}
+
+// maskedError is an error with its secret values hidden.
+type maskedError struct {
+	text string
+	err  error
+}
+
+func (e *maskedError) Error() string        { return e.text }
+func (e *maskedError) Unwrap() error        { return errors.Unwrap(e.err) }
+func (e *maskedError) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *maskedError) As(target any) bool   { return errors.As(e.err, target) }
