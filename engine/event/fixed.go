@@ -21,17 +21,28 @@ type FixedFailure struct {
 	// How is Accept, Retry or Edit. By is Event.By of that command.
 	How CommandName
 	By  string
+	// Again is set if the group failed again after How, so that another command fixed it.
+	Again bool
 
-	restarted bool // whether the group is no longer failed
+	restarted bool            // whether the group is no longer failed
+	earlier   []*FixedFailure // the group's failures before this one, all with Again
 }
 
 // String describes the failure, and how it was fixed.
 func (f FixedFailure) String() string {
-	text := fmt.Sprintf("%s: %s; fixed by %s", f.Unit.Group, f.Root, f.Fix())
+	text := fmt.Sprintf("%s: %s; %s %s", f.Unit.Group, f.Root, f.Result(), f.Fix())
 	if f.By != "" {
 		text += " from " + f.By
 	}
 	return text
+}
+
+// Result says what the command in Fix did: "fixed by" or "failed again after".
+func (f FixedFailure) Result() string {
+	if f.Again {
+		return "failed again after"
+	}
+	return "fixed by"
 }
 
 // Fix returns How with an article, as people read it.
@@ -50,14 +61,19 @@ func (f FixedFailure) Fix() string {
 // fixTracker follows failures until they are fixed.
 type fixTracker struct {
 	open  map[Unit]*FixedFailure
-	Fixed []FixedFailure // in the order of Ready
+	Fixed []FixedFailure // in the order of Ready, those of a group in the order of Failed
 }
 
 func (t *fixTracker) failed(g *GroupState, at time.Time) {
 	if t.open == nil {
 		t.open = map[Unit]*FixedFailure{}
 	}
-	t.open[g.Unit()] = &FixedFailure{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
+	f := &FixedFailure{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
+	if before := t.open[g.Unit()]; before != nil && (before.restarted || before.How != "") {
+		before.Again = true
+		f.earlier = append(before.earlier, before)
+	}
+	t.open[g.Unit()] = f
 }
 
 // beforeChange is called before a group gets the status of an event.
@@ -75,8 +91,10 @@ func (t *fixTracker) beforeChange(g *GroupState, e Event) {
 }
 
 func (t *fixTracker) close(f *FixedFailure, at time.Time) {
-	f.Ready = at
-	t.Fixed = append(t.Fixed, *f)
+	for _, f := range append(f.earlier, f) {
+		f.Ready, f.earlier = at, nil
+		t.Fixed = append(t.Fixed, *f)
+	}
 	delete(t.open, f.Unit)
 }
 
@@ -93,6 +111,9 @@ func (t *fixTracker) command(e Event) {
 	}
 	for _, f := range t.open {
 		record(f)
+		for _, earlier := range f.earlier { // it may have failed again before the answer
+			record(earlier)
+		}
 	}
 	for i := range t.Fixed {
 		record(&t.Fixed[i])

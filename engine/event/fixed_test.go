@@ -67,7 +67,7 @@ func (r *run) command(name CommandName, group, by string) {
 	r.apply(0, Event{Kind: KindCommand, Command: name, Group: group, Status: Accepted, By: by})
 }
 
-// TestFixedFailures expects the cause of each fixed failure and how it was fixed, whether the command's answer arrives before
+// TestFixedFailures (R44) expects the cause of each fixed failure and how it was fixed, whether the command's answer arrives before
 // or after the group becomes ready.
 func TestFixedFailures(t *testing.T) {
 	tests := map[string]struct {
@@ -108,6 +108,30 @@ func TestFixedFailures(t *testing.T) {
 			r.group("b", Ready)
 			r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
 		}, []string{"a: ConfigMap/a: it is broken; fixed by an edit"}},
+		"three failures, the last one fixed": {func(r *run) {
+			r.fails("a")
+			r.group("a", Running)
+			r.command(Retry, "a", "")
+			r.group("a", Failed)
+			r.group("a", Running)
+			r.group("a", Failed) // before the answer
+			r.command(Accept, "a", "another terminal")
+			r.command(Edit, "", "")
+			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
+			r.apply(0, planOf("a"))
+			r.group("a", Running)
+			r.group("a", Ready)
+		}, []string{"a: ConfigMap/a: it is broken; failed again after a retry", "a: ConfigMap/a: it is broken; failed again after a re-check from another terminal",
+			"a: ConfigMap/a: it is broken; fixed by an edit"}},
+		"failed again after an edit, then fixed": {func(r *run) {
+			r.fails("a")
+			r.command(Edit, "", "")
+			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
+			r.apply(0, planOf("a"))
+			r.fails("a")
+			r.group("a", Ready)
+			r.command(Accept, "a", "")
+		}, []string{"a: ConfigMap/a: it is broken; failed again after an edit", "a: ConfigMap/a: it is broken; fixed by a re-check"}},
 		"failed again after an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")

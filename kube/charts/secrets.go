@@ -19,11 +19,16 @@ import (
 // layers.
 func (r *Rendered) Mask() *mask.Mask {
 	m := &mask.Mask{}
+	r.AddSecrets(m)
+	return m
+}
+
+// AddSecrets adds the secret values and the names of the release to a mask.
+func (r *Rendered) AddSecrets(m *mask.Mask) {
 	m.AddRelease(r.Release)
 	for _, o := range r.Resources {
-		m.AddNames(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup], o.Annotations[plan.AnnotationLayer])
+		m.AddNames(o.Chart, o.Object.String(), o.Object.Kind, o.Object.Name, o.Annotations[plan.AnnotationGroup], o.Annotations[plan.AnnotationLayer])
 	}
-	return m
 }
 
 // HideValues masks the secret values of a chart in an error of its templates or its schema. Such an
@@ -36,6 +41,7 @@ func HideValues(c *Chart, values map[string]any, err error) error {
 // credentials, and those that its templates write into Secrets.
 func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
 	m := &mask.Mask{}
+	m.AddNames(c.Name(), c.path)
 	m.AddValues(values)
 	if h, err := c.Helm(); err == nil {
 		m.AddChartNames(h)

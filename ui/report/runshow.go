@@ -98,7 +98,11 @@ func (r *Record) text(to Stream) string {
 		line(d.Incomplete)
 	}
 	for _, f := range r.State.Fixed {
-		line("fixed at " + f.Ready.Local().Format("15:04:05") + ": " + f.String())
+		at := "fixed at " + f.Ready.Local().Format("15:04:05")
+		if f.Again {
+			at = "failed at " + f.Failed.Local().Format("15:04:05")
+		}
+		line(at + ": " + f.String())
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {

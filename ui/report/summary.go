@@ -64,7 +64,11 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 		reason = s.Outcome
 	}
 	for _, f := range s.Fixed {
-		fmt.Fprintln(w, "  fixed:", clean(f.String()))
+		label := "  fixed:"
+		if f.Again {
+			label = "  failed:"
+		}
+		fmt.Fprintln(w, label, clean(f.String()))
 	}
 	text := format.WithReason(verdict(s, "", style), clean(reason))
 	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {

@@ -190,6 +190,7 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 		return nil, err
 	}
 	var all []kube.RenderedStackRelease
+	var secrets kube.Mask // of all releases, because the reasons quote several
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue // it has no values, and needs nothing (S12)
@@ -202,6 +203,8 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 		if err != nil {
 			return nil, kube.LocateError(rel.At, rel.ID(), err)
 		}
+		r.AddSecrets(&secrets)
+		secrets.AddNames(rel.ID(), rel.Name, rel.Namespace)
 		all = append(all, kube.RenderedStackRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
 	}
 	if len(all) == 0 {
@@ -209,9 +212,7 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 	}
 	needs := kube.SuggestNeeds(all)
 	for i := range needs {
-		for _, r := range all {
-			needs[i].Why = r.Mask().Text(needs[i].Why)
-		}
+		needs[i].Why = secrets.Text(needs[i].Why)
 	}
 	return needs, nil
 }

@@ -35,8 +35,10 @@ type FixedFailure struct {
 	By     string    `json:"by,omitempty"`
 	Failed time.Time `json:"failed"`
 	Ready  time.Time `json:"ready"`
+	// Again is set if the group failed again after How.
+	Again bool `json:"again,omitempty"`
 
-	// Fix is How as people read it.
+	// Fix is the result and How as people read them: "fixed by a retry".
 	Fix string `json:"-"`
 }
 
@@ -53,7 +55,11 @@ func Failures(s *event.State) []Failure {
 func FixedFailures(s *event.State) []FixedFailure {
 	out := []FixedFailure{}
 	for _, f := range s.Fixed {
-		out = append(out, FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Fix()})
+		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Again, f.Result() + " " + f.Fix()}
+		if f.Again { // the diagnosis is that of the last failure
+			fixed.Details = []string{}
+		}
+		out = append(out, fixed)
 	}
 	return out
 }

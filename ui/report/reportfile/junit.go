@@ -117,7 +117,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	}
 	for _, f := range o.Fixed {
 		if f.Phase == g.Phase && f.Group == g.ID {
-			s.Properties = append(s.Properties, junitProperty{"fixed by " + f.Fix, text.Line(f.Text)})
+			s.Properties = append(s.Properties, junitProperty{f.Fix, text.Line(f.Text)})
 		}
 	}
 	failures := 0
