@@ -20,6 +20,8 @@ type (
 	StackOptions = stack.Options
 	StackRelease = stack.Release
 	StackNeed    = stack.Need
+	// ClusterID identifies a cluster, whatever its contexts are called (S10).
+	ClusterID = connect.ClusterID
 	// RenderedStackRelease is a release of a helmfile, rendered without a cluster.
 	RenderedStackRelease = stack.RenderedRelease
 )

@@ -137,3 +137,13 @@ func EscapeJSON(json []byte) []byte {
 	}
 	return out
 }
+
+// ShellWord quotes a word for a shell, if necessary.
+func ShellWord(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(shellSafe, r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

@@ -42,8 +42,11 @@ type File struct {
 	Repositories []Repository
 	// Releases are in the order of the file, after those of included files.
 	Releases []Release
-	// Others are excluded by a condition or selector. A stack does not touch them. They have no chart and no values.
-	Others    []Release
+	// Others are excluded by a condition, a selector or the environment. A stack does not touch them. They have no chart and
+	// no values.
+	Others []Release
+	// Unread are files that do not define the environment, and include others that were not read.
+	Unread    []string
 	Selectors []string // from the options
 	// Warnings are about needs on releases that are not installed.
 	Warnings []string
@@ -153,7 +156,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 		all.add(f)
 	}
 	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
-	out.Repositories, out.Releases, out.Others = all.repositories, all.releases, r.others
+	out.Repositories, out.Releases, out.Others, out.Unread = all.repositories, all.releases, r.others, r.unread
 	if len(paths) == 1 {
 		out.Path = paths[0]
 	}

@@ -11,8 +11,9 @@ import (
 type exclusion string
 
 const (
-	bySelector  exclusion = "no selector matches it"
-	byCondition exclusion = "its condition is false"
+	bySelector    exclusion = "no selector matches it"
+	byCondition   exclusion = "its condition is false"
+	byEnvironment exclusion = "its file does not define the environment"
 )
 
 // resolveNeeds drops needs on releases that take no part, as helmfile does, and warns if they will not be installed. It
@@ -50,8 +51,8 @@ func (f *File) warnNotInstalled(r *Release, need Release) {
 	switch {
 	case !need.Installed:
 		why = "it has installed: false"
-	case need.excluded == byCondition:
-		why = string(byCondition)
+	case need.excluded == byCondition, need.excluded == byEnvironment:
+		why = string(need.excluded)
 	}
 	if why != "" && r.Installed {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: release %s needs %s, which is not installed (%s): install it, or remove it from needs", r.At, r.ID(), need.ID(), why))

@@ -142,6 +142,22 @@ func isPath(chart string) bool {
 
 func isScalar(n *kyaml.Node) bool { return documents.Resolve(n).Kind == kyaml.ScalarNode }
 
+// leaveOut records the releases of a file that does not define the environment.
+func (r *reader) leaveOut(s *state) error {
+	if len(s.includes) > 0 {
+		r.unread = append(r.unread, s.path)
+	}
+	for i, n := range s.releases {
+		rel, _, err := r.readHead(s, i+1, n)
+		if err != nil {
+			return err
+		}
+		rel.excluded = byEnvironment
+		r.others = append(r.others, rel)
+	}
+	return nil
+}
+
 // override applies the namespace and context that are set for all releases, and default contexts.
 func (r *reader) override(s *state, rel *Release) {
 	if n := s.defaults["kubeContext"]; rel.Context == "" && n != nil {

@@ -23,6 +23,7 @@ type reader struct {
 	Options
 	depth  int       // number of nested includes
 	others []Release // excluded releases of all files
+	unread []string  // see File
 }
 
 // maxDepth limits nested includes, because they may form a cycle.
@@ -104,7 +105,7 @@ func (r *reader) readFile(path string, parentValues, stateValues map[string]any,
 		s.overlay(part)
 	}
 	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && parentValues == nil {
-		return &result{}, nil // as in helmfile: another file may define the environment
+		return &result{}, r.leaveOut(s) // as in helmfile: another file may define the environment
 	}
 	values, err := r.environment(s, parentValues)
 	if err != nil {

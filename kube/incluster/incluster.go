@@ -33,6 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
+
+	"lockstep/kube/names"
 )
 
 const (
@@ -43,6 +45,7 @@ const (
 
 	labelManaged      = "app.kubernetes.io/managed-by"
 	annotationCommand = "lockstep/command"
+	annotationRelease = "lockstep/release-name" // if it is not the value of LabelRelease
 	annotationBy      = "lockstep/started-by"
 
 	// Input is the directory of the packed task in the pod. Work is a writable directory.
@@ -81,7 +84,7 @@ type Task struct {
 // name of the Job.
 func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) {
 	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release}}
+		return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: t.labels()}
 	}
 	for n, part := range parts {
 		m := meta(name + "-" + strconv.Itoa(n))
@@ -90,8 +93,16 @@ func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []
 	lease = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: meta(name)}
 	m := meta(name)
 	m.Annotations = map[string]string{annotationCommand: t.Command, annotationBy: t.By}
+	if m.Labels[LabelRelease] != t.Release {
+		m.Annotations[annotationRelease] = t.Release
+	}
 	job = &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m, Spec: t.jobSpec(name, secrets)}
 	return job, secrets, lease
+}
+
+// labels returns the labels of the objects. The name of a stack may be that of any folder.
+func (t Task) labels() map[string]string {
+	return map[string]string{labelManaged: "lockstep", LabelRelease: names.Of(t.Release)}
 }
 
 // jobSpec returns the spec of the Job. When lockstep exits, with any code, the Job ends. A pod that is killed or evicted
@@ -112,7 +123,7 @@ func (t Task) jobSpec(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 			}},
 		}},
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release}},
+			ObjectMeta: metav1.ObjectMeta{Labels: t.labels()},
 			Spec:       t.podSpec(name, secrets),
 		},
 	}
@@ -239,8 +250,10 @@ func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Jo
 	return nil
 }
 
+// namePrefix returns the start of the names of a run's objects, at most 50 characters.
 func namePrefix(release string) string {
-	return "lockstep-" + strings.TrimRight(release[:min(len(release), 40)], "-.") + "-"
+	name := names.Of(release)
+	return "lockstep-" + strings.TrimRight(name[:min(len(name), names.MaxChanged)], "-.") + "-"
 }
 
 // List returns the runs in a namespace, or in all namespaces if it is "", the newest first.
@@ -261,7 +274,7 @@ func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]R
 
 func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 	r := Run{
-		Namespace: job.Namespace, Name: job.Name, Release: job.Labels[LabelRelease], Command: job.Annotations[annotationCommand], By: job.Annotations[annotationBy],
+		Namespace: job.Namespace, Name: job.Name, Release: cmp.Or(job.Annotations[annotationRelease], job.Labels[LabelRelease]), Command: job.Annotations[annotationCommand], By: job.Annotations[annotationBy],
 		Started: job.CreationTimestamp.Time, State: "waiting", kube: kube,
 	}
 	switch {

@@ -1,6 +1,6 @@
 // Package lease lets one run at a time work on a release (R51). A run holds a coordination.k8s.io Lease in the
 // release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
-// the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/plan.
+// the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/plan and engine/text.
 //
 // client-go's leaderelection does not fit: it does not delete the Lease when it gives it up,
 // cannot store details of the holder, and finds out that a holder is dead only by waiting.
@@ -23,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
+
+	"lockstep/engine/text"
 )
 
 // Client accesses the Leases in the release's namespace. It must work until the Lease is released, and needs its own
@@ -145,7 +147,7 @@ func (e *LockedError) howToFollow() string {
 	case e.Holder.Job == "" && (e.Holder.Host != self.Host || e.Holder.User != self.User):
 		where = fmt.Sprintf(" as %s on %s", e.Holder.User, e.Holder.Host)
 	}
-	name, namespace := cmp.Or(e.Holder.Stack, e.Release), e.Namespace
+	name, namespace := text.ShellWord(cmp.Or(e.Holder.Stack, e.Release)), e.Namespace
 	if jobNamespace, _, ok := strings.Cut(e.Holder.Job, "/"); ok {
 		namespace = jobNamespace
 	}

@@ -7,8 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/names"
 )
 
 // Roles are the objects that give a ServiceAccount the permissions for releases.
@@ -57,7 +61,10 @@ const rolesHeader = `# Exactly the permissions that ServiceAccount %[1]s in name
 // Write writes the objects as YAML.
 func (r Roles) Write(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, rolesHeader, r.Account, r.Namespace, r.Name)
+	fmt.Fprintf(&out, rolesHeader, r.Account, r.Namespace, strings.Join(strings.Fields(r.Name), " "))
+	if len(path.IsValidPathSegmentName(r.Name)) > 0 || strings.ContainsFunc(r.Name, unicode.IsControl) { // a stack has the name of any folder
+		r.Name = names.Of(r.Name)
+	}
 	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
 		fmt.Fprintf(&out, "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", scalar(ns))
 		if by := r.namespaces[ns]; by != nil { // without these labels and annotations its install would refuse the namespace

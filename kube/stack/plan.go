@@ -44,13 +44,19 @@ func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, erro
 }
 
 func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
-	if err := s.checkName(); err != nil {
+	if err := s.checkOptions(); err != nil {
 		return err
 	}
 	if err := s.addMembers(); err != nil {
 		return err
 	}
 	if err := s.connect(ctx, connectTo); err != nil {
+		return err
+	}
+	if err := s.identifyClusters(ctx); err != nil {
+		return err
+	}
+	if err := s.checkIdentities(); err != nil {
 		return err
 	}
 	if err := s.addPruned(ctx); err != nil {
@@ -87,8 +93,11 @@ func Name(file *helmfile.File) string {
 	base := filepath.Base(path)
 	if strings.HasPrefix(base, "helmfile.") {
 		if abs, err := filepath.Abs(path); err == nil {
-			return filepath.Base(filepath.Dir(abs))
+			base = filepath.Base(filepath.Dir(abs))
 		}
+	}
+	if base == string(filepath.Separator) { // the root of the file system has no name
+		return "stack"
 	}
 	return base
 }
@@ -127,7 +136,8 @@ func NoReleases(file *helmfile.File) error {
 
 // connect opens a connection to each context.
 //
-// Rule S8: each context is a cluster with its own connection and watches.
+// Rule S8: each context has its own connection and watches. Which contexts are the same cluster is
+// found out later (S10): their users may differ.
 func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
@@ -176,18 +186,18 @@ func (s *Stack) planAll(ctx context.Context) error {
 	for _, m := range s.members {
 		wg.Go(func() {
 			defer close(m.prepared)
-			provided := preflight.NewProvided()
+			before := provided{}
 			for _, n := range m.needs {
 				<-n.prepared
 				if n.err != nil {
 					m.err = errDependency
 					return
 				}
-				provided.Add(n.provides)
+				before.addAll(n.provides)
 			}
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			m.planned = s.plan(ctx, m, provided)
+			m.planned = s.plan(ctx, m, before)
 		})
 	}
 	wg.Wait()
@@ -203,44 +213,19 @@ func (s *Stack) planAll(ctx context.Context) error {
 	return errors.Join(append(errs, s.checkSharedObjects()...)...)
 }
 
-// checkSharedObjects returns an error for each pair of releases that have an object in common.
-func (s *Stack) checkSharedObjects() (errs []error) {
-	type key struct {
-		context string
-		plan.Object
-	}
-	owner, reported := map[key]*member{}, map[[2]*member]bool{}
-	for _, m := range s.members {
-		if m.op == nil || m.remove {
-			continue
-		}
-		for g, o := range event.Objects(m.op.Phases()) {
-			if g.Phase.Kind != event.PhaseApply {
-				continue
-			}
-			other := owner[key{m.context(), o}]
-			if other == nil {
-				owner[key{m.context(), o}] = m
-			} else if other != m && !reported[[2]*member{other, m}] {
-				reported[[2]*member{other, m}] = true
-				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
-					"remove it from one of the charts", m.At, other.id, m.id, o))
-			}
-		}
-	}
-	return errs
-}
-
 // errDependency is the error of a release that needs one that could not be planned.
 var errDependency = errors.New("a release that it needs could not be planned")
 
-// plan prepares the operation of a release.
+// plan prepares the operation of a release. before are the objects of the releases that it needs, which exist when it
+// starts.
 //
 // Rule S7: each release has its own operation, an install, upgrade or uninstall. It resumes an
 // earlier one that was killed (R50) and holds its own Lease (R51).
-func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provided) (p planned) {
+func (s *Stack) plan(ctx context.Context, m *member, before provided) (p planned) {
 	common := s.common(m)
-	common.Provided = provided
+	if common.Provided = before[m.cluster]; common.Provided == nil {
+		common.Provided = preflight.NewProvided()
+	}
 	if m.remove {
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 		return p
@@ -257,10 +242,14 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provide
 	if p.err != nil {
 		return p
 	}
-	if p.provides, p.err = p.op.Provides(); p.err != nil {
+	own, err := p.op.Provides()
+	if err != nil {
+		p.err = err
 		return p
 	}
-	p.provides.Add(provided)
+	p.provides = provided{}
+	p.provides.addAll(before)
+	p.provides.add(m.cluster, own)
 	p.unchanged, p.err = p.op.Unchanged(ctx)
 	return p
 }
@@ -342,12 +331,16 @@ func (s *Stack) resolveBreakpoints() error {
 	return nil
 }
 
-// releaseBreakpoints returns the IDs of the releases that are breakpoints themselves.
+// releaseBreakpoints returns the IDs of the releases that are breakpoints themselves. Where somebody watches, the run asks
+// there before it prunes.
 func (s *Stack) releaseBreakpoints() (ids []string) {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, group := s.splitScope(text); m != nil && group == "" {
 			ids = append(ids, m.id)
 		}
+	}
+	if s.opts.ConfirmPrune {
+		ids = append(ids, s.prunedFirst()...)
 	}
 	return ids
 }

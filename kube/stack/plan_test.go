@@ -38,30 +38,56 @@ func TestStackName(t *testing.T) {
 	}
 }
 
+// TestPruneNeedsLabels: release records in a database have no labels to find them by.
 func TestPruneNeedsLabels(t *testing.T) {
 	t.Setenv("HELM_DRIVER", "sql")
 	const want = "--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=sql; omit --prune, and remove old releases with: lockstep uninstall NAME"
-	if _, err := labeledReleases(t.Context(), nil, "x"); err == nil || err.Error() != want {
+	s := &Stack{opts: Options{File: &helmfile.File{}, Name: "x", Prune: true}}
+	if err := s.checkOptions(); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
-// TestInstalledReleases omits a release whose latest revision is uninstalled, although an earlier one is not.
-func TestInstalledReleases(t *testing.T) {
-	record := func(name, version, status string) (r metav1.PartialObjectMetadata) {
+// TestReleasesOf: the newest record of a release decides whether it is in the stack and installed, whatever the order in
+// which records are listed (S10).
+func TestReleasesOf(t *testing.T) {
+	record := func(name, version, status, stack string) (r metav1.PartialObjectMetadata) {
 		r.Namespace = "ns"
 		r.Labels = map[string]string{"name": name, "version": version, "status": status}
+		if stack != "" {
+			r.Labels[stackLabel] = stack
+		}
 		return r
 	}
 	var got []string
-	for _, r := range installedReleases([]metav1.PartialObjectMetadata{
-		record("kept", "9", "superseded"), record("installed", "1", "superseded"), record("again", "1", "uninstalled"),
-		record("kept", "10", "uninstalled"), record("installed", "2", "deployed"), record("again", "2", "deployed"),
-	}) {
+	for _, r := range releasesOf([]metav1.PartialObjectMetadata{
+		record("kept", "9", "superseded", "shop"), record("installed", "1", "superseded", "shop"), record("again", "1", "uninstalled", "shop"),
+		record("moved", "2", "deployed", "other"), record("moved", "1", "superseded", "shop"),
+		record("left", "9", "superseded", "shop"), record("left", "10", "deployed", ""),
+		record("joined", "1", "superseded", ""), record("joined", "2", "failed", "shop"),
+		record("kept", "10", "uninstalled", "shop"), record("installed", "2", "deployed", "shop"), record("again", "2", "deployed", "shop"),
+	}, "shop") {
 		got = append(got, r.Namespace+"/"+r.Name)
 	}
-	if want := []string{"ns/installed", "ns/again"}; !slices.Equal(got, want) {
+	if want := []string{"ns/installed", "ns/again", "ns/joined"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestDefines: prune never touches a release that the file defines, one that takes no part included, whose cluster is
+// unknown (S10).
+func TestDefines(t *testing.T) {
+	m := &member{Release: helmfile.Release{Name: "a", Namespace: "n"}}
+	s := &Stack{members: []*member{m}, opts: Options{File: &helmfile.File{Others: []helmfile.Release{
+		{Name: "excluded", Namespace: "n", Context: "somewhere"}, {Name: "default"},
+	}}}}
+	for id, want := range map[releaseID]bool{
+		{place{m.cluster, "n"}, "a"}: true, {place{m.cluster, "m"}, "a"}: false, {place{m.cluster, "n"}, "excluded"}: true,
+		{place{m.cluster, "m"}, "excluded"}: false, {place{m.cluster, "m"}, "default"}: true, {place{m.cluster, "n"}, "b"}: false,
+	} {
+		if got := s.defines(id); got != want {
+			t.Errorf("%s/%s: %t", id.namespace, id.name, got)
+		}
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/operation"
-	"lockstep/kube/preflight"
 )
 
 // Run runs the operations of all releases to the end and returns why they failed. The closing event has the exit code.
 func (s *Stack) Run() error {
 	defer s.Close()
 	eng := s.start()
+	for _, w := range s.warnings {
+		eng.Publish(event.WarningEvent(w))
+	}
 	for _, m := range s.members {
 		if m.op != nil && !m.unchanged {
 			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
@@ -162,7 +164,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 		return op, err
 	}
 	m.client.CacheNothing()
-	fresh := s.plan(context.Background(), m, preflight.NewProvided()) // the releases that it needs are deployed
+	fresh := s.plan(context.Background(), m, provided{}) // the releases that it needs are deployed
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
 	}

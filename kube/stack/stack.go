@@ -16,7 +16,6 @@ import (
 	"lockstep/kube/helmfile"
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
-	"lockstep/kube/preflight"
 )
 
 // Connect returns the connection for a context, "" for the current one. It is called once per context.
@@ -33,8 +32,10 @@ type Options struct {
 	Common operation.Common
 	// Name, if set, labels the release records of the stack, so that a later Prune finds them.
 	Name string
-	// Prune uninstalls releases labeled with Name that the file no longer defines.
-	Prune bool
+	// Prune uninstalls releases labeled with Name that the file no longer defines, in the namespaces of the file's releases
+	// and in PruneNamespaces. ConfirmPrune pauses the run before it does.
+	Prune, ConfirmPrune bool
+	PruneNamespaces     []string
 	// Concurrency limits how many releases run at the same time; 0 is no limit.
 	Concurrency int
 }
@@ -46,7 +47,9 @@ type Stack struct {
 	members []*member // in the order of the file
 	byID    map[string]*member
 	watches []*cluster.Watches
-	feed    event.Feed
+	// warnings are about the stack itself, not about one of its releases.
+	warnings []plan.Warning
+	feed     event.Feed
 
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
@@ -66,8 +69,11 @@ type member struct {
 	helmfile.Release
 	id     string
 	remove bool
+	pruned bool // not defined by the file
 	needs  []*member
 	client *connect.Client
+	// cluster is the same for all contexts of a cluster.
+	cluster connect.ClusterID
 	// watches are shared by all releases of a context; nil with PlanOnly.
 	watches *cluster.Watches
 	planned
@@ -94,7 +100,7 @@ func (s *Stack) add(m *member) { s.members, s.byID[m.id] = append(s.members, m),
 // planned is the plan of a release.
 type planned struct {
 	op        *operation.Operation // nil if there is nothing to remove
-	provides  *preflight.Provided
+	provides  provided             // with those of the releases that it needs
 	unchanged bool
 	err       error
 }
@@ -106,6 +112,11 @@ type Release struct {
 	Operation *operation.Operation
 	Needs     []string
 	Remove    bool
+	// Pruned releases are removed because the file no longer defines them.
+	Pruned bool
+	// Cluster is the cluster of the release, and Client its connection.
+	Cluster connect.ClusterID
+	Client  *connect.Client
 	// Unchanged releases are skipped (S4).
 	Unchanged bool
 }
@@ -130,7 +141,7 @@ func (s *Stack) Mask() *mask.Mask { return s.opts.Common.Mask }
 // Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {
 	for _, m := range s.members {
-		r := Release{ID: m.id, Operation: s.operation(m), Remove: m.remove, Unchanged: m.unchanged}
+		r := Release{ID: m.id, Operation: s.operation(m), Remove: m.remove, Pruned: m.pruned, Unchanged: m.unchanged, Cluster: m.cluster, Client: m.client}
 		for _, n := range m.needs {
 			r.Needs = append(r.Needs, n.id)
 		}
@@ -202,6 +213,9 @@ func makeGroups(members []*member, reverse bool) []*plan.Group {
 func (m *member) object() plan.Object {
 	return plan.Object{Group: "helm.sh", Kind: "Release", Namespace: m.Namespace, Name: m.Name}
 }
+
+// OwnWarnings returns the warnings about the stack itself, not about one of its releases.
+func (s *Stack) OwnWarnings() []plan.Warning { return s.warnings }
 
 // Warnings returns the warnings of all releases.
 func (s *Stack) Warnings() (all []plan.Warning) {

@@ -86,6 +86,9 @@ func (r *RunLog) Close() {
 	}
 }
 
+// maxName limits the part of a record's name that comes from the release or the stack. File names have at most 255 bytes.
+const maxName = 100
+
 var notFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // create creates the file, readable by the user only, and removes the oldest records.
@@ -95,7 +98,8 @@ func (r *RunLog) create(e event.Event) error {
 	}
 	name := e.Time.UTC().Format("20060102-150405")
 	if e.Operation != nil {
-		name += "-" + notFileName.ReplaceAllString(e.Operation.Release, "_")
+		release := notFileName.ReplaceAllString(e.Operation.Release, "_")
+		name += "-" + release[:min(len(release), maxName)]
 	}
 	r.name = name
 	for n := 2; r.file == nil; n++ {

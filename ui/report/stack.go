@@ -155,6 +155,8 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 type StackPlan struct {
 	Stack    string        `json:"stack"`
 	Releases []ReleasePlan `json:"releases"`
+	// Warnings are about the stack itself.
+	Warnings []plan.Warning `json:"warnings"`
 }
 
 // ReleasePlan is the plan for one release of a stack.
@@ -165,6 +167,8 @@ type ReleasePlan struct {
 	// Unchanged releases have no Plan.
 	Unchanged bool  `json:"unchanged"`
 	Plan      *Plan `json:"plan,omitempty"`
+	// Pruned releases are uninstalled because the file no longer defines them.
+	Pruned bool `json:"pruned,omitempty"`
 	// Absent releases are Unchanged because they are not installed and must not be.
 	Absent bool `json:"-"`
 }
@@ -189,8 +193,9 @@ func (p StackPlan) Count() (refused, changed int) {
 	return refused, changed
 }
 
-// warnings returns the warnings of all releases.
-func (p StackPlan) warnings() (all []plan.Warning) {
+// warnings returns the warnings about the stack and its releases.
+func (p StackPlan) warnings() []plan.Warning {
+	all := slices.Clone(p.Warnings)
 	for _, r := range p.Releases {
 		if r.Plan != nil {
 			for _, w := range r.Plan.Warnings {
@@ -203,7 +208,7 @@ func (p StackPlan) warnings() (all []plan.Warning) {
 }
 
 func (p StackPlan) jsonForm() any {
-	out := StackPlan{Stack: p.Stack, Releases: []ReleasePlan{}}
+	out := StackPlan{Stack: p.Stack, Releases: []ReleasePlan{}, Warnings: append([]plan.Warning{}, p.Warnings...)}
 	for _, r := range p.Releases {
 		r.Needs = append([]string{}, r.Needs...)
 		if r.Plan != nil {
@@ -230,14 +235,21 @@ func (p StackPlan) text(to Stream) string {
 			continue
 		}
 		verb := "to deploy"
-		if r.Plan.Operation.Name == "uninstall" {
+		switch {
+		case r.Pruned:
+			verb = "to prune"
+		case r.Plan.Operation.Name == "uninstall":
 			verb = "to uninstall"
 		}
 		counts[verb]++
-		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")
+		note := ""
+		if r.Pruned {
+			note = " (--prune: no longer in the file)"
+		}
+		b.WriteString(name + note + needs + "\n" + r.Plan.text(to) + "\n")
 	}
 	parts := []string{}
-	for _, state := range []string{"to deploy", "to uninstall", "unchanged", "not installed"} {
+	for _, state := range []string{"to deploy", "to uninstall", "to prune", "unchanged", "not installed"} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

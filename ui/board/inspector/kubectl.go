@@ -1,10 +1,10 @@
 package inspector
 
 import (
-	"regexp"
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
 )
 
@@ -21,7 +21,7 @@ func (i *Inspector) KubectlLine() string {
 	}
 	words = append(words, i.kubectlArgs(o)...)
 	for n, w := range words {
-		words[n] = quoted(w)
+		words[n] = text.ShellWord(w)
 	}
 	return canvas.Clean(strings.Join(words, " "))
 }
@@ -83,13 +83,4 @@ func resource(o plan.Object) string {
 		kind += "." + o.Group
 	}
 	return kind + "/" + o.Name
-}
-
-var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
-
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

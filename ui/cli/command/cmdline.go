@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 )
 
@@ -62,10 +63,10 @@ func flagValues(f *pflag.Flag, show func(string) string) []string {
 
 // pairValues returns the values of a flag of the type stringToString, sorted.
 func pairValues(f *pflag.Flag, show func(string) string) []string {
-	text := strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]")
-	all, err := csv.NewReader(strings.NewReader(text)).Read()
+	list := strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]")
+	all, err := csv.NewReader(strings.NewReader(list)).Read()
 	if err != nil {
-		all = []string{text}
+		all = []string{list}
 	}
 	slices.Sort(all)
 	for i, pair := range all {
@@ -90,12 +91,7 @@ func QuoteCSV(value string) string {
 func ShellJoin(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(shellSafe, r) }) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		quoted[i] = text.ShellWord(w)
 	}
 	return strings.Join(quoted, " ")
 }
-
-const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

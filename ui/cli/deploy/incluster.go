@@ -128,6 +128,9 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
 func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, exec executor) error {
+	if err := kube.CheckReleaseName(name); err != nil { // it becomes part of the names of objects
+		return err
+	}
 	rendering, err := d.loadWithProgress(cmd, a, ref)
 	if err != nil {
 		return err
@@ -192,13 +195,16 @@ func (p *packedRun) pinForPod(
 // stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
 func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions) error {
 	if flags.prune && len(file.Others) > 0 {
-		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
+		return errors.New("--prune does not work with --in-cluster if -l, a condition or the environment excludes releases")
 	}
 	name := kube.StackName(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
 	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
 	if err != nil {
 		return err
+	}
+	if flags.prune && r.screen {
+		p.args = append(p.args, "--break-on="+breakOnPrune)
 	}
 	charts := map[string]string{}
 	if flags.down {

@@ -88,22 +88,25 @@ func suggestSandbox(err error) error {
 	return err
 }
 
-// rbacStack prints the roles for all releases of a helmfile, by context.
+// rbacStack prints the roles for all releases of a helmfile, by cluster: two contexts of one cluster would replace each
+// other's roles.
 func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	r.common.SkipPreflight = true
 	return suggestSandbox(a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
-		ops := map[string][]*kube.Operation{}
+		ops, contexts := map[kube.ClusterID][]*kube.Operation{}, map[string]kube.ClusterID{}
 		for _, rel := range stack.Releases() {
 			if rel.Operation != nil {
-				kubeContext := rel.Operation.Info().Context
-				ops[kubeContext] = append(ops[kubeContext], rel.Operation)
+				if ops[rel.Cluster] == nil {
+					contexts[rel.Operation.Info().Context] = rel.Cluster
+				}
+				ops[rel.Cluster] = append(ops[rel.Cluster], rel.Operation)
 			}
 		}
-		for _, kubeContext := range slices.Sorted(maps.Keys(ops)) {
+		for _, kubeContext := range slices.Sorted(maps.Keys(contexts)) {
 			if len(ops) > 1 {
 				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", kubeContext))
 			}
-			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[kubeContext]...); err != nil {
+			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[contexts[kubeContext]]...); err != nil {
 				return err
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -238,7 +239,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		place += " of the throwaway cluster"
 		afterQuit = "the throwaway cluster is deleted, and the run with it"
 	} else {
-		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", job.Release, job.Namespace)
+		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace)
 	}
 	d.Note(place)
 	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)

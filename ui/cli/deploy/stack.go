@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,6 +47,8 @@ type stackFlags struct {
 	skipDeps    bool
 	name        string
 	prune       bool
+	// pruneNamespaces are additional namespaces for prune.
+	pruneNamespaces []string
 }
 
 func (s *stackFlags) add(cmd *cobra.Command) {
@@ -58,14 +59,18 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.addPrune(cmd)
 	s.run.add(cmd)
-	f.Lookup("break-on").Usage = "pause before a release or group: RELEASE, RELEASE/GROUP, a group or pattern as in lockstep install, kind=Job, or failure (repeatable)"
+	f.Lookup("break-on").Usage = "pause before a release or group: RELEASE, RELEASE/GROUP, a group or pattern as in lockstep install, kind=Job, failure, or prune (repeatable)"
 	s.run.addSandbox(cmd)
 }
 
 func (s *stackFlags) addPrune(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.name, "stack", "", "label the stored releases with this name, for --prune")
-	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labelled by --stack that the file no longer defines")
+	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labelled by --stack that the file no longer defines, in the namespaces of its releases")
+	cmd.Flags().StringArrayVar(&s.pruneNamespaces, "prune-namespace", nil, "prune in this namespace too (repeatable)")
 }
+
+// breakOnPrune is the argument of --break-on that pauses a run before it prunes. On the screen it is the default.
+const breakOnPrune = "prune"
 
 func (a *app) newUp() *cobra.Command {
 	flags := stackFlags{run: &runFlags{}}
@@ -163,10 +168,13 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 		}
 		steps := &progress{notices: a.Display(cmd).Notices}
 		steps.start("planning " + text.Count(len(file.Releases), "release"))
+		isPrune := func(text string) bool { return flags.prune && text == breakOnPrune }
+		confirm := r.screen || slices.ContainsFunc(r.common.BreakOn, isPrune)
+		r.common.BreakOn = slices.DeleteFunc(slices.Clone(r.common.BreakOn), isPrune)
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{
-				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
-				Load: loader.Load,
+				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
+				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
 			}, connect)
 		})
 		steps.end()
@@ -209,9 +217,11 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 
 // stackPlanOf returns the plan of a stack, with the changes of each release.
 func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
-	out.Stack = stack.Info().Release
+	out.Stack, out.Warnings = stack.Info().Release, stack.OwnWarnings()
+	clusters := map[string]kube.ClusterID{}
 	for _, rel := range stack.Releases() {
-		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil}
+		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil, Pruned: rel.Pruned}
+		clusters[rel.ID] = rel.Cluster
 		if !release.Unchanged {
 			if release.Plan, err = planOf(ctx, rel.Operation); err != nil {
 				return out, fmt.Errorf("release %s: %w", rel.ID, err)
@@ -219,15 +229,16 @@ func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, 
 		}
 		out.Releases = append(out.Releases, release)
 	}
-	dropRepeated(out.Releases, stack.Phases())
+	dropRepeated(out.Releases, stack.Phases(), clusters)
 	return out, nil
 }
 
 // dropRepeated removes the creation of a namespace, or of an object in crds/, from all releases but the
-// first one that creates it. order has the releases as groups, in the order in which they start.
-func dropRepeated(releases []report.ReleasePlan, order []event.Phase) {
+// first one that creates it. order has the releases as groups, in the order in which they start; clusters
+// are those of the releases.
+func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters map[string]kube.ClusterID) {
 	type key struct {
-		context string
+		cluster kube.ClusterID
 		object  plan.Object
 	}
 	created := map[key]bool{}
@@ -242,7 +253,7 @@ func dropRepeated(releases []report.ReleasePlan, order []event.Phase) {
 				prelude[phase.Name] = phase.Kind == event.PhaseNamespace || phase.Kind == event.PhaseCRDs
 			}
 			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c report.Change) bool {
-				k := key{releaseContext(r.Release), c.Object}
+				k := key{clusters[r.Release], c.Object}
 				repeated := prelude[c.Phase] && c.Action == string(kube.ActionCreate) && created[k]
 				created[k] = created[k] || prelude[c.Phase]
 				return repeated
@@ -297,13 +308,16 @@ func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
 func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
 	noChanges := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
 	release := func(scope string) (board.Inspector, []string) {
-		client := all[releaseContext(scope)]
 		for _, rel := range stack.Releases() {
-			if rel.ID == scope && rel.Operation != nil {
-				return screen.NewInspector(screen.Changes(rel.Operation), client.Diagnoser(), rel.Operation.Mask()), client.KubectlFlags()
+			switch {
+			case rel.ID != scope:
+			case rel.Operation != nil:
+				return screen.NewInspector(screen.Changes(rel.Operation), rel.Client.Diagnoser(), rel.Operation.Mask()), rel.Client.KubectlFlags()
+			default:
+				return noChanges("nothing to do"), rel.Client.KubectlFlags()
 			}
 		}
-		return noChanges("nothing to do"), client.KubectlFlags()
+		return noChanges("nothing to do"), nil
 	}
 	return a.runDisplayed(cmd, displayedRun{
 		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Mask().Text,
@@ -312,15 +326,6 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 		board:        board.Options{Inspector: noChanges("not compared yet; enter opens the release"), Release: release},
 		afterScreen:  func() {},
 	})
-}
-
-// releaseContext returns the context in the ID of a release, [context/]namespace/name.
-func releaseContext(id string) string {
-	parts := strings.Split(id, "/")
-	if len(parts) < 3 {
-		return ""
-	}
-	return strings.Join(parts[:len(parts)-2], "/")
 }
 
 // afterStack suggests the same command after a stack failed or was aborted. It resumes the stack (S7).

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -73,7 +74,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	case s.Ended.IsZero() && r.Lost():
 		return lostError(d, r.Err())
 	case s.Ended.IsZero():
-		d.Note(cmp.Or(afterQuit, "the run continues; attach again: lockstep attach "+r.Operation.Release+connectionFlags(cmd)))
+		d.Note(cmp.Or(afterQuit, "the run continues; attach again: lockstep attach "+text.ShellWord(r.Operation.Release)+connectionFlags(cmd)))
 		return nil
 	}
 	return command.OperationError(cmd, s, nil, onScreen)
@@ -187,4 +188,4 @@ func lostError(d report.Display, err error) error {
 }
 
 // CtlCommand returns the command that controls a run from a script.
-func CtlCommand(op event.Operation) string { return "lockstep ctl " + op.Release }
+func CtlCommand(op event.Operation) string { return "lockstep ctl " + text.ShellWord(op.Release) }

@@ -160,7 +160,7 @@ func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run, err := remote.Connect(job.Open(ctx, func(*corev1.Pod) {
-		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", job.Release, job.Namespace))
+		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace))
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("read the log of Job %s/%s: %w", job.Namespace, job.Name, cmp.Or(context.Cause(ctx), err))

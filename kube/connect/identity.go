@@ -1,0 +1,84 @@
+package connect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// ClusterID identifies a cluster, whatever contexts are called and whoever connects. Compare it with ==.
+type ClusterID struct{ text string }
+
+// Signs are what a connection shows of its cluster. ClusterIDs makes identities of them.
+type Signs struct {
+	uid     string // of namespace kube-system, "" if the user may not read it
+	address string
+}
+
+// Signs reads what identifies the cluster.
+func (c *Client) Signs(ctx context.Context) (s Signs, err error) {
+	if s.address, err = c.address(); err != nil {
+		return s, err
+	}
+	ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		s.uid = string(ns.UID)
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+	default:
+		if why := c.CheckReachable(ctx); why != nil {
+			return s, why
+		}
+		return s, fmt.Errorf("find out which cluster context %q is: %w", c.ContextName(), err)
+	}
+	return s, nil
+}
+
+// address returns the server's address in the kubeconfig with the name and the CA that it must have.
+func (c *Client) address() (string, error) {
+	config, err := c.Getter.base()
+	if err != nil {
+		return "", c.kubeconfigError(err)
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	config = rest.CopyConfig(config)
+	if err == nil {
+		err = rest.LoadTLSFiles(config)
+	}
+	if err != nil {
+		return "", fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	ca := sha256.Sum256(config.CAData)
+	return server.String() + " " + config.ServerName + " " + hex.EncodeToString(ca[:]), nil
+}
+
+// ClusterIDs returns the identities of the clusters that show the signs, in the same order. A connection that may not read
+// the UID is in the cluster of one that may, at the same address; weak reports those for which there is none, so that
+// only the address identifies their cluster.
+//
+// Rule S10: a cluster is the UID of its namespace kube-system, whatever its contexts are called
+func ClusterIDs(all ...Signs) (ids []ClusterID, weak []bool) {
+	uids := map[string]string{} // by address
+	for _, s := range all {
+		if s.uid != "" {
+			uids[s.address] = s.uid
+		}
+	}
+	for _, s := range all {
+		uid := s.uid
+		if uid == "" {
+			uid = uids[s.address]
+		}
+		if weak = append(weak, uid == ""); uid != "" {
+			ids = append(ids, ClusterID{"uid " + uid})
+		} else {
+			ids = append(ids, ClusterID{"address " + s.address})
+		}
+	}
+	return ids, weak
+}

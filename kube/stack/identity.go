@@ -1,0 +1,129 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+)
+
+// releaseID identifies a release, whatever its context is called (S10). It is the only key of releases in this package:
+// the name of a context only says how to connect.
+type releaseID struct {
+	place
+	name string
+}
+
+// place is a namespace of a cluster.
+type place struct {
+	cluster   connect.ClusterID
+	namespace string
+}
+
+// identity returns the identity of a release. It is known once the stack has identified its clusters.
+func (m *member) identity() releaseID { return releaseID{place{m.cluster, m.Namespace}, m.Name} }
+
+// identifyClusters finds out which connections are to the same cluster. If there is only one, it sends no request.
+func (s *Stack) identifyClusters(ctx context.Context) error {
+	var clients []*connect.Client
+	var signs []connect.Signs
+	if s.oneConnection() {
+		return nil
+	}
+	for _, m := range s.members {
+		if slices.Contains(clients, m.client) {
+			continue
+		}
+		found, err := m.client.Signs(ctx)
+		if err != nil {
+			return m.locate(err)
+		}
+		clients, signs = append(clients, m.client), append(signs, found)
+	}
+	ids, weak := connect.ClusterIDs(signs...)
+	for _, m := range s.members {
+		m.cluster = ids[slices.Index(clients, m.client)]
+	}
+	for i, c := range clients {
+		if weak[i] && slices.ContainsFunc(ids, func(id connect.ClusterID) bool { return id != ids[i] }) {
+			s.warnings = append(s.warnings, plan.Warning{Rule: "S10", Message: fmt.Sprintf(
+				"the user of context %s may not read namespace kube-system, so lockstep knows its cluster only by the address of the API server; "+
+					"no other context in the file may reach that cluster at another address", c.ContextName())})
+		}
+	}
+	return nil
+}
+
+// oneConnection reports whether all releases share a connection.
+func (s *Stack) oneConnection() bool {
+	return !slices.ContainsFunc(s.members, func(m *member) bool { return m.client != s.members[0].client })
+}
+
+// checkIdentities returns an error if two entries of the file are the same release: each run would undo one with the
+// other.
+func (s *Stack) checkIdentities() error {
+	entries := map[releaseID]*member{}
+	for _, m := range s.members {
+		other := entries[m.identity()]
+		if other == nil {
+			entries[m.identity()] = m
+			continue
+		}
+		a, b := other.client.ContextName(), m.client.ContextName()
+		where := "context " + b
+		if a != b {
+			where = fmt.Sprintf("contexts %s and %s, which are the same cluster", a, b)
+		}
+		return fmt.Errorf("%s: release %s is already defined at %s, as %s: both are release %s in namespace %s of %s; remove one of the two entries",
+			m.At, m.id, other.At, other.id, m.Name, m.Namespace, where)
+	}
+	return nil
+}
+
+// checkSharedObjects returns an error for each pair of releases that have an object in common.
+func (s *Stack) checkSharedObjects() (errs []error) {
+	type key struct {
+		cluster connect.ClusterID
+		plan.Object
+	}
+	owner, reported := map[key]*member{}, map[[2]*member]bool{}
+	for _, m := range s.members {
+		if m.op == nil || m.remove {
+			continue
+		}
+		for g, o := range event.Objects(m.op.Phases()) {
+			if g.Phase.Kind != event.PhaseApply {
+				continue
+			}
+			other := owner[key{m.cluster, o}]
+			if other == nil {
+				owner[key{m.cluster, o}] = m
+			} else if other != m && !reported[[2]*member{other, m}] {
+				reported[[2]*member{other, m}] = true
+				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
+					"remove it from one of the charts", m.At, other.id, m.id, o))
+			}
+		}
+	}
+	return errs
+}
+
+// provided are the objects that releases create, by cluster.
+type provided map[connect.ClusterID]*preflight.Provided
+
+func (p provided) add(cluster connect.ClusterID, objects *preflight.Provided) {
+	if p[cluster] == nil {
+		p[cluster] = preflight.NewProvided()
+	}
+	p[cluster].Add(objects)
+}
+
+func (p provided) addAll(others provided) {
+	for cluster, objects := range others {
+		p.add(cluster, objects)
+	}
+}
