@@ -87,6 +87,7 @@ scale: all
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
 	[ -n "$(ROW)" ] || CHAOS=long $(TESTENV) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage ./kube/e2e/order ./kube/e2e/permissions
+	[ -n "$(ROW)" ] || CHAOS=long $(TESTENV) $(TEST) -count 3 ./kube/e2e/stack # each test in each layout of releases
 
 # Only the API server, controllers and scheduler are older; the rest of the sandbox is
 # current.

@@ -81,8 +81,19 @@ type Rig struct {
 func New(t *testing.T) *Rig {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
-	return NewNamed(t, strings.Trim(name[:min(len(name), 60)], "-"))
+	name = strings.Trim(name[:min(len(name), 60)], "-")
+	uses.Lock()
+	defer uses.Unlock()
+	if uses.of[name]++; uses.of[name] > 1 { // go test -count
+		name += fmt.Sprint("-", uses.of[name])
+	}
+	return NewNamed(t, name)
 }
+
+var uses = struct {
+	sync.Mutex
+	of map[string]int // how often a name was used
+}{of: map[string]int{}}
 
 // NewNamed is like New, but the caller names the namespace.
 func NewNamed(t *testing.T, name string) *Rig {

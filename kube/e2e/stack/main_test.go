@@ -1,13 +1,16 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,21 +39,56 @@ type release struct {
 	Values             map[string]any
 }
 
-// helmfileOf returns a helmfile with releases in one namespace.
-func helmfileOf(namespace string, releases ...release) *kube.Helmfile {
+// layout says where the releases of a test are. The zero value is one namespace of the current context.
+type layout struct {
+	Home string // the namespace
+	// OtherName, if set, is a second name for the same cluster. OtherNamespace, if set, is a second namespace. Some releases
+	// are there.
+	OtherName, OtherNamespace string
+}
+
+// moves reports whether a release is in the second place: one that others need and, if possible, that needs others.
+func (l layout) moves(name string) bool { return name == "b" || name == "old" || name == "crds" }
+
+func (l layout) contextOf(name string) string {
+	if l.moves(name) {
+		return l.OtherName
+	}
+	return ""
+}
+
+func (l layout) namespaceOf(name string) string {
+	if l.moves(name) && l.OtherNamespace != "" {
+		return l.OtherNamespace
+	}
+	return l.Home
+}
+
+// id returns the ID of a release.
+func (l layout) id(name string) string {
+	return kube.HelmfileRelease{Name: name, Namespace: l.namespaceOf(name), Context: l.contextOf(name)}.ID()
+}
+
+// helmfile returns a helmfile with releases.
+func (l layout) helmfile(releases ...release) *kube.Helmfile {
 	f := &kube.Helmfile{Path: "test"}
 	for n, r := range releases {
-		rel := kube.HelmfileRelease{Name: r.Name, Namespace: namespace, Context: r.Context, Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
+		rel := kube.HelmfileRelease{Name: r.Name, Namespace: l.namespaceOf(r.Name), Context: cmp.Or(r.Context, l.contextOf(r.Name)), Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
 		for _, need := range r.Needs {
-			id := namespace + "/" + need
-			if strings.Contains(need, "/") {
-				id = need
+			id := need
+			if !strings.Contains(need, "/") {
+				id = l.id(need)
 			}
 			rel.Needs = append(rel.Needs, id)
 		}
 		f.Releases = append(f.Releases, rel)
 	}
 	return f
+}
+
+// helmfileOf returns a helmfile with releases in one namespace.
+func helmfileOf(namespace string, releases ...release) *kube.Helmfile {
+	return layout{Home: namespace}.helmfile(releases...)
 }
 
 // render loads a release's chart with its values.
@@ -60,7 +98,7 @@ func render(releases []release) func(context.Context, kube.HelmfileRelease) (kub
 		if err != nil {
 			return kube.ChartOptions{}, err
 		}
-		i := slices.IndexFunc(releases, func(r release) bool { return r.Name == rel.Name && r.Context == rel.Context })
+		i := slices.IndexFunc(releases, func(r release) bool { return r.Name == rel.Name && (r.Context == "" || r.Context == rel.Context) })
 		return kube.ChartOptions{Chart: c, Values: releases[i].Values}, nil
 	}
 }
@@ -68,17 +106,58 @@ func render(releases []release) func(context.Context, kube.HelmfileRelease) (kub
 // stackRig is a rig that prepares stacks.
 type stackRig struct {
 	*rig.Rig
+	layout
 	connect func(context string) (*kube.Client, error)
 }
 
 func newStackRig(t *testing.T) stackRig {
 	r := rig.New(t)
-	return stackRig{r, func(string) (*kube.Client, error) { return rig.Connect(t, r.Namespace), nil }}
+	return stackRig{r, layout{Home: r.Namespace}, func(string) (*kube.Client, error) { return rig.Connect(t, r.Namespace), nil }}
+}
+
+// newLayoutRig is like newStackRig, but with one of three layouts: one place, a second name for the same cluster, a second
+// namespace. Where a release is, and what its cluster is called, changes nothing (S10). The name of the test chooses the
+// layout, so that each has its share of the tests; each repetition (-count, as in make chaos) takes the next one.
+func newLayoutRig(t *testing.T) stackRig {
+	b := newStackRig(t)
+	layoutUses.Lock()
+	defer layoutUses.Unlock()
+	n := crc32.ChecksumIEEE([]byte(t.Name())) + layoutUses.of[t.Name()]
+	layoutUses.of[t.Name()]++
+	switch n % 3 {
+	case 1:
+		b.OtherName = "again"
+	case 2:
+		b.OtherNamespace = b.Namespace + "-extra"
+	}
+	t.Logf("second name %q, second namespace %q", b.OtherName, b.OtherNamespace)
+	return b
+}
+
+var layoutUses = struct {
+	sync.Mutex
+	of map[string]uint32 // how often a test was run, by name
+}{of: map[string]uint32{}}
+
+// in returns a rig for the namespace of a release.
+func (b stackRig) in(name string) *rig.Rig {
+	r := *b.Rig
+	r.Namespace = b.namespaceOf(name)
+	return &r
+}
+
+// objects lists the objects in the namespaces of the test.
+func (b stackRig) objects() []string {
+	all := b.Objects()
+	if b.OtherNamespace != "" {
+		all = append(all, b.in("b").Objects()...)
+	}
+	return all
 }
 
 func (b stackRig) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
 	o := kube.StackOptions{
-		File: helmfileOf(b.Namespace, releases...), Down: down, Load: render(releases),
+		File: b.helmfile(releases...), Down: down, Load: render(releases),
 		Common: kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
 	}
 	if change != nil {
@@ -122,16 +201,16 @@ func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.St
 }
 
 // notAsPlanned returns the releases that are not deployed with the planned revision, or not removed as planned. It ignores
-// other contexts.
+// other clusters.
 func (b stackRig) notAsPlanned(s *kube.Stack) (ids []string) {
 	b.T.Helper()
-	records, err := b.Cluster.CoreV1().Secrets(b.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	records, err := b.Cluster.CoreV1().Secrets(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	deployed, exists := map[string]int{}, map[string]bool{}
 	for _, r := range records.Items {
-		id := b.Namespace + "/" + r.Labels["name"]
+		id := r.Namespace + "/" + r.Labels["name"]
 		exists[id] = true
 		if r.Labels["status"] == "deployed" {
 			if deployed[id], err = strconv.Atoi(r.Labels["version"]); err != nil {
@@ -144,11 +223,12 @@ func (b stackRig) notAsPlanned(s *kube.Stack) (ids []string) {
 		if r.Operation != nil {
 			revision = r.Operation.Info().Revision
 		}
+		id := strings.TrimPrefix(r.ID, "again/")
 		switch {
-		case strings.Count(r.ID, "/") > 1: // another context
-		case r.Remove && exists[r.ID],
-			!r.Remove && r.Unchanged && deployed[r.ID] == 0,
-			!r.Remove && !r.Unchanged && deployed[r.ID] != revision:
+		case strings.Count(id, "/") > 1: // another cluster
+		case r.Remove && exists[id],
+			!r.Remove && r.Unchanged && deployed[id] == 0,
+			!r.Remove && !r.Unchanged && deployed[id] != revision:
 			ids = append(ids, r.ID)
 		}
 	}
@@ -181,7 +261,7 @@ func (b stackRig) history(names ...string) (out []string) {
 	b.T.Helper()
 	for _, name := range names {
 		last := "none"
-		if h, err := b.RunHelm("history", name, "-o", "json"); err == nil {
+		if h, err := b.in(name).RunHelm("history", name, "-o", "json"); err == nil {
 			var revisions []struct {
 				Revision int
 				Status   string
@@ -200,7 +280,7 @@ func (b stackRig) history(names ...string) (out []string) {
 // firstWrites returns the ConfigMaps, named after their releases, in the order of their first writes since a time.
 func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string) {
 	for _, e := range b.Audit() {
-		if e.Received.After(since) && e.Object.Namespace == b.Namespace && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
+		if e.Received.After(since) && e.Object.Namespace == b.namespaceOf(e.Object.Name) && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
 			order = append(order, e.Object.Name)
 		}
 	}
@@ -209,9 +289,10 @@ func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string)
 
 // childStack is a stack that a child process runs, so that it can be killed. It is passed in the environment.
 type childStack struct {
-	Kubeconfig, Namespace, Locks string
-	Down                         bool
-	Releases                     []release
+	layout
+	Kubeconfig, Locks string
+	Down              bool
+	Releases          []release
 }
 
 const childStackVar = "LOCKSTEP_STACK_ERRAND"
@@ -224,12 +305,12 @@ func runChildStack(text string) int {
 		return 2
 	}
 	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
-		File: helmfileOf(e.Namespace, e.Releases...), Down: e.Down, Load: render(e.Releases),
+		File: e.helmfile(e.Releases...), Down: e.Down, Load: render(e.Releases),
 		Common: kube.Common{Timeout: time.Minute, Lease: lease.Options{LockDir: e.Locks}},
 	}, func(string) (*kube.Client, error) {
 		s := cli.New()
 		s.KubeConfig = e.Kubeconfig
-		s.SetNamespace(e.Namespace)
+		s.SetNamespace(e.Home)
 		return kube.Connect(s, nil, nil)
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // are only deselected.
 func TestPrune(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	a, keep, other := release{Name: "a", Dir: chart(t, "a")}, release{Name: "keep", Dir: chart(t, "keep")}, release{Name: "other", Dir: chart(t, "other")}
 	old := release{Name: "old", Dir: chart(t, "old"), Needs: []string{"a"}}
 	newer, newest := release{Name: "newer", Dir: chart(t, "newer"), Needs: []string{"a", "old"}}, release{Name: "zero", Dir: chart(t, "zero")}
@@ -40,7 +40,10 @@ func TestPrune(t *testing.T) {
 	prune := func(o *kube.StackOptions) {
 		named(o)
 		o.Prune = true
-		o.File.Others = helmfileOf(b.Namespace, keep).Releases // as with -l
+		if b.OtherNamespace != "" { // the file has no release there any more
+			o.PruneNamespaces = []string{b.OtherNamespace}
+		}
+		o.File.Others = b.helmfile(keep).Releases // as with -l
 	}
 	planned, err := b.prepare(false, prune, a)
 	if err != nil {

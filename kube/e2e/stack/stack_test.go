@@ -24,7 +24,7 @@ import (
 // uninstalls in reverse (S9), according to the audit log.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	stack := []release{
 		{Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}, {Name: "a", Dir: chart(t, "a")},
 		{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}},
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 	if got := b.firstWrites(down, "delete"); !slices.Equal(got, []string{"c", "b", "a"}) {
 		t.Errorf("deleted in the order %v", got)
 	}
-	if left := b.Objects(); len(left) != 0 {
+	if left := b.objects(); len(left) != 0 {
 		t.Errorf("objects left behind: %v", left)
 	}
 }
@@ -87,7 +87,7 @@ func TestRollback(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			t.Run(failing+map[bool]string{true: "/install", false: "/upgrade"}[first], func(t *testing.T) {
 				t.Parallel()
-				b := newStackRig(t)
+				b := newLayoutRig(t)
 				var good, bad []release
 				for i, name := range names {
 					r := release{Name: name, Dir: chart(t, name)}
@@ -114,14 +114,14 @@ func TestRollback(t *testing.T) {
 					t.Fatalf("exit %d: %s", state.Exit, state.Reason())
 				}
 				for i, name := range names {
-					if !first && b.ConfigMapData(name)["v"] != "one" {
-						t.Errorf("%s has %v", name, b.ConfigMapData(name))
+					if !first && b.in(name).ConfigMapData(name)["v"] != "one" {
+						t.Errorf("%s has %v", name, b.in(name).ConfigMapData(name))
 					}
-					if g := state.Find("releases", b.Namespace+"/"+name); i > n && g.Status != event.Skipped {
+					if g := state.Find("releases", b.id(name)); i > n && g.Status != event.Skipped {
 						t.Errorf("%s needs a failed release; status %s, want skipped", name, g.Status)
 					}
 				}
-				if left := b.Objects(); first && len(left) != 0 {
+				if left := b.objects(); first && len(left) != 0 {
 					t.Errorf("objects left behind: %v", left)
 				}
 				after := b.history(names...)
@@ -149,11 +149,11 @@ func TestKilled(t *testing.T) {
 		}
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			b := newStackRig(t)
+			b := newLayoutRig(t)
 			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 			for _, down := range []bool{false, true} {
-				b.kill(childStack{Kubeconfig: rig.Sandbox.Kubeconfig, Namespace: b.Namespace, Locks: rig.LockDir(), Down: down, Releases: stack}, func(e event.Event) bool {
-					return e.Scope == b.Namespace+"/"+at && e.Kind == event.KindObject && e.Change != ""
+				b.kill(childStack{layout: b.layout, Kubeconfig: rig.Sandbox.Kubeconfig, Locks: rig.LockDir(), Down: down, Releases: stack}, func(e event.Event) bool {
+					return e.Scope == b.id(at) && e.Kind == event.KindObject && e.Change != ""
 				})
 				s, err := b.prepare(down, nil, stack...)
 				if state, _ := b.run(s, err, nil); state.Exit != 0 {
@@ -171,7 +171,7 @@ func TestKilled(t *testing.T) {
 					}
 				}
 			}
-			if left := b.Objects(); len(left) != 0 {
+			if left := b.objects(); len(left) != 0 {
 				t.Errorf("objects left behind: %v", left)
 			}
 		})
@@ -213,7 +213,7 @@ func (b stackRig) kill(e childStack, at func(event.Event) bool) {
 // rendered again once they exist.
 func TestProvided(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	api := b.Namespace + ".example.com"
 	kind := rig.LateKinds(api)[0]
 	crds := rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(rig.Group("kinds"))})
@@ -236,7 +236,7 @@ func TestProvided(t *testing.T) {
 // TestSteered pauses, steps and stops at breakpoints across all releases (S6).
 func TestSteered(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step, o.Common.BreakOn = true, []string{"b/b:app"} }, stack...)
 	var started, stopped []string
@@ -271,7 +271,7 @@ func TestSteered(t *testing.T) {
 	if len(stopped) != 2 || !strings.Contains(stopped[0], "b:config") || !strings.Contains(stopped[1], "b:app") {
 		t.Errorf("the run was paused: %q", stopped)
 	}
-	if enabled, known := state.Scopes[b.Namespace+"/c"].Breakpoints[event.Unit{Phase: "apply", Group: "c:config"}]; enabled || !known {
+	if enabled, known := state.Scopes[b.id("c")].Breakpoints[event.Unit{Phase: "apply", Group: "c:config"}]; enabled || !known {
 		t.Errorf("the disabled breakpoint is enabled %t, known %t", enabled, known)
 	}
 	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing: no such release, and no such group in a release that changes; list both with: lockstep plan -f ") {
@@ -282,15 +282,15 @@ func TestSteered(t *testing.T) {
 // TestHeldRelease: a decision about a held failure may name the release instead of the group (R44).
 func TestHeldRelease(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second }, stack...)
 	var replies []string
 	state, _ := b.run(s, err, func(e event.Event) {
 		switch {
-		case e.Kind == event.KindRun && e.Status == event.Held && e.Scope == b.Namespace+"/b":
-			s.Command(event.Command{Name: event.GiveUp, Group: b.Namespace + "/a"})
-			s.Command(event.Command{Name: event.GiveUp, Group: b.Namespace + "/b"})
+		case e.Kind == event.KindRun && e.Status == event.Held && e.Scope == b.id("b"):
+			s.Command(event.Command{Name: event.GiveUp, Group: b.id("a")})
+			s.Command(event.Command{Name: event.GiveUp, Group: b.id("b")})
 		case e.Kind == event.KindCommand && e.Command == event.GiveUp:
 			replies = append(replies, strings.TrimSpace(string(e.Status)+" "+e.Message))
 		}
@@ -309,7 +309,7 @@ func TestAborted(t *testing.T) {
 	for _, name := range []event.CommandName{event.Abort, event.Rollback} {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			b := newStackRig(t)
+			b := newLayoutRig(t)
 			slow := chart(t, "b")
 			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: slow, Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 			s, err := b.prepare(false, nil, stack...)
@@ -332,7 +332,7 @@ func TestAborted(t *testing.T) {
 				if state.Outcome != "rolled back; 2 releases uninstalled" {
 					t.Errorf("the outcome is %q", state.Outcome)
 				}
-				if g := state.Find("rollback/remove", b.Namespace+"/a"); g == nil || g.Status != event.Gone {
+				if g := state.Find("rollback/remove", b.id("a")); g == nil || g.Status != event.Gone {
 					t.Errorf("the rollback of a is %+v", g)
 				}
 			}
@@ -349,7 +349,7 @@ func TestInterruptedRollback(t *testing.T) {
 	for _, times := range []int{1, 2} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
 			t.Parallel()
-			b := newStackRig(t)
+			b := newLayoutRig(t)
 			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
 			s, err := b.prepare(false, func(o *kube.StackOptions) {
 				o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second
@@ -379,7 +379,7 @@ func TestInterruptedRollback(t *testing.T) {
 // rolled back (S5, S6).
 func TestRollbackAfterAFailure(t *testing.T) {
 	t.Parallel()
-	b := newStackRig(t)
+	b := newLayoutRig(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b")}}
 	b.mustUp(stack[0])
 	for i := range stack {
