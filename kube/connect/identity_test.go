@@ -9,7 +9,7 @@ import (
 func TestClusterIDs(t *testing.T) {
 	tests := map[string]struct {
 		signs []Signs
-		same  []int  // the number of the cluster of each connection
+		same  []int // the number of the cluster of each connection
 		weak  []bool
 	}{
 		"two names":                    {[]Signs{{"1", "a"}, {"1", "a"}}, []int{0, 0}, []bool{false, false}},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -153,6 +154,48 @@ func TestClientKilledDuringStart(t *testing.T) {
 	job, err := jobs.Get(t.Context(), runs[0].Name, metav1.GetOptions{})
 	if err != nil || job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || job.Spec.TTLSecondsAfterFinished == nil {
 		t.Errorf("Job: %v, %v", job, err)
+	}
+}
+
+// TestNamesAreAccepted: the API server accepts the objects of a run, whatever folder its stack is named after, and the run
+// keeps that name.
+func TestNamesAreAccepted(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	for _, name := range []string{
+		"shop", "my.app", "1st", "My Stack", "UPPER", "under_score", "größe", "-dash", "dash-", "a..b", "🚀", "???", "", strings.Repeat("a", 53), strings.Repeat("a", 80), strings.Repeat("a.", 40),
+	} {
+		task := Task{Namespace: "default", Release: name, Image: "lockstep", ServiceAccount: "default", KeepFor: time.Hour}
+		job, secrets, lease := task.objects(namePrefix(name)+"12345678", [][]byte{{1}, {2}})
+		created, err := client.BatchV1().Jobs("default").Create(t.Context(), job, dryRun)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if run := newRun(client, created); run.Release != name {
+			t.Errorf("%q: the run is of release %q", name, run.Release)
+		}
+		for _, s := range secrets {
+			if _, err := client.CoreV1().Secrets("default").Create(t.Context(), s, dryRun); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if _, err := client.CoordinationV1().Leases("default").Create(t.Context(), lease, dryRun); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
+		pod.Name = job.Name + "-12345"
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, dryRun); err != nil && !strings.Contains(err.Error(), "serviceaccount") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 

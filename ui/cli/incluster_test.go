@@ -452,7 +452,7 @@ func helmPackage(t *testing.T, dir string) string {
 }
 
 // TestStackInTheCluster deploys and uninstalls a helmfile with Jobs, and attaches to each from another
-// machine.
+// machine. The folder of the helmfile, which names the stack, is no valid name of an object or a label.
 func TestStackInTheCluster(t *testing.T) {
 	limitedParallel(t)
 	const ns = "stack-in-cluster"
@@ -462,7 +462,8 @@ func TestStackInTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "pair")
+	const stack = "My Größe_Stack"
+	dir := filepath.Join(t.TempDir(), stack)
 	text := fmt.Sprintf(`releases:
 - {name: two, namespace: %[1]s, chart: %[2]s/fanout, needs: [%[1]s/one]}
 - {name: one, namespace: %[1]s, chart: %[2]s/plain, values: [{a: b}]}
@@ -477,10 +478,10 @@ func TestStackInTheCluster(t *testing.T) {
 	if s := m.run(0, "get", "values", "one", "-n", ns); !strings.Contains(s, "a: b") {
 		t.Errorf("values %s", s)
 	}
-	if s := elsewhere.run(0, "attach", "pair", "-n", ns, "--no-tui"); !strings.Contains(s, "up pair done") {
+	if s := elsewhere.run(0, "attach", stack, "-n", ns, "--no-tui"); !strings.Contains(s, "up "+stack+" done") {
 		t.Errorf("attach says\n%s", s)
 	}
-	if s := m.run(0, append([]string{"down"}, in...)...); !strings.Contains(s, "down pair done") {
+	if s := m.run(0, append([]string{"down"}, in...)...); !strings.Contains(s, "down "+stack+" done") {
 		t.Errorf("down says\n%s", s)
 	}
 	if s := m.run(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
