@@ -113,3 +113,29 @@ renderedvalues: {}`)
 		}
 	}
 }
+
+// TestOtherEnvironments: a file that does not define the environment takes no part, but its releases are known, so that
+// nothing prunes them (S10). Files that it includes are not read.
+func TestOtherEnvironments(t *testing.T) {
+	dir := writeFiles(t, `
+== helmfile.d/a.yaml
+environments: {prod: {}}
+releases: [{name: a, namespace: n, chart: ./c}]
+== helmfile.d/b.yaml
+environments: {staging: {kubeContext: far}}
+namespace: m
+releases: [{name: b, chart: ./c, values: [missing.yaml]}]
+== helmfile.d/c.yaml
+helmfiles: [../more.yaml]
+environments: {staging: {}}
+== more.yaml
+releases: [{name: d, chart: ./c}]
+`)
+	f, err := Read(t.Context(), Options{Path: dir, Environment: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Releases) != 1 || len(f.Others) != 1 || f.Others[0].ID() != "m/b" || len(f.Unread) != 1 || !strings.HasSuffix(f.Unread[0], "c.yaml") {
+		t.Errorf("releases %v, others %v, unread %v", f.Releases, f.Others, f.Unread)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/cli"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -204,7 +205,8 @@ func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.St
 // other clusters.
 func (b stackRig) notAsPlanned(s *kube.Stack) (ids []string) {
 	b.T.Helper()
-	records, err := b.Cluster.CoreV1().Secrets(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	secrets := b.Client.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	records, err := secrets.List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
 		b.T.Fatal(err)
 	}
