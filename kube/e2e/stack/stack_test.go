@@ -243,7 +243,7 @@ func TestSteered(t *testing.T) {
 	steps := 0
 	state, _ := b.run(s, err, func(e event.Event) {
 		switch {
-		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "":
+		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "" && !strings.HasPrefix(e.Group, "namespace:"):
 			started = append(started, e.Group)
 		case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" && steps == 0:
 			steps++
