@@ -97,6 +97,7 @@ func joinIDs(members []*member) string {
 	for _, m := range members {
 		ids = append(ids, m.id)
 	}
+	slices.Sort(ids)
 	return strings.Join(ids, ", ")
 }
 
@@ -159,6 +160,7 @@ func (s *Stack) warnAboutOthers(ctx context.Context, in *pruneScope) {
 		}
 	}
 	for _, ns := range slices.Sorted(maps.Keys(left)) {
+		slices.Sort(left[ns])
 		s.warnings = append(s.warnings, plan.Warning{Rule: "S10", Message: fmt.Sprintf("--prune leaves %s of stack %s in namespace %s, in which the file has no releases; "+
 			"to uninstall them too, add --prune-namespace %s", strings.Join(left[ns], ", "), s.opts.Name, ns, ns)})
 	}
