@@ -18,7 +18,7 @@ type Kind string
 const (
 	// KindOperation opens the record (status running; operation; message for a watch or a dry run) and closes it
 	// (status succeeded, failed or aborted; message; outcome; unchecked; release; exit; object, cause and evidence of
-	// the first failure). It also starts a rollback (status rolling-back; operation; message), and an edited revision
+	// the first failure; newer, results). It also starts a rollback (status rolling-back; operation; message), and an edited revision
 	// (status running; operation; message), which ends all phases announced before (R46). A watch publishes it again
 	// for each new revision or status of the release, and keeps the phases.
 	KindOperation Kind = "operation"
@@ -195,6 +195,11 @@ type Event struct {
 	// Release is the release's final status in Helm's record, on the last event: deployed,
 	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`
+	// Newer is, on the last event, the newest revision of the release if another writer created it during the run, which
+	// then writes nothing more to the release (R51b).
+	Newer *NewerRevision `json:"newer,omitempty"`
+	// Results are, on the last event of a stack, the results of its releases, in the order of the file.
+	Results []ReleaseResult `json:"results,omitempty"`
 }
 
 // MaxEvidence is the maximum number of lines in Event.Evidence.
@@ -234,7 +239,7 @@ func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPre
 // Operation describes an operation: the command, the release, the chart, the timeouts.
 type Operation struct {
 	// Name is install, upgrade, rollback, uninstall, test or watch, or up or down for a
-	// stack. Release is the name of the release or of the stack.
+	// stack, or check for a release of a stack that is unchanged but not ready yet (S4). Release is the name of the release or of the stack.
 	Name      string `json:"name"`
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`

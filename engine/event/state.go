@@ -22,10 +22,12 @@ type State struct {
 	Cause        string
 	Evidence     []string
 	Exit         int
-	// Outcome, Unchecked and Release are those of the last Event.
+	// Outcome, Unchecked, Release, Newer and Results are those of the last Event.
 	Outcome   string
 	Unchecked int
 	Release   string
+	Newer     *NewerRevision
+	Results   []ReleaseResult
 	// Run is the status of the run: Running, Paused, Held, Replacing or Aborting.
 	// RunMessage says why; for a pause, see Pause.
 	Run        Status
@@ -162,6 +164,7 @@ func (s *State) applyOperation(e Event) {
 	s.setRun(e.Time, Running, "")
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
+		s.Newer, s.Results = e.Newer, e.Results
 	}
 }
 

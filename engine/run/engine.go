@@ -176,6 +176,9 @@ type End struct {
 	Exit    int          // exit code, see event.ExitFailed
 	Release string       // see Event.Release
 	Outcome string       // see Event.Outcome
+	// Newer and Results are those of an Event.
+	Newer   *event.NewerRevision
+	Results []event.ReleaseResult
 	// Object, Cause and Evidence describe a failure outside the engine.
 	Object   *plan.Object
 	Cause    string

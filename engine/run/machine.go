@@ -256,7 +256,7 @@ func (m *machine) finish(end End) error {
 	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
 		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked,
-		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence,
+		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})
 	m.ended = true
 	return nil

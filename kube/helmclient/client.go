@@ -255,20 +255,33 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 			inPlan[r.Object] = s
 		}
 	}
-	dependencies := (&plan.Plan{Groups: planned.Phase.Groups}).Dependencies()
+	if err := c.cfg.Engine.Run(c.applyStage(planned.Phase, cluster.NewApply(c.cfg.Session, list, send, inPlan), hooks)); err != nil {
+		return err
+	}
+	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)
+}
+
+// applyStage returns the stage of a phase that applies objects; hooks are the ids of its groups that are hooks.
+func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[string]bool) run.Stage {
+	dependencies := (&plan.Plan{Groups: phase.Groups}).Dependencies()
 	stage := run.Stage{
-		Phase:         planned.Phase,
-		Cluster:       cluster.NewApply(c.cfg.Session, list, send, inPlan),
+		Phase:         phase,
+		Cluster:       target,
 		Await:         func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
 		ObjectTimeout: c.cfg.Options.Readiness,
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
 		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm
 	}
-	if err := c.cfg.Engine.Run(stage); err != nil {
+	return stage
+}
+
+// Observe runs a phase of objects that are already applied, without sending any: it ends when they are ready.
+func (c *Client) Observe(phase event.Phase, list helmkube.ResourceList) error {
+	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
 		return err
 	}
-	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)
+	return c.cfg.Engine.Run(c.applyStage(phase, cluster.NewObservation(c.cfg.Session, list), nil))
 }
 
 // planApply returns the plan for a list. If that is not Config.Apply, for example because crds/

@@ -1,6 +1,7 @@
 // Package lease lets one run at a time work on a release (R51). A run holds a coordination.k8s.io Lease in the
 // release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
-// the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/plan and engine/text.
+// the run's machine shows at once that a run there was killed. Within lockstep, it imports only engine/event, engine/plan
+// and engine/text.
 //
 // client-go's leaderelection does not fit: it does not delete the Lease when it gives it up,
 // cannot store details of the holder, and finds out that a holder is dead only by waiting.
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
 
+	"lockstep/engine/event"
 	"lockstep/engine/text"
 )
 
@@ -103,6 +105,17 @@ func (h Holder) String() string {
 	return s
 }
 
+// Author describes a run of this process, as the author of release records: "ann on box, process 7". job is its Job, as
+// namespace/name, or "".
+func Author(job string) string {
+	if job != "" {
+		return "Job " + job
+	}
+	h := newHolder(Params{})
+	h.Since = time.Time{}
+	return h.String()
+}
+
 // identity returns the HolderIdentity that kubectl shows.
 func (h Holder) identity() string {
 	return fmt.Sprintf("%s@%s/%d/%s", h.User, h.Host, h.Process, h.RunID)
@@ -164,6 +177,8 @@ type LostError struct {
 	// Why says how the lock was lost, or how a release record changed.
 	Why           string
 	RecordChanged bool
+	// Newer is the newest revision of the release, if another writer created it; nil if that is unknown.
+	Newer *event.NewerRevision
 }
 
 func (e *LostError) Error() string {

@@ -99,7 +99,7 @@ func (l *Lease) whenSent(renewTime *metav1.MicroTime) time.Time {
 // without its Lease before, it first checks that no other run has changed the release records.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
-	if l.latest.lastCondition() != held {
+	if o, _ := l.latest.get(); o.conditionAt(sent, l.duration) != held {
 		if err := l.checkRecords(ctx); err != nil {
 			return err
 		}

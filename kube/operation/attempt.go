@@ -62,7 +62,11 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
 	ps.Helm.Config.Releases = helmstorage.Init(driver)
-	return &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver}, nil
+	a := &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver}
+	r.op.mu.Lock()
+	defer r.op.mu.Unlock()
+	r.op.attempts = append(r.op.attempts, a)
+	return a, nil
 }
 
 func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Session) helmclient.Config {

@@ -41,6 +41,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		err = Aborted(ending, err)
 	}
 	wrote, lost, edit := op.wrote(a), op.lost(), op.editOf(ending)
+	newer := newerRevision(cmp.Or(lost, err))
 	op.mu.Lock()
 	createdBeforeEdit := op.createdBeforeEdit
 	op.mu.Unlock()
@@ -72,6 +73,9 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	if end.Message == "" {
 		end.Message = end.Outcome + ": " + err.Error()
 	}
+	if end.Newer = newer; newer != nil {
+		end.Release = newer.Status
+	}
 	return op.engine.Finish(end) == nil, err
 }
 
@@ -86,6 +90,9 @@ func (op *Operation) explainUnwritten(err error) error {
 func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err error) (ended bool, cause error) {
 	op := r.op
 	final, sweepErr := a.finalize(err)
+	if op.lost() != nil { // as the last look at the records showed
+		return false, nil
+	}
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{errorText(sweepErr), cleanupFailure}
 	op.mu.Lock()

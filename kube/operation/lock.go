@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
@@ -25,6 +26,8 @@ type lockState struct {
 	lease *heldLease // nil until it is acquired, and if Leases are unavailable
 	// lostErr is why the lock is lost. Once it is set, no more writes are sent.
 	lostErr error
+	// records lists the release records, nil until they are first listed.
+	records release.Records
 }
 
 func (s *lockState) state() (l *heldLease, lostErr error) {
@@ -129,20 +132,55 @@ func (l *heldLease) unlock() error {
 
 // checkRecords returns an error if somebody else has changed the release records, or if they cannot be read.
 func (op *Operation) checkRecords(ctx context.Context) error {
-	s, err := op.newSession(ctx, &connect.Writes{})
-	if err != nil {
-		return err
-	}
-	return op.ledger.Check(s.Releases())
+	return op.ledger.Look(ctx, op.listRecords)
 }
 
-// guard is called before each write. It waits until the lock is confirmed, and returns an error if the lock is lost.
+// listRecords lists the release records. Its requests end with ctx, or when the lock is lost.
+func (op *Operation) listRecords(ctx context.Context) (release.Snapshots, error) {
+	op.lock.mu.Lock()
+	list := op.lock.records
+	op.lock.mu.Unlock()
+	if list == nil {
+		s, err := op.newSession(op.lock.ctx, &connect.Writes{})
+		if err != nil {
+			return nil, err
+		}
+		list = s.Records()
+		op.lock.mu.Lock()
+		op.lock.records = list
+		op.lock.mu.Unlock()
+	}
+	return list(ctx)
+}
+
+// guard is called before each write. It waits until the lock is confirmed, and returns an error if the lock is lost or the
+// release has a newer revision (R51b).
 func (op *Operation) guard(ctx context.Context) error {
 	l, lostErr := op.lock.state()
-	if lostErr != nil || l == nil {
+	if lostErr != nil {
 		return lostErr
 	}
-	return l.Guard(ctx)
+	if l != nil {
+		if err := l.Guard(ctx); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil { // nothing is retried any more, but this write may still be sent
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastLookTimeout)
+		defer cancel()
+	}
+	return op.ledger.Admit(ctx, op.listRecords)
+}
+
+// lastLookTimeout limits the look at the records before a write after an abort.
+const lastLookTimeout = 3 * time.Second
+
+// noteWait tells the ledger that the run has waited: for a group that has ended, or while it was paused or held.
+func (op *Operation) noteWait(e event.Event) {
+	if e.Kind == event.KindRun || e.Kind == event.KindGroup && e.Status.Over() {
+		op.ledger.Waited()
+	}
 }
 
 // loseLock records that the lock is lost, and stops the run.
@@ -189,9 +227,25 @@ func (op *Operation) unlock() {
 }
 
 // changedError reports that the release changed after it was planned.
-type changedError struct{ message string }
+type changedError struct {
+	message string
+	newer   event.NewerRevision
+}
 
 func (e *changedError) Error() string { return e.message }
+
+// newerRevision returns the newest revision of the release if err says that another writer created it, else nil.
+func newerRevision(err error) *event.NewerRevision {
+	var lost *lease.LostError
+	var changed *changedError
+	switch {
+	case errors.As(err, &lost):
+		return lost.Newer
+	case errors.As(err, &changed):
+		return &changed.newer
+	}
+	return nil
+}
 
 // verifyUnchanged reads the latest revision again and returns it. expected is nil if the release should not exist. If the
 // latest revision differs, the error is a *changedError.
@@ -205,10 +259,15 @@ func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error)
 		a.op.ledger.Seal()
 		return last, nil
 	case found:
-		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); run the command again",
-			name, last.Version, last.Info.Status)}
+		author := release.AuthorOf(last)
+		return nil, &changedError{
+			fmt.Sprintf("release %s changed since planning (now revision %d, %s, by %s); run the command again", name, last.Version, last.Info.Status, author),
+			event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: author},
+		}
 	}
-	return nil, &changedError{fmt.Sprintf("release %s was uninstalled since planning; run the command again", name)}
+	return nil, &changedError{
+		fmt.Sprintf("release %s was uninstalled since planning; run the command again", name), event.NewerRevision{Status: event.NoRelease},
+	}
 }
 
 // lostRace reports whether an operation failed because another run came first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -11,8 +12,11 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
+	"lockstep/kube/release"
 )
 
 // The methods in this file are for stacks, which run one operation per release.
@@ -31,7 +35,8 @@ func (op *Operation) NeedsReplan() (bool, error) {
 }
 
 // Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
-// manifests, and no object in the cluster. It writes nothing.
+// manifests, and no object in the cluster. It writes nothing. If it returns true, a later Check notices whatever anybody
+// writes to the release from now on.
 //
 // Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
@@ -51,8 +56,12 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
+	op.ledger.Seal()
 	return true, nil
 }
+
+// Ledger tracks the records of the release for the whole run, see preflight.Common.Continues.
+func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 
 // CreatedAndKept reports whether Run has created a revision and has not started to roll it back.
 func (op *Operation) CreatedAndKept() bool {
@@ -111,4 +120,118 @@ func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 			op.breakpoints = append(op.breakpoints, id)
 		}
 	}
+}
+
+// Check looks at an unchanged release again. It writes nothing: it makes sure that nobody else has changed the records or
+// the objects since planning, then waits until all groups are ready, within the timeouts of an upgrade.
+type Check struct {
+	*Operation
+	unchanged *Operation // the upgrade that would change nothing
+	compare   bool       // whether to compare the objects again
+	changed   []plan.Object
+}
+
+// Check prepares a check of the release, for which Unchanged returned true. compare makes it compare the objects with the
+// chart again.
+func (op *Operation) Check(compare bool) (*Check, error) {
+	p := *op.prepared
+	planned, _, err := helmclient.Ordering{Root: p.Target.Root()}.PlanApply(p.Target.Tree, p.Apply.Resources, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", p.Last.Version, 0
+	p.Common.Step, p.Common.RollbackOnFailure = false, false
+	p.Breakpoints, p.Warnings = nil, nil
+	p.Apply, p.Remove, p.Leftovers, p.Hooks = planned, helmclient.Planned{}, helmclient.Leftovers{}, helmclient.HookEvents{}
+	p.Phases = helmclient.Phases(planned)
+	c := &Check{unchanged: op, compare: compare}
+	c.Operation = newOperation(op.client, task{prepared: &p, do: c.run})
+	c.setLedger(op.ledger)
+	return c, nil
+}
+
+// Changed returns the objects that somebody else has changed since planning.
+func (c *Check) Changed() []plan.Object { return c.changed }
+
+func (c *Check) run(a *attempt) (*rel1.Release, error) {
+	ctx := a.engine.RequestContext()
+	if err := c.ledger.Look(ctx, c.listRecords); err != nil {
+		return nil, err
+	}
+	if err := c.compareObjects(ctx); err != nil {
+		return nil, err
+	}
+	p := c.prepared
+	list, err := buildRevision(a.session.Builder, p.Last)
+	if err != nil {
+		return nil, err
+	}
+	list, _ = a.session.Builder.Expand(ctx, list)
+	return nil, a.client.Observe(p.Apply.Phase, list)
+}
+
+// compareObjects returns an error that names the objects that somebody else has changed.
+func (c *Check) compareObjects(ctx context.Context) error {
+	if !c.compare {
+		return nil
+	}
+	changes, err := c.unchanged.Changes(ctx)
+	if err != nil {
+		return fmt.Errorf("compare release %s with the cluster: %w", c.prepared.Common.Release, err)
+	}
+	var names []string
+	for _, change := range changes {
+		if change.Modifies() || change.Action == preview.ActionRefuse {
+			c.changed = append(c.changed, change.Object)
+			names = append(names, change.Object.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("somebody else changed %s since planning; run the command again", strings.Join(names, ", "))
+}
+
+// FinalRecord is the newest record of a release after an operation.
+type FinalRecord struct {
+	Revision int    // 0 if there is none
+	Status   string // event.NoRelease if there is none
+	// Newer is the newest revision if another writer created it.
+	Newer *event.NewerRevision
+	// Created is the revision that the operation created, RolledBack the one of its rollback on failure; 0 for none.
+	Created, RolledBack int
+}
+
+// ReadRecord reads the newest record of the release after Run. If it cannot be read, the result has the status that this
+// run knows last, and the error says why.
+func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) {
+	op.mu.Lock()
+	for _, a := range op.attempts {
+		switch created := a.driver.WriteResult().Created; {
+		case created == 0:
+		case a.task.rollbackOnFailure:
+			r.RolledBack = created
+		default:
+			r.Created = created
+		}
+	}
+	op.mu.Unlock()
+	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
+	if err == nil {
+		err = op.ledger.Look(ctx, s.Records())
+	}
+	revision, status := op.ledger.Latest()
+	r.Revision, r.Status = revision, string(status)
+	if revision == 0 {
+		r.Status = event.NoRelease
+	}
+	if newer := newerRevision(err); newer != nil {
+		r.Newer = newer
+		r.Revision, r.Status = newer.Revision, newer.Status
+		return r, nil
+	}
+	if created := max(r.Created, r.RolledBack); err != nil && created > revision { // the answer to its creation was lost
+		r.Revision, r.Status = created, "pending-"+op.prepared.Info.Name
+	}
+	return r, err
 }

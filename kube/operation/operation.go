@@ -61,8 +61,9 @@ type shared struct {
 	// of the rollback.
 	previewers previewers
 	// running is the operation whose revision is being deployed. attempt is its attempt, nil until that starts.
-	running *Operation
-	attempt *attempt
+	running  *Operation
+	attempt  *attempt
+	attempts []*attempt // all, in order
 	// createdBeforeEdit is set if an edit has replaced a revision that was already created,
 	// rollbackStarted when the rollback on failure starts.
 	createdBeforeEdit bool
@@ -80,10 +81,11 @@ func newOperation(c *connect.Client, main task) *Operation {
 	op.Mask().AddNames(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
 	op.Mask().AddPlan(p.Phases)
 	op.running = op
+	op.setLedger(release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release))
 	op.revisions = []*Operation{op}
-	op.ledger = release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release, op.loseLock)
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
 	op.writes.SetGuard(op.guard)
+	op.feed.OnEvent = op.noteWait
 	return op
 }
 
@@ -118,8 +120,25 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 		}
 		return nil, ErrCompleted
 	}
+	if common.Continues != nil {
+		if err := s.LookAtRecords(ctx); err != nil {
+			return nil, err
+		}
+	}
 	op, err := makePlan(s, c)
+	if lost := s.Ledger.Lost(); lost != nil {
+		return nil, lost
+	}
+	if op != nil {
+		op.setLedger(s.Ledger)
+	}
 	return op, common.Mask.Error(err)
+}
+
+// setLedger sets the ledger of the release records. Call it before Run.
+func (op *Operation) setLedger(l *release.Ledger) {
+	op.ledger = l
+	l.OnLost(op.loseLock)
 }
 
 // current returns the operation whose revision is being deployed: this one, or an edit of it.

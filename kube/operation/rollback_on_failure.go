@@ -58,9 +58,10 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 // closeFailedRollback closes the feed after a rollback that ended with err. The message has the cause first: it is why the
 // operation failed, not why the rollback did. If groups failed, they show the error, so the outcome does not repeat it.
 func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []string) {
-	if r.op.lost() != nil {
+	if lost := r.op.lost(); lost != nil {
 		end.Status = event.Aborted
 		end.Exit = event.ExitFailed
+		end.Newer = newerRevision(lost)
 	}
 	result := "the rollback also failed"
 	resultWithError := result + ": " + err.Error()

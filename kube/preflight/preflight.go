@@ -69,6 +69,10 @@ type Common struct {
 	// the release is in a helmfile.
 	Provided *Provided
 
+	// Continues is the ledger of this run's earlier operation on the release, nil if this is the first. The operation is
+	// refused if somebody else has written to the release since (R51b).
+	Continues *release.Ledger
+
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
 
@@ -274,6 +278,8 @@ type Session struct {
 	Helm    *connect.Helm
 	Common  Common
 	Lease   lease.State // set by OpenIfUnlocked, unless PlanOnly is set or the run holds the Lease
+	// Ledger tracks the release records.
+	Ledger *release.Ledger
 	// namespaceUnknown is set if the user may neither read nor create the namespace of the release,
 	// although it may have to be created.
 	namespaceUnknown bool
@@ -285,7 +291,11 @@ const CheckRetryTimeout = 15 * time.Second
 // Open opens a session and checks that the API server answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	ctx = connect.WithRetryTimeout(ctx, CheckRetryTimeout)
-	s, err := NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release, nil))
+	ledger := common.Continues
+	if ledger == nil {
+		ledger = release.NewLedger(common.Namespace, common.Release)
+	}
+	s, err := NewSession(ctx, c, common, &connect.Writes{}, ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +338,15 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 		return nil, err
 	}
 	helm.Config.Releases.Driver = release.Checked(ledger.Driver(helm.Config.Releases.Driver, bound.Clientset, common.Namespace), common.Mask)
-	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
+	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common, Ledger: ledger}, nil
+}
+
+// LookAtRecords returns a *lease.LostError if somebody else has changed the release records since the ledger was sealed.
+func (s *Session) LookAtRecords(ctx context.Context) error { return s.Ledger.Look(ctx, s.Records()) }
+
+// Records returns how to list the records of the release.
+func (s *Session) Records() release.Records {
+	return s.Ledger.Records(s.Releases(), s.Client.Metadata, connect.RecordResource(connect.StorageDriver()), s.Common.Namespace)
 }
 
 // Releases returns Helm's storage of releases.

@@ -43,7 +43,7 @@ type session struct {
 // newSession builds the planned and the deployed objects. The requests of the session end with ctx.
 func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
 	ctx = connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout)
-	checks, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
+	checks, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release))
 	if err != nil {
 		return nil, err
 	}

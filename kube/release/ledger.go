@@ -1,16 +1,18 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
-	"helm.sh/helm/v4/pkg/storage"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
 	"lockstep/kube/lease"
 )
 
@@ -18,14 +20,22 @@ import (
 // carries the known resourceVersion, and so fails if somebody else has changed the record. Seal
 // marks the start of the run: from then on, a newer revision, or a changed status of a known one,
 // means that somebody else has taken the release, and the ledger refuses all writes (R51a).
+//
+// A run has one ledger for each release, which it keeps from planning to its last write, also for a
+// rollback. So nothing can roll back, mark or remove a revision that the run does not know as the newest.
 type Ledger struct {
 	namespace, release string
-	onLost             func(error)
 
 	mu      sync.Mutex
+	onLost  func(error)
 	entries map[int]*entry // by revision
 	sealed  bool
-	lost    error // a *lease.LostError
+	lost    *lease.LostError
+	newest  func() *rel1.Release // reads the newest revision, nil if that fails
+	// stale is set if somebody else has had time to write since the records were last read, see Waited.
+	stale  bool
+	looks  sync.Mutex // held during a look
+	writes int        // that have ended
 }
 
 // entry is the known state of a record.
@@ -45,10 +55,72 @@ type snapshot struct {
 	version  string
 }
 
-// NewLedger returns the ledger of a run. It calls onLost, which may be nil, when it first detects that
-// somebody else has changed a record.
-func NewLedger(namespace, release string, onLost func(error)) *Ledger {
-	return &Ledger{namespace: namespace, release: release, onLost: onLost, entries: map[int]*entry{}}
+// NewLedger returns the ledger of a run.
+func NewLedger(namespace, release string) *Ledger {
+	return &Ledger{namespace: namespace, release: release, entries: map[int]*entry{}}
+}
+
+// OnLost sets the function to call when the ledger first detects that somebody else has changed a record.
+func (l *Ledger) OnLost(f func(error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onLost = f
+}
+
+// Lost returns a *lease.LostError if somebody else has taken the release.
+func (l *Ledger) Lost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lostErr()
+}
+
+// lostErr is Lost for callers that hold l.mu.
+func (l *Ledger) lostErr() error {
+	if l.lost == nil {
+		return nil
+	}
+	return l.lost
+}
+
+// Latest returns the latest known revision and its status, 0 for none.
+func (l *Ledger) Latest() (revision int, status rcommon.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v, e := range l.entries {
+		if e.status != "" && v > revision {
+			revision, status = v, e.status
+		}
+	}
+	return revision, status
+}
+
+// Waited records that the run has waited for something, so that somebody else may have written in the meantime.
+func (l *Ledger) Waited() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stale = true
+}
+
+// Admit returns a *lease.LostError if this run must not write any more. If the run has waited since the records were last
+// read, Admit reads them again. What remains is the time from that answer to the write: a record that somebody else
+// creates in between is found by the write itself if it is the same revision or has the same resourceVersion.
+//
+// Rule R51b: a run writes nothing to a release whose newest revision it neither created nor started from.
+func (l *Ledger) Admit(ctx context.Context, r Records) error {
+	l.looks.Lock()
+	defer l.looks.Unlock()
+	l.mu.Lock()
+	stale, lost := l.stale, l.lostErr()
+	l.stale = false
+	l.mu.Unlock()
+	if lost != nil || !stale {
+		return lost
+	}
+	err := l.Look(ctx, r)
+	if err != nil {
+		l.Waited()
+	}
+	return err
 }
 
 // Seal marks the start of the run, which is based on the records read so far. The first write also
@@ -59,85 +131,142 @@ func (l *Ledger) Seal() {
 	l.sealed = true
 }
 
-// Check reads all records. It returns a *lease.LostError if somebody else has changed them.
-func (l *Ledger) Check(s *storage.Storage) error {
-	history, err := s.History(l.release) // the ledger's driver observes the records
-	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return fmt.Errorf("read release %s: %w", l.release, err)
-	}
-	exists := map[int]bool{}
-	for _, r := range history {
-		rel, err := AsV1(r)
+// Snapshots are the states of release records.
+type Snapshots []snapshot
+
+// Records lists the records of the release of a ledger, without their content.
+type Records func(context.Context) (Snapshots, error)
+
+// Look reads the state of all records. It returns a *lease.LostError if somebody else has changed them.
+func (l *Ledger) Look(ctx context.Context, list Records) error {
+	for {
+		before := l.countWrites()
+		all, err := list(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("read release %s: %w", l.release, err)
 		}
-		exists[rel.Version] = true
+		if why, newer, current := l.updateAll(all, before); why != "" {
+			return l.lose(why, newer)
+		} else if current {
+			return l.Lost()
+		}
 	}
-	return l.checkLatest(exists)
 }
 
-// checkLatest returns an error if the release is lost, or if the latest known revision no longer
-// exists although no uninstall was in progress and the run did not delete it.
-func (l *Ledger) checkLatest(exists map[int]bool) error {
+func (l *Ledger) countWrites() int {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writes
+}
+
+// updateAll updates the ledger with a list of all records, unless a write of this run has ended since there were before
+// writes. Then the list may be older than the ledger, and current is false.
+func (l *Ledger) updateAll(all Snapshots, before int) (why string, newer *event.NewerRevision, current bool) {
+	// The latest one first, which gives the best message about changes by others.
+	slices.SortFunc(all, func(a, b snapshot) int { return b.revision - a.revision })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writes != before {
+		return "", nil, false
+	}
+	exists := map[int]bool{}
+	for _, s := range all {
+		if why, newer = l.update(s); why != "" {
+			return why, newer, true
+		}
+		exists[s.revision] = true
+	}
+	why, newer = l.latestGone(exists)
+	return why, newer, true
+}
+
+// latestGone returns why the release is lost if the latest known revision no longer exists, although no uninstall was in
+// progress and the run did not delete it. The caller must hold l.mu.
+func (l *Ledger) latestGone(exists map[int]bool) (why string, newer *event.NewerRevision) {
 	latest := 0
 	for revision, e := range l.entries {
 		if e.status != "" {
 			latest = max(latest, revision)
 		}
 	}
-	e, lost := l.entries[latest], l.lost
-	gone := e != nil && !exists[latest] && !e.deleting && e.status != rcommon.StatusUninstalling
-	l.mu.Unlock()
-	if lost == nil && gone {
-		return l.lose("the release was uninstalled by somebody else")
+	e := l.entries[latest]
+	if !l.sealed || e == nil || exists[latest] || e.deleting || e.status == rcommon.StatusUninstalling {
+		return "", nil
 	}
-	return lost
+	return "the release was uninstalled by somebody else", &event.NewerRevision{Status: event.NoRelease}
 }
 
-// lose records that somebody else has taken the release, and returns the error for all further writes.
-func (l *Ledger) lose(why string) error {
+// lose records that somebody else has taken the release, and returns the error for all further writes. newer is nil if the
+// newest revision is not somebody else's.
+func (l *Ledger) lose(why string, newer *event.NewerRevision) error {
+	why, newer = l.explainLoss(why, newer)
 	l.mu.Lock()
 	first := l.lost == nil
 	if first {
-		l.lost = &lease.LostError{Release: l.release, Namespace: l.namespace, Why: why, RecordChanged: true}
+		l.lost = &lease.LostError{Release: l.release, Namespace: l.namespace, Why: why, RecordChanged: true, Newer: newer}
 	}
-	err := l.lost
+	err, onLost := l.lostErr(), l.onLost
 	l.mu.Unlock()
-	if first && l.onLost != nil {
-		l.onLost(err)
+	if first && onLost != nil {
+		onLost(err)
 	}
 	return err
+}
+
+// explainLoss reads the newest revision and its author. A changed record may be the first sign of a newer revision.
+func (l *Ledger) explainLoss(why string, newer *event.NewerRevision) (string, *event.NewerRevision) {
+	l.mu.Lock()
+	read, latest := l.newest, l.latest()
+	l.mu.Unlock()
+	if read == nil || newer != nil && newer.Revision == 0 {
+		return why, newer
+	}
+	rel := read()
+	switch {
+	case rel != nil && rel.Version > latest:
+		why = fmt.Sprintf("revision %d (%s) was created in the meantime", rel.Version, rel.Info.Status)
+	case rel == nil || newer == nil || rel.Version != newer.Revision:
+		return why, newer
+	}
+	author := AuthorOf(rel)
+	return why + " by " + author, &event.NewerRevision{Revision: rel.Version, Status: rel.Info.Status.String(), Author: author}
 }
 
 // observe updates the ledger with a record that was read. It returns an error if somebody
 // else has changed the record.
 func (l *Ledger) observe(s snapshot) error {
-	if why := l.update(s); why != "" {
-		return l.lose(why)
+	if lost := l.Lost(); lost != nil {
+		return lost
+	}
+	l.mu.Lock()
+	why, newer := l.update(s)
+	l.mu.Unlock()
+	if why != "" {
+		return l.lose(why, newer)
 	}
 	return nil
 }
 
 // update updates the entry of a record that was read. If somebody else has changed the record, it
-// keeps the entry and returns how the record has changed.
-func (l *Ledger) update(s snapshot) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// keeps the entry and returns how the record has changed, and the newest revision if it is somebody else's. The caller must
+// hold l.mu.
+func (l *Ledger) update(s snapshot) (why string, newer *event.NewerRevision) {
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("revision %d (%s) was created in the meantime", s.revision, s.status)
+		why = fmt.Sprintf("revision %d (%s) was created in the meantime", s.revision, s.status)
+		return why, &event.NewerRevision{Revision: s.revision, Status: s.status.String()}
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e
 	case l.sealed && e.uid != "" && s.uid != e.uid:
-		return fmt.Sprintf("revision %d was deleted and recreated, and is now %s", s.revision, s.status)
+		why = fmt.Sprintf("revision %d was deleted and recreated as %s", s.revision, s.status)
+		return why, &event.NewerRevision{Revision: s.revision, Status: s.status.String()}
 	case l.sealed && s.status != e.status && !slices.Contains(e.sent, s.status):
-		return fmt.Sprintf("revision %d changed from %s to %s", s.revision, e.expected(), s.status)
+		return fmt.Sprintf("revision %d changed from %s to %s", s.revision, e.expected(), s.status), nil
 	}
 	e.uid, e.version, e.status = s.uid, s.version, s.status
-	return ""
+	return "", nil
 }
 
 // expected returns the status that the record should have.
@@ -193,6 +322,7 @@ func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, e
 func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.writes++
 	e := l.entries[sent.revision]
 	switch {
 	case e == nil:
@@ -226,6 +356,7 @@ func (l *Ledger) beginDelete(revision int) (known entry, err error) {
 func (l *Ledger) endDelete(revision int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.writes++
 	delete(l.entries, revision)
 }
 

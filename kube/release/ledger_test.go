@@ -189,7 +189,8 @@ type recordsTest struct {
 
 func newRecordsTest(r *rand.Rand) *recordsTest {
 	w := &recordsTest{Rand: r, store: newSecretStore(), latest: 2, foreign: map[string]string{}, noForeign: r.IntN(2) == 0}
-	ledger := NewLedger("ns", "r", func(error) { w.stopped = true })
+	ledger := NewLedger("ns", "r")
+	ledger.OnLost(func(error) { w.stopped = true })
 	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger)), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
 	_, _ = storage.Init(w.ours).History("r")
@@ -310,6 +311,10 @@ func (v versionless) Get(key string) (release.Releaser, error) {
 	return record(n, status), err
 }
 
+func (v versionless) Query(map[string]string) ([]release.Releaser, error) {
+	return nil, driver.ErrReleaseNotFound
+}
+
 func (v versionless) Create(key string, r release.Releaser) error {
 	if _, ok := v.all[key]; ok {
 		return driver.ErrReleaseExists
@@ -326,7 +331,7 @@ func (v versionless) Update(key string, r release.Releaser) error {
 // write (R51a).
 func TestStorageWithoutVersions(t *testing.T) {
 	v := versionless{all: map[string]rcommon.Status{}}
-	d := NewLedger("ns", "r", nil).Driver(v, nil, "ns")
+	d := NewLedger("ns", "r").Driver(v, nil, "ns")
 	if err := d.Create(keyOf(1), record(1, rcommon.StatusPendingInstall)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/lease"
 )
 
 // Record is the order of a revision's charts, for a later rollback or uninstall. The order of groups
@@ -36,6 +37,10 @@ type Record struct {
 	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the
 	// cluster, and for a rollback on failure.
 	Job string `json:"job,omitempty"`
+	// Author is the run that created revision Authored, which may differ from the release's, as Revision does. Unlike
+	// Revision, it is also set without the Lease.
+	Author   string `json:"author,omitempty"`
+	Authored int    `json:"authored,omitempty"`
 }
 
 const (
@@ -109,22 +114,39 @@ func signed(rel *rel1.Release) bool {
 	return r.Revision == rel.Version
 }
 
-// sign records in a revision that a run holding the Lease created it or is uninstalling it. job is the
-// Job of the run.
-func sign(rel *rel1.Release, created bool, job string) error {
+// sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
+// uninstalling it, if locked is set. job is the Job of the run.
+func sign(rel *rel1.Release, created, locked bool, job string) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
 	}
 	before := *r
-	r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
 	if created {
+		r.Author, r.Authored = lease.Author(job), rel.Version
+	}
+	if locked {
+		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
+	}
+	if created && locked {
 		r.Revision, r.Job = rel.Version, job
 	}
 	if *r == before {
 		return nil
 	}
 	return r.write(rel)
+}
+
+// AuthorOf returns who created a revision: a run of lockstep, or Helm.
+func AuthorOf(rel *rel1.Release) string {
+	r := ReadRecord(rel)
+	switch {
+	case r != nil && r.Authored == rel.Version && r.Author != "":
+		return r.Author
+	case r != nil && r.Revision == rel.Version: // by an older version
+		return "lockstep"
+	}
+	return "helm"
 }
 
 // DeployedBy reports whether a pod of the Job created and deployed the revision.

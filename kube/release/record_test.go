@@ -26,7 +26,7 @@ func TestDeployedBy(t *testing.T) {
 		{"copied", job, rcommon.StatusDeployed, 3, false},
 	} {
 		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
-		if err := sign(rel, true, test.created); err != nil {
+		if err := sign(rel, true, true, test.created); err != nil {
 			t.Fatal(err)
 		}
 		rel.Version = test.version

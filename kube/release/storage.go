@@ -39,8 +39,8 @@ type DriverOptions struct {
 	BeforeCreate func(*rel1.Release) (*Record, error)
 	// BeforeUninstall is called before a revision is marked uninstalling.
 	BeforeUninstall func(*rel1.Release)
-	// HoldsLease reports whether the run holds the Lease of the release. While it does, the
-	// Driver signs the revisions that it writes.
+	// HoldsLease reports whether the run holds the Lease of the release. The Driver signs the
+	// revisions that it writes accordingly.
 	HoldsLease func() bool
 	// Job is the Job of the run (Record.Job).
 	Job string
@@ -131,12 +131,9 @@ func (d *Driver) logRead(err error) error {
 	return err
 }
 
-// sign signs a revision if the run holds the Lease.
+// sign signs a revision.
 func (d *Driver) sign(rel *rel1.Release, created bool) error {
-	if d.opts.HoldsLease == nil || !d.opts.HoldsLease() {
-		return nil
-	}
-	return sign(rel, created, d.opts.Job)
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job)
 }
 
 // Create stores a new revision.

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,14 +10,18 @@ import (
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 )
 
 // Helm's drivers overwrite a record even if it has changed. Ledger.Driver gives them a client that
@@ -28,6 +33,9 @@ import (
 // has no versions: the record is read before each write, and a change between the two is
 // overwritten. Memory belongs to this process.
 func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace string) driver.Driver {
+	l.mu.Lock()
+	l.newest = func() *rel1.Release { return newestIn(d, l.release) }
+	l.mu.Unlock()
 	switch d.(type) {
 	case *driver.Secrets:
 		return driver.NewSecrets(newSecrets(c.CoreV1().Secrets(namespace), l))
@@ -37,6 +45,47 @@ func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace strin
 		return d
 	}
 	return unversionedDriver{d, l}
+}
+
+// newestIn reads the newest revision of a release, nil if it cannot be read.
+func newestIn(d driver.Driver, name string) *rel1.Release {
+	rel, found, err := Last(storage.Init(d), name)
+	if err != nil || !found || rel.Info == nil {
+		return nil
+	}
+	return rel
+}
+
+// Records returns how to list the records of the ledger's release in a storage: their metadata, or the whole records if
+// the storage is no Secrets or ConfigMaps.
+func (l *Ledger) Records(s *storage.Storage, c metadata.Interface, resource, namespace string) Records {
+	if resource == "" {
+		return func(context.Context) (all Snapshots, err error) {
+			history, err := s.History(l.release)
+			for _, r := range history {
+				if rel, err := AsV1(r); err == nil {
+					all = append(all, snapshot{revision: rel.Version, status: rel.Info.Status})
+				}
+			}
+			if errors.Is(err, driver.ErrReleaseNotFound) {
+				err = nil
+			}
+			return all, err
+		}
+	}
+	records := c.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(namespace)
+	return func(ctx context.Context) (all Snapshots, err error) {
+		list, err := records.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": l.release}.String()})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range list.Items {
+			if s, ok := l.record(&o); ok {
+				all = append(all, s)
+			}
+		}
+		return all, nil
+	}
 }
 
 // client is a typed client for Secrets or ConfigMaps.

@@ -1,9 +1,11 @@
 package stack
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/kube/operation"
@@ -90,9 +92,17 @@ func (s *Stack) reply(c event.Command, status event.Status, message string) {
 	})
 }
 
-// operation returns the operation of a release, nil if there is nothing to do. While the stack runs, a new plan or a
-// rollback replaces it.
+// operation returns the operation of a release that gets its commands, nil if there is nothing to do. While the stack runs,
+// it may be a check or a rollback.
 func (s *Stack) operation(m *member) *operation.Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(m.current, m.op)
+}
+
+// plannedOperation returns the operation that deploys or removes a release, nil if there is nothing to do. While the stack
+// runs, a new plan may replace it.
+func (s *Stack) plannedOperation(m *member) *operation.Operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return m.op
@@ -159,7 +169,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 		return
 	}
 	s.mu.Lock()
-	running, started, op := slices.Contains(s.active, m), m.started, m.op
+	running, started, op := slices.Contains(s.active, m), m.started, cmp.Or(m.current, m.op)
 	s.mu.Unlock()
 	if running {
 		inner := c
@@ -275,8 +285,13 @@ func (s *Stack) runStatus(m *member) event.Status {
 // operationStarted records that the operation of a release starts. If the stack is paused, the operation starts paused.
 func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Lock()
-	m.op, m.started, m.result, m.state = op, true, nil, event.State{}
-	s.active = append(s.active, m)
+	m.started, m.result, m.state, m.current = true, nil, event.State{}, nil
+	if s.rollingBack {
+		m.rollback, m.current = op, op
+	} else {
+		m.op = op
+	}
+	s.active, s.ran = append(s.active, m), s.ran+1
 	paused, step := s.state.Run == event.Paused, s.stepNext
 	s.stepNext = false
 	breaks := maps.Clone(m.breakpoints)
@@ -295,6 +310,8 @@ func (s *Stack) operationEnded(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.result = err
+	s.ran++
+	m.look.ran, m.look.at = s.ran, time.Now()
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
 	if s.pausedBy == m {
 		s.pausedBy = nil

@@ -90,11 +90,3 @@ func TestDefines(t *testing.T) {
 		}
 	}
 }
-
-// TestOutcomeAfterStoppedRollback counts the releases that a stopped rollback has rolled back apart from deployed ones.
-func TestOutcomeAfterStoppedRollback(t *testing.T) {
-	s := &Stack{members: []*member{{started: true, rolledBack: true}, {started: true}}}
-	if got, want := s.outcome(), "releases: 1 deployed, 1 rolled back"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}

@@ -2,14 +2,14 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
-	"lockstep/engine/text"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -45,7 +45,8 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
-	end.Outcome = s.rollbackOutcome(changed)
+	end.Results = s.finalResults()
+	end.Outcome = rollbackOutcomeOf(end.Results, s.stuck())
 	end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 	return err
 }
@@ -56,52 +57,53 @@ func (s *Stack) setRollingBack(rollingBack bool) {
 	s.rollingBack, s.warned = rollingBack, false
 }
 
-// rollbackOutcome counts the releases that this run changed, and those of them that are rolled back: by this rollback, or
-// by their own operation, which failed.
-func (s *Stack) rollbackOutcome(changed []*member) string {
+// stuck returns the releases whose own rollback failed.
+func (s *Stack) stuck() (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total, done, uninstalled := len(changed), 0, 0
-	var stuck []string
 	for _, m := range s.members {
-		switch {
-		case m.rolledBack:
-			done++
-			if m.op.Info().Name != "rollback" {
-				uninstalled++
-			}
-		case slices.Contains(changed, m) || m.result == nil || !m.state.HasRollback():
-		case m.state.RollbackFailed():
-			total++
-			stuck = append(stuck, m.id)
-		default:
-			total++
-			done++
-			if m.state.Release == event.NoRelease {
-				uninstalled++
-			}
+		if m.rollback == nil && m.started && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {
+			ids = append(ids, m.id)
 		}
 	}
-	switch {
-	case done == total && uninstalled == total:
-		return "rolled back; " + text.Count(done, "release") + " uninstalled"
-	case done == total:
-		return "rolled back " + text.Count(done, "release")
-	case len(stuck) > 0:
-		return fmt.Sprintf("rolled back %d of %d changed releases; the rollback of %s failed", done, total, strings.Join(stuck, ", "))
-	}
-	return fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", done, total)
+	return ids
 }
 
 // rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none. Then it reports the
-// status.
+// status. It leaves a release alone whose newest revision is not this run's (R51b).
 func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status event.Status) (run.Response, error) {
+	info := s.plannedOperation(m).Info()
+	message, change := "uninstalled", event.Deleted
+	if info.PreviousRevision > 0 {
+		message, change = fmt.Sprintf("rolled back to revision %d", info.PreviousRevision), event.Configured
+	}
+	err := s.runRollback(m, phase, o, info)
+	if lost := (*lease.LostError)(nil); errors.As(err, &lost) && lost.Newer != nil {
+		err, message, change = nil, newerText(*lost.Newer), event.Kept
+	}
+	if err != nil {
+		return run.Response{}, err
+	}
+	s.mu.Lock()
+	m.rolledBack = true
+	s.mu.Unlock()
+	m.observe(o, status, message)
+	return run.Response{Change: change, Message: message}, nil
+}
+
+// runRollback rolls a release back with the ledger of its operation, so that it fails if somebody else has written to the
+// release since.
+func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.Operation) error {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil
+	deployed := s.plannedOperation(m)
+	common.Continues = deployed.Ledger()
+	if err := s.checkNewest(deployed); err != nil {
+		return err
+	}
 	ctx := context.Background()
 	var op *operation.Operation
 	var err error
-	info := m.op.Info()
 	if info.PreviousRevision > 0 {
 		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{
 			Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax,
@@ -109,21 +111,19 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 	}
-	if err != nil {
-		return run.Response{}, err
+	if err != nil || op == nil {
+		return err
 	}
-	if op != nil {
-		if err := s.runOperation(m, phase, o, op); err != nil {
-			return run.Response{}, err
-		}
+	return s.runOperation(m, phase, o, op)
+}
+
+// checkNewest returns a *lease.LostError if the newest revision of a release is not this run's, also while another run holds
+// its lock.
+func (s *Stack) checkNewest(op *operation.Operation) error {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if _, err := op.ReadRecord(ctx); err != nil {
+		return fmt.Errorf("read the release record: %w", err)
 	}
-	s.mu.Lock()
-	m.rolledBack = true
-	s.mu.Unlock()
-	message, change := "uninstalled", event.Deleted
-	if info.PreviousRevision > 0 {
-		message, change = fmt.Sprintf("rolled back to revision %d", info.PreviousRevision), event.Configured
-	}
-	m.observe(o, status, message)
-	return run.Response{Change: change}, nil
+	return op.Ledger().Lost()
 }

@@ -1,11 +1,11 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -35,7 +35,16 @@ func (s *Stack) Run() error {
 			return s.fail(err)
 		}
 	}
-	if err := eng.Finish(run.End{Status: event.Succeeded}); err != nil {
+	if err := s.lookAgain(); err != nil {
+		return s.fail(err)
+	}
+	ctx, cancel := context.WithTimeout(eng.RequestContext(), cmp.Or(s.opts.Common.Timeout, defaultRecordTimeout))
+	defer cancel()
+	results := s.results(ctx)
+	if err := s.failedResults(results); err != nil {
+		return s.fail(err)
+	}
+	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results}); err != nil {
 		return s.fail(err)
 	}
 	return nil
@@ -72,7 +81,8 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 	s.byID[g.ID].report = report
 }
 
-// Apply deploys a release, or rolls it back, and returns when its operation has ended. It skips an unchanged release.
+// Apply deploys a release, or rolls it back, and returns when its operation has ended. It skips an unchanged release that is
+// ready.
 //
 // Rule S2: a release that needs another one starts when that one is deployed, all its groups are
 // ready, and its post hooks are done.
@@ -82,11 +92,17 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 		return s.rollBackRelease(m, phaseRollback, o, event.Ready)
 	}
 	if m.unchanged {
+		if err := s.checkUnchanged(m, phaseReleases, o); err != nil {
+			return run.Response{}, err
+		}
 		s.mu.Lock()
 		m.skipped = true
 		s.mu.Unlock()
 		m.observe(o, event.Ready, "unchanged")
 		return run.Response{Change: event.Unchanged}, nil
+	}
+	if err := s.checkNeeds(m, phaseReleases, o); err != nil {
+		return run.Response{}, err
 	}
 	change := event.Configured
 	if m.op.Info().Name == "install" {
@@ -134,6 +150,16 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 		return err
 	}
 	s.operationStarted(m, op)
+	err = drive(op, func(e event.Event) { s.relay(m, phase, o, e) })
+	s.operationEnded(m, err)
+	if err == nil {
+		return nil
+	}
+	return s.explain(m, err)
+}
+
+// drive runs an operation, and calls on for each of its events.
+func drive(op *operation.Operation, on func(event.Event)) error {
 	relayed := make(chan struct{})
 	reader := op.Feed().Reader()
 	go func() {
@@ -144,17 +170,13 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 				return
 			}
 			for _, e := range events {
-				s.relay(m, phase, o, e)
+				on(e)
 			}
 		}
 	}()
-	err = op.Run() // closes its feed
+	err := op.Run() // closes its feed
 	<-relayed
-	s.operationEnded(m, err)
-	if err == nil {
-		return nil
-	}
-	return s.explain(m, err)
+	return err
 }
 
 // freshOperation returns op, or a new plan of it if earlier releases may have added kinds that its templates may ask for.
@@ -227,9 +249,11 @@ type failure struct {
 	text    string
 	finding run.Finding
 	aborted bool
+	error   // of the operation
 }
 
 func (f *failure) Error() string        { return f.text }
+func (f *failure) Unwrap() error        { return f.error }
 func (f *failure) Finding() run.Finding { return f.finding }
 
 // Is makes errors.Is(f, run.ErrAborted) true for an aborted operation, so that the engine does not count it as failed.
@@ -239,7 +263,7 @@ func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrA
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &failure{text: err.Error(), aborted: errors.Is(err, run.ErrAborted)}
+	f := &failure{text: err.Error(), aborted: errors.Is(err, run.ErrAborted), error: err}
 	if reason := m.state.Reason(); reason != "" {
 		f.text = reason
 	}
@@ -279,9 +303,10 @@ func (s *Stack) fail(cause error) error {
 			s.engine.Close(end)
 			return errors.Join(cause, err)
 		}
-		end.Outcome = s.outcome()
+		end.Results = s.finalResults()
+		end.Outcome = outcomeOf(end.Results)
 		end.Message = end.Outcome
-		if ending != nil {
+		if ending != nil || !s.anyFailedGroup() {
 			end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 		}
 		if stage := (*run.StageError)(nil); ending == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
@@ -300,41 +325,9 @@ func (s *Stack) anyStarted() bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started })
 }
 
-// outcome counts the releases by their result: "releases: 2 deployed, 1 failed".
-func (s *Stack) outcome() string {
-	results := []string{"deployed", "rolled back", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not installed", "not started"}
+// anyFailedGroup reports whether a group failed, which then shows why the run failed.
+func (s *Stack) anyFailedGroup() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := map[string]int{}
-	for _, m := range s.members {
-		switch {
-		case m.rolledBack:
-			counts["rolled back"]++
-		case m.started && m.result == nil && m.remove:
-			counts["uninstalled"]++
-		case m.started && m.result == nil:
-			counts["deployed"]++
-		case m.started && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten:
-			counts["not started"]++
-		case m.started && m.state.Release == event.NoRelease:
-			counts["uninstalled"]++
-		case m.started && slices.Contains(results, m.state.Release):
-			counts[m.state.Release]++
-		case m.started:
-			counts["failed"]++
-		case m.skipped:
-			counts["unchanged"]++
-		case m.remove && m.op == nil && m.err == nil:
-			counts["not installed"]++
-		default:
-			counts["not started"]++
-		}
-	}
-	var parts []string
-	for _, result := range results {
-		if n := counts[result]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, result))
-		}
-	}
-	return "releases: " + strings.Join(parts, ", ")
+	return s.state.FailedGroups() > 0
 }

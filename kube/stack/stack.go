@@ -62,6 +62,7 @@ type Stack struct {
 	pausedBy *member
 	// rollingBack is set when the rollback starts, warned after the first interrupt of the rollback.
 	rollingBack, warned bool
+	ran                 int // operations that have started or ended
 }
 
 // member is a release of the stack with its operation.
@@ -85,10 +86,18 @@ type member struct {
 	breakOn []string              // --break-on for its groups
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
-	skipped     bool  // because it was unchanged
-	started     bool  // its operation has started
-	result      error // of its operation
-	rolledBack  bool  // by the rollback of the stack
+	skipped     bool                 // because it was unchanged
+	started     bool                 // its operation has started
+	result      error                // of its operation
+	rolledBack  bool                 // by the rollback of the stack, or left alone by it (R51b)
+	rollback    *operation.Operation // of the rollback of the stack, nil until it starts
+	// current is the check or the rollback that runs or was the last to run, nil for op.
+	current *operation.Operation
+	// notReady and changed are what the last check of an unchanged release found: that it is not ready, or objects that
+	// somebody else has changed.
+	notReady bool
+	changed  []plan.Object
+	look     look
 }
 
 func newMember(r helmfile.Release, remove bool) *member {
@@ -141,7 +150,7 @@ func (s *Stack) Mask() *mask.Mask { return s.opts.Common.Mask }
 // Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {
 	for _, m := range s.members {
-		r := Release{ID: m.id, Operation: s.operation(m), Remove: m.remove, Pruned: m.pruned, Unchanged: m.unchanged, Cluster: m.cluster, Client: m.client}
+		r := Release{ID: m.id, Operation: s.plannedOperation(m), Remove: m.remove, Pruned: m.pruned, Unchanged: m.unchanged, Cluster: m.cluster, Client: m.client}
 		for _, n := range m.needs {
 			r.Needs = append(r.Needs, n.id)
 		}

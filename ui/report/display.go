@@ -192,12 +192,21 @@ func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }
 
 // writeEvent uses a single Write so that lines of concurrent writers do not mix.
 func writeEvent(w io.Writer, e event.Event) error {
-	line, err := json.Marshal(e)
+	line, err := eventLine(e)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(text.EscapeJSON(line), '\n'))
+	_, err = w.Write(line)
 	return err
+}
+
+// eventLine returns an event as a line of JSON.
+func eventLine(e event.Event) ([]byte, error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return append(text.EscapeJSON(line), '\n'), nil
 }
 
 // Version has the versions of lockstep and its main dependencies.

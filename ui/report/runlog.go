@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -22,16 +23,27 @@ const (
 )
 
 // RunLog writes the record of a run to a file, which ReadRecord reads. It never fails the
-// operation: if the file cannot be written, it warns once and stops.
+// operation: if the file cannot be written, it warns once and stops. On a full disk it still writes the closing event, in
+// place of the last ones, so that a completed run does not look like a killed one.
 type RunLog struct {
 	dir       string
 	warn      func(string)
-	file      *os.File
+	file      recordFile
+	ends      []int64 // offsets after each line
+	full      bool    // a write has failed
 	name      string
 	closed    bool
 	manifests func(edits int) iter.Seq2[plan.Object, string] // see KeepManifests; nil for none
 	revisions int                                            // number of revisions that have started
 	room      int                                            // bytes left for manifests
+}
+
+// recordFile is an *os.File.
+type recordFile interface {
+	io.Writer
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
 }
 
 // NewRunLog returns a RunLog that creates its file in dir at the first event. It calls
@@ -61,21 +73,89 @@ func (r *RunLog) Consume(e event.Event) {
 	if r.closed {
 		return
 	}
-	var err error
+	if r.full {
+		if e.Kind == event.KindOperation && e.Exit != nil {
+			r.overwriteEnd(e)
+		}
+		return
+	}
 	if r.file == nil {
-		err = r.create(e)
+		if err := r.create(e); err != nil {
+			r.giveUp(err)
+			return
+		}
 	}
-	if err == nil {
-		err = writeEvent(r.file, e)
-	}
+	err := r.write(e)
 	if err == nil && e.Kind == event.KindOperation && e.Status == event.Running {
 		err = r.keepManifests(e.Time)
 	}
+	switch {
+	case err == nil:
+	case len(r.ends) == 0: // not even the first event
+		r.giveUp(err)
+	default:
+		r.full = true
+		_ = r.file.Truncate(r.ends[len(r.ends)-1]) // a partial line would count as damage
+		r.warn(fmt.Sprintf("the record of this run is incomplete: %v", err))
+		if e.Kind == event.KindOperation && e.Exit != nil {
+			r.overwriteEnd(e)
+		}
+	}
+}
+
+// write appends a line.
+func (r *RunLog) write(e event.Event) error {
+	line, err := eventLine(e)
 	if err != nil {
+		return err
+	}
+	if _, err := r.file.Write(line); err != nil {
+		return err
+	}
+	end := int64(0)
+	if len(r.ends) > 0 {
+		end = r.ends[len(r.ends)-1]
+	}
+	r.ends = append(r.ends, end+int64(len(line)))
+	return nil
+}
+
+// overwriteEnd writes the closing event over the last lines, which needs no more space on the disk. If that fails too, it
+// removes the record: without its end, the run would count as killed.
+func (r *RunLog) overwriteEnd(e event.Event) {
+	line, err := eventLine(e)
+	if err != nil {
+		r.giveUp(err)
+		return
+	}
+	size := r.ends[len(r.ends)-1]
+	at := r.ends[0] // the first event says what the run is about
+	for _, end := range r.ends {
+		if end+int64(len(line)) <= size {
+			at = end
+		}
+	}
+	_, err = r.file.WriteAt(line, at)
+	if err == nil {
+		err = r.file.Truncate(at + int64(len(line)))
+	}
+	if err != nil {
+		name := r.name
 		r.Close()
 		r.name = ""
-		r.warn(fmt.Sprintf("this run is not recorded: %v", err))
+		_ = RemoveRun(r.dir, name) // nothing else can be done on a full disk
 	}
+}
+
+// giveUp ends the record of a run that is not recorded at all.
+func (r *RunLog) giveUp(why error) {
+	name := r.name
+	r.Close()
+	r.name = ""
+	if r.file != nil && len(r.ends) == 0 {
+		_ = RemoveRun(r.dir, name) // it is empty
+	}
+	r.warn(fmt.Sprintf("this run is not recorded: %v", why))
 }
 
 // Close ends the record.
@@ -175,7 +255,7 @@ func (r *RunLog) keepManifests(now time.Time) error {
 			text = text[:strings.LastIndexByte(text[:maxManifest], '\n')+1] + fmt.Sprintf("# truncated: %d more bytes", over)
 		}
 		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: strings.Split(strings.TrimRight(text, "\n"), "\n")}
-		if err := writeEvent(r.file, e); err != nil || r.room <= 0 {
+		if err := r.write(e); err != nil || r.room <= 0 {
 			return err
 		}
 	}

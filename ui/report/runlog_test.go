@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"lockstep/engine/event"
@@ -52,6 +53,83 @@ func TestRunLogWarnsOnce(t *testing.T) {
 	Replay(aborted(t), r)
 	if warnings != 1 || r.Name() != "" {
 		t.Errorf("%d warnings, name %q", warnings, r.Name())
+	}
+}
+
+// fullDisk is a file that cannot grow beyond its room.
+type fullDisk struct {
+	*os.File
+	room int64
+}
+
+func (f *fullDisk) Write(p []byte) (int, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	fits := min(int64(len(p)), max(f.room-info.Size(), 0))
+	n, err := f.File.Write(p[:fits])
+	if err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+func (f *fullDisk) WriteAt(p []byte, at int64) (int, error) {
+	if at+int64(len(p)) > f.room {
+		return 0, syscall.ENOSPC
+	}
+	file, err := os.OpenFile(f.Name(), os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return file.WriteAt(p, at)
+}
+
+// TestRunLogOnAFullDisk fills the disk at every size of a record. The run has ended, so it never counts as killed: its record
+// has the outcome, or there is none and the run says so.
+func TestRunLogOnAFullDisk(t *testing.T) {
+	events := aborted(t)
+	whole := 0
+	for _, e := range events {
+		line, err := eventLine(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole += len(line)
+	}
+	recorded := 0
+	for room := 0; room <= whole+100; room += 97 {
+		dir := t.TempDir()
+		var warnings []string
+		r := NewRunLog(dir, func(s string) { warnings = append(warnings, s) })
+		if err := r.create(events[0]); err != nil {
+			t.Fatal(err)
+		}
+		r.file = &fullDisk{r.file.(*os.File), int64(room)}
+		Replay(events, r)
+		r.Close()
+		runs := RecordedRuns(dir)
+		complete := room >= whole
+		switch {
+		case complete != (len(warnings) == 0) || len(warnings) > 1:
+			t.Fatalf("room for %d of %d bytes: warnings %q", room, whole, warnings)
+		case len(runs) == 0 && r.Name() != "":
+			t.Fatalf("room for %d bytes: there is no record %q", room, r.Name())
+		case len(runs) == 0:
+			continue
+		case runs[0].Outcome != "aborted" || runs[0].Exit == nil || r.Name() == "":
+			t.Fatalf("room for %d bytes: %+v, name %q", room, runs[0], r.Name())
+		}
+		recorded++
+		again, err := ReadRecord(dir, r.Name())
+		if err != nil || again.Damage != nil || complete != (again.Incomplete() == "") {
+			t.Fatalf("room for %d bytes: error %v, damage %v, %q", room, err, again.Damage, again.Incomplete())
+		}
+	}
+	if recorded < whole/97/2 {
+		t.Errorf("only %d records", recorded)
 	}
 }
 

@@ -182,12 +182,27 @@ func (r *Record) Incomplete() string {
 		return "the record is incomplete: " + r.Damage.Error()
 	case r.State.Operation.IsWatch():
 		return ""
+	case r.lacksEvents():
+		return "the record is incomplete: its last events could not be written before the end of the run"
 	case r.Outcome == StillRunning:
 		return "the record is incomplete: the run is still running"
 	case r.Outcome == Killed:
 		return "the record is incomplete: the run was killed" + format.WithPrefix("; see what it left: ", r.Recover)
 	}
 	return ""
+}
+
+// lacksEvents reports whether events are missing before the last one, see RunLog.
+func (r *Record) lacksEvents() bool {
+	if len(r.Events) == 0 {
+		return false
+	}
+	var before uint64
+	for _, e := range r.Events[:len(r.Events)-1] {
+		before = max(before, e.Seq)
+	}
+	last := r.Events[len(r.Events)-1]
+	return last.Kind == event.KindOperation && last.Exit != nil && before > 0 && last.Seq > before+1
 }
 
 // ReadRecord reads the record that FindRun finds, as far as possible.

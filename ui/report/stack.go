@@ -73,6 +73,8 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 		release = *g.Objects[0]
 	}
 	switch {
+	case event.IsRollback(g.Phase) && release.Change == event.Kept:
+		return "not rolled back", release.Message
 	case event.IsRollback(g.Phase) && release.Change == event.Deleted:
 		return "rolled back", "uninstalled"
 	case event.IsRollback(g.Phase):
@@ -126,7 +128,10 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	var verbs []string
 	var rows [][]string
 	for g := range s.GroupStates() {
+		result := lateResult(s, g)
 		switch {
+		case result != "":
+			rows = append(rows, append([]string{o.glyphAndWord(event.Failed)}, cleaned(g.ID, result)...))
 		case !format.GroupOK(g):
 			reason := strings.TrimPrefix(cmp.Or(g.Cause, format.AbortReason(g.Message)), "not started: ")
 			if release := s.Scopes[g.ID]; reason == "" && release != nil {
@@ -149,6 +154,22 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(verbs, ", "))
 	}
 	fmt.Fprint(w, joinLines(table(rows)))
+}
+
+// lateResult returns what the record of a release says at the end if that contradicts its group, which ended well: somebody
+// else has changed the release since, or it is not ready any more. Otherwise it returns "".
+func lateResult(s *event.State, g *event.GroupState) string {
+	i := slices.IndexFunc(s.Results, func(r event.ReleaseResult) bool { return r.Release == g.ID })
+	if i < 0 || !format.GroupOK(g) || event.IsRollback(g.Phase) {
+		return ""
+	}
+	switch r := s.Results[i]; {
+	case r.Newer != nil:
+		return "newest: " + r.Newer.String()
+	case r.Result == event.ChangedByOthers || r.Result == event.NotReady || r.Result == event.UnknownResult || r.Result == event.Unfinished:
+		return string(r.Result) + format.WithPrefix(": ", r.Status)
+	}
+	return ""
 }
 
 // StackPlan is the plan of an operation on a stack.

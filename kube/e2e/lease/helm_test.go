@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/faultproxy"
 )
@@ -147,5 +148,77 @@ func TestHelmWritesFirst(t *testing.T) {
 	r.AssertHistory("1 superseded", "2 deployed")
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"helms"}) {
 		t.Errorf("ConfigMaps %v", got)
+	}
+}
+
+// TestHelmTakesTheRelease: Helm creates a revision while a run waits, which Helm does even if the release is pending or
+// uninstalling. Whatever the run would do next, it writes nothing more to the release: it applies no further group, removes
+// nothing, marks nothing, rolls nothing back and uninstalls nothing, and it names Helm's revision (R51b).
+func TestHelmTakesTheRelease(t *testing.T) {
+	t.Parallel()
+	before := rig.ConfigMap("before", nil)
+	gated := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	never := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	upgrade := func(c *charts.Chart, rollback bool) func(*rig.Rig) (*kube.Operation, error) {
+		return func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UpgradeTo(c, func(u *kube.Upgrade) { u.RollbackOnFailure = rollback }))
+		}
+	}
+	tests := map[string]struct {
+		chart   []string // of revision 1, which is Helm's
+		prepare func(*rig.Rig) (*kube.Operation, error)
+		then    event.CommandName // after Helm has created its revision
+		history []string
+	}{
+		"next group":        {[]string{before}, upgrade(gated, false), event.Resume, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
+		"removal":           {[]string{before}, upgrade(rig.ChartOf(t, rig.Deployment("slow", nil, "1s")), false), event.Resume, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
+		"mark failed":       {[]string{before}, upgrade(never, false), event.Abort, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
+		"abort by rollback": {[]string{before}, upgrade(never, false), event.Rollback, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
+		"uninstall": {[]string{before, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: slow, finalizers: [example.com/hold]}"}, (*rig.Rig).Uninstall, event.Resume,
+			[]string{"1 uninstalling", "2 deployed"}},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join(x.chart, "\n---\n")}))
+			op, err := x.prepare(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start, once := time.Now(), sync.Once{}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind != event.KindObject || e.Object.Name != "slow" || e.Change == "" {
+					return
+				}
+				once.Do(func() {
+					op.Command(event.Command{Name: event.Pause})
+					r.MustHelm("rollback", "t", "1")
+					op.Command(event.Command{Name: x.then})
+					if name == "uninstall" {
+						r.PatchConfigMap("slow", `{"metadata":{"finalizers":null}}`)
+					}
+				})
+			})
+			newer := out.State.Newer
+			if out.State.Exit != 1 || newer == nil || newer.Author != "helm" || !strings.Contains(out.State.Message, " by helm") {
+				t.Errorf("exit %d, newer %v: %s", out.State.Exit, newer, out.State.Message)
+			}
+			r.AssertHistory(x.history...)
+			if got := r.ConfigMaps(r.Namespace); !slices.Contains(got, "before") || slices.Contains(got, "after") {
+				t.Errorf("ConfigMaps %v", got)
+			}
+			taken := time.Time{}
+			for _, e := range r.Audit() {
+				ours := e.UserAgent == "lockstep" || strings.HasPrefix(e.UserAgent, "lockstep/")
+				switch {
+				case !e.Received.After(start) || e.Object.Resource == "leases" || !e.Succeeded():
+				case !ours && e.Verb == "create" && strings.HasPrefix(e.Object.Name, "sh.helm.release.v1.t."):
+					taken = e.At
+				case ours && !taken.IsZero() && e.Received.After(taken):
+					t.Errorf("after Helm's revision the run wrote %s %s/%s", e.Verb, e.Object.Resource, e.Object.Name)
+				}
+			}
+		})
 	}
 }

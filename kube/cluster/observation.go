@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"context"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+)
+
+// Observation is the run.Cluster of a stage whose objects are already applied. It sends nothing.
+type Observation struct{ *Target }
+
+// NewObservation returns an Observation of a list.
+func NewObservation(s Session, list helmkube.ResourceList) Observation {
+	return Observation{NewApply(s, list, func(*resource.Info) error { return nil }, nil)}
+}
+
+// Watch observes the objects of a group. A Job that the cluster has deleted after it finished counts as ready.
+func (t Observation) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
+	t.Target.Watch(ctx, g, func(ob run.Observation) {
+		if ob.Status == event.Gone && t.expiring[ob.Object] != nil {
+			ob.Status, ob.Message = event.Ready, "deleted by the cluster after it finished"
+		}
+		report(ob)
+	})
+}
+
+// Apply does nothing: the object is unchanged.
+func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
+	return run.Response{Change: event.Unchanged}, nil
+}

@@ -1,0 +1,201 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/lease"
+	"lockstep/kube/operation"
+)
+
+// A release that was unchanged at planning is checked when its turn comes, again when a release that needs it starts, and
+// at the end (S4). For one that this run has deployed, only the record is read again.
+
+// lookInterval is how long a check counts while no operation of the stack starts or ends.
+const lookInterval = 10 * time.Second
+
+// look is when a release was last looked at.
+type look struct {
+	checking sync.Mutex // held during a check
+	ran      int        // Stack.ran at that time, guarded by Stack.mu
+	at       time.Time  // zero before the first look, guarded by Stack.mu
+}
+
+// lastLook returns how many operations of the stack have started or ended, and whether a look at a release would show
+// nothing new. first is set if the release has not been looked at since planning.
+func (s *Stack) lastLook(m *member) (ran int, first, current bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ran, m.look.at.IsZero(), m.look.ran == s.ran && time.Since(m.look.at) < lookInterval
+}
+
+func (s *Stack) setLook(m *member, ran int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.look.ran, m.look.at = ran, time.Now()
+}
+
+// checkUnchanged waits until an unchanged release is ready. It returns an error if it does not become ready, or if somebody
+// else has changed it. Its events are published only if it is not ready at once.
+func (s *Stack) checkUnchanged(m *member, phase string, o plan.Object) error {
+	m.look.checking.Lock()
+	defer m.look.checking.Unlock()
+	ran, first, current := s.lastLook(m)
+	if current {
+		return nil
+	}
+	check, err := s.plannedOperation(m).Check(!first || ran > 0) // planning has compared the objects
+	if err != nil {
+		return err
+	}
+	err = s.runCheck(m, phase, o, check)
+	if err == nil {
+		s.setLook(m, ran)
+	}
+	return err
+}
+
+// runCheck runs a check and records what it found.
+func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operation.Check) error {
+	s.mu.Lock()
+	m.current, m.state = check.Operation, event.State{}
+	s.active = append(s.active, m)
+	s.stepNext = false
+	s.mu.Unlock()
+	var held []event.Event // until the first sign that the release is not ready
+	shown := false
+	show := func() {
+		for _, e := range held {
+			s.relay(m, phase, o, e)
+		}
+		held, shown = nil, true
+	}
+	err := drive(check.Operation, func(e event.Event) {
+		held = append(held, e)
+		if shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer ||
+			e.Kind == event.KindObject && (e.Status == event.InProgress || e.Status == event.Failed) {
+			show()
+		}
+	})
+	if err != nil {
+		show()
+	}
+	s.mu.Lock()
+	m.current = nil
+	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
+	m.changed = check.Changed()
+	m.notReady = err != nil && len(m.changed) == 0 && m.state.Newer == nil && m.state.FailedGroups() > 0
+	s.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	return s.explain(m, err)
+}
+
+// checkNeeds looks again at the releases that a release needs, directly or indirectly, right before it starts.
+func (s *Stack) checkNeeds(m *member, phase string, o plan.Object) error {
+	seen := map[*member]bool{}
+	var visit func(m *member) error
+	visit = func(m *member) error {
+		for _, n := range m.needs {
+			if seen[n] {
+				continue
+			}
+			seen[n] = true
+			if err := visit(n); err != nil {
+				return err
+			}
+			if err := s.lookAt(n, phase, o); err != nil {
+				return fmt.Errorf("not started: release %s, which it needs, %w", n.id, err)
+			}
+		}
+		return nil
+	}
+	return visit(m)
+}
+
+// lookAt checks an unchanged release, or reads the record of one that this run has deployed. The error completes a sentence
+// about the release.
+func (s *Stack) lookAt(m *member, phase string, o plan.Object) error {
+	if m.remove {
+		return nil
+	}
+	if m.unchanged {
+		err := s.checkUnchanged(m, phase, m.object())
+		return sentence(err)
+	}
+	m.look.checking.Lock()
+	defer m.look.checking.Unlock()
+	if ran, _, current := s.lastLook(m); !current {
+		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		defer cancel()
+		record, err := s.plannedOperation(m).ReadRecord(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot be read: %w", err)
+		case record.Newer != nil:
+			return errors.New(newerText(*record.Newer))
+		}
+		s.setLook(m, ran)
+	}
+	return nil
+}
+
+// sentence returns the error of a check as the end of a sentence about the release.
+func sentence(err error) error {
+	var lost *lease.LostError
+	switch {
+	case err == nil, errors.As(err, &lost) && lost.Newer == nil:
+		return err
+	case lost != nil:
+		return errors.New(newerText(*lost.Newer))
+	}
+	return fmt.Errorf("is not as planned: %w", err)
+}
+
+// lookAgain checks the unchanged releases at the end, unless nothing has happened since the last check.
+func (s *Stack) lookAgain() error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(s.members))
+	slots := make(chan struct{}, maxChecks)
+	for n, m := range s.members {
+		if !m.unchanged || m.remove {
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := s.lookAt(m, phaseReleases, m.object()); err != nil {
+				errs[n] = fmt.Errorf("release %s %w", m.id, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// maxChecks limits how many releases are checked at the same time at the end.
+const maxChecks = 8
+
+// failedResults returns an error that names the releases whose records are not what the run was to achieve, nil for none.
+func (s *Stack) failedResults(results []event.ReleaseResult) error {
+	var ids []string
+	for _, r := range s.unsuccessful(results) {
+		if r.Newer != nil {
+			ids = append(ids, r.Release+" "+newerText(*r.Newer))
+			continue
+		}
+		ids = append(ids, fmt.Sprintf("%s is %s", r.Release, r.Result))
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(ids, "; "))
+}

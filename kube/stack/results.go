@@ -1,0 +1,224 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/engine/text"
+	"lockstep/kube/operation"
+)
+
+// facts are what is known about a release at the end of a run. resultOf turns them into its result.
+type facts struct {
+	remove  bool // the run was to remove it
+	absent  bool // there was nothing to remove
+	started bool // its operation has started
+	passed  bool // it was unchanged, and was not deployed again
+	// notReady is set if a check found a passed release not ready, changed if it found objects that somebody else changed.
+	notReady, changed bool
+	aborted           bool // its operation was aborted before it wrote anything
+	// record is the newest record, known whether it could be read. rolledBack is the revision that the rollback of the
+	// stack created, 0 for none.
+	record     operation.FinalRecord
+	known      bool
+	rolledBack int
+}
+
+// resultOf returns the result of a release. It depends on the record alone for every release that the run has written to.
+func resultOf(f facts) event.Result {
+	r := f.record
+	untouched := event.NotDeployed
+	if f.aborted {
+		untouched = event.NotStarted
+	}
+	switch {
+	case f.absent && !f.started:
+		return event.NotInstalled
+	case !f.started && !f.passed && !f.notReady && !f.changed && r.Newer == nil:
+		return event.NotStarted
+	case f.changed || r.Newer != nil:
+		return event.ChangedByOthers
+	case f.notReady:
+		return event.NotReady
+	case !f.known:
+		return event.UnknownResult
+	case !f.started:
+		return event.PassedUnchanged
+	case r.Status == event.NoRelease && (f.remove || r.Created > 0):
+		return event.Uninstalled
+	case r.Status == string(rcommon.StatusUninstalled) && f.remove:
+		return event.Uninstalled
+	case r.Status == string(rcommon.StatusUninstalling), rcommon.Status(r.Status).IsPending():
+		return event.Unfinished
+	case r.Status != string(rcommon.StatusDeployed):
+		return untouched
+	case r.Revision > 0 && (r.Revision == f.rolledBack || r.Revision == r.RolledBack):
+		return event.RolledBack
+	case r.Revision > 0 && r.Revision == r.Created:
+		return event.Deployed
+	}
+	return untouched
+}
+
+// changedBy reports whether the run has changed the release: it created a revision or removed it.
+func (f facts) changedBy() bool {
+	return f.started && (f.record.Created > 0 || f.remove && f.known && f.record.Newer == nil && resultOf(f) == event.Uninstalled)
+}
+
+// succeeded reports whether a result is what the run was to achieve.
+func succeeded(r event.Result, remove bool) bool {
+	switch r {
+	case event.Deployed, event.PassedUnchanged:
+		return !remove
+	case event.Uninstalled, event.NotInstalled:
+		return remove
+	}
+	return false
+}
+
+const (
+	// recordTimeout limits the reads of the release records after a failure.
+	recordTimeout = 10 * time.Second
+	// defaultRecordTimeout limits them after a success, if there is no --timeout.
+	defaultRecordTimeout = 5 * time.Minute
+)
+
+// finalResults returns the results of all releases after a failure.
+func (s *Stack) finalResults() []event.ReleaseResult {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	return s.results(ctx)
+}
+
+// results reads the newest records and returns the results of all releases.
+func (s *Stack) results(ctx context.Context) []event.ReleaseResult {
+	all := make([]event.ReleaseResult, len(s.members))
+	var reads sync.WaitGroup
+	for n, m := range s.members {
+		reads.Go(func() { all[n] = s.result(ctx, m) })
+	}
+	reads.Wait()
+	return all
+}
+
+// result returns the result of a release.
+func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
+	s.mu.Lock()
+	f := facts{
+		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started, passed: m.skipped,
+		notReady: m.notReady, changed: len(m.changed) > 0,
+		aborted: m.started && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
+	}
+	op, rollback := m.op, m.rollback
+	s.mu.Unlock()
+	if op != nil && (f.started || f.passed || f.notReady) {
+		record, err := op.ReadRecord(ctx)
+		f.record, f.known = record, err == nil
+		if rollback != nil {
+			inRollback, _ := rollback.ReadRecord(ctx) // the ledger is the same
+			f.rolledBack = inRollback.Created
+		}
+	}
+	r := event.ReleaseResult{
+		Release: m.id, Result: resultOf(f), Revision: f.record.Revision, Status: f.record.Status, Newer: f.record.Newer, Changed: f.changedBy(),
+	}
+	return r
+}
+
+// countedResults are the results in the order in which they are counted.
+var countedResults = []event.Result{
+	event.Deployed, event.RolledBack, event.Uninstalled, event.PassedUnchanged, event.NotDeployed, event.NotReady, event.Unfinished,
+	event.ChangedByOthers, event.UnknownResult, event.NotInstalled, event.NotStarted,
+}
+
+// outcomeOf counts the releases by their results and says what to do about those that are not final:
+// "releases: 2 deployed, 1 failed".
+func outcomeOf(results []event.ReleaseResult) string {
+	counts := map[event.Result]int{}
+	for _, r := range results {
+		counts[r.Result]++
+	}
+	var parts []string
+	for _, result := range countedResults {
+		if n := counts[result]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, result))
+		}
+	}
+	return strings.Join(append([]string{"releases: " + strings.Join(parts, ", ")}, notes(results, false)...), "; ")
+}
+
+// rollbackOutcomeOf counts the releases that the run changed, and those of them that are rolled back: by the rollback of the
+// stack, or by their own operation.
+func rollbackOutcomeOf(results []event.ReleaseResult, stuck []string) string {
+	total, done, uninstalled := 0, 0, 0
+	for _, r := range results {
+		if !r.Changed {
+			continue
+		}
+		total++
+		switch r.Result {
+		case event.Uninstalled:
+			uninstalled++
+			done++
+		case event.RolledBack:
+			done++
+		}
+	}
+	outcome := ""
+	more := notes(results, true)
+	switch {
+	case done == total && uninstalled == total && total > 0:
+		outcome = "rolled back; " + text.Count(done, "release") + " uninstalled"
+	case done == total:
+		outcome = "rolled back " + text.Count(done, "release")
+	default:
+		outcome = fmt.Sprintf("rolled back %d of %d changed releases", done, total)
+		if len(stuck) == 0 && len(more) == 0 {
+			outcome += " (incomplete)"
+		}
+	}
+	if len(stuck) > 0 {
+		outcome += "; the rollback of " + strings.Join(stuck, ", ") + " failed"
+	}
+	return strings.Join(append([]string{outcome}, more...), "; ")
+}
+
+// notes names the releases that somebody else has changed, and those whose records are not final, with what to do. In a
+// rollback, it says that the first ones were not rolled back.
+func notes(results []event.ReleaseResult, rollback bool) (out []string) {
+	for _, r := range results {
+		switch {
+		case r.Result == event.ChangedByOthers && r.Newer != nil && rollback && r.Changed:
+			out = append(out, r.Release+" "+newerText(*r.Newer)+": not rolled back")
+		case r.Result == event.ChangedByOthers && r.Newer != nil:
+			out = append(out, r.Release+" "+newerText(*r.Newer))
+		case r.Result == event.Unfinished:
+			out = append(out, fmt.Sprintf("%s is still %s; run the same command again", r.Release, r.Status))
+		case r.Result == event.UnknownResult && r.Status != event.NoRelease:
+			out = append(out, fmt.Sprintf("the record of %s cannot be read and may still be %s; run the same command again once the cluster answers", r.Release, r.Status))
+		case r.Result == event.UnknownResult:
+			out = append(out, fmt.Sprintf("the record of %s cannot be read; run the same command again once the cluster answers", r.Release))
+		}
+	}
+	return out
+}
+
+// newerText describes a newer revision: "has a newer revision 3 by helm".
+func newerText(n event.NewerRevision) string {
+	if n.Revision == 0 {
+		return "was uninstalled by somebody else"
+	}
+	return "has a newer " + n.String()
+}
+
+// unsuccessful returns the results that are not what the run was to achieve.
+func (s *Stack) unsuccessful(results []event.ReleaseResult) []event.ReleaseResult {
+	return slices.DeleteFunc(slices.Clone(results), func(r event.ReleaseResult) bool { return succeeded(r.Result, s.byID[r.Release].remove) })
+}
