@@ -151,7 +151,7 @@ func TestSuspendedStack(t *testing.T) {
 			}
 			two[1].Values["image"] = "example/no-such-image:1"
 			out := b.suspend(childStack{
-				Kubeconfig: rig.Sandbox.Kubeconfig, Namespace: b.Namespace, Locks: filepath.Join(t.TempDir(), "locks"), Releases: two,
+				layout: b.layout, Kubeconfig: rig.Sandbox.Kubeconfig, Locks: filepath.Join(t.TempDir(), "locks"), Releases: two,
 				RollbackOnFailure: true, Lease: 3 * time.Second,
 			}, func(e event.Event) bool { return e.Kind == event.KindObject && e.Group == "b:app" && e.Change != "" }, func() {
 				s, err := b.prepare(false, func(o *kube.StackOptions) {
