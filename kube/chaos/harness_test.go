@@ -74,8 +74,16 @@ func (h *harness) newNamespace() {
 	h.check(err)
 }
 
+// close releases the harness. Whatever the trial did, lockstep must have written only to what was its own, and a release
+// that its newest record calls deployed must be in the cluster as recorded.
 func (h *harness) close() {
 	h.proxy.Close()
+	log, err := sandbox.Log()
+	h.check(err)
+	foreign := log.ForeignWrites(func(ns string) bool { return ns == h.ns })
+	for _, problem := range append(foreign, witness.Settled(context.Background(), h.ns, "r")...) {
+		h.t.Errorf("in namespace %s: %s", h.ns, problem)
+	}
 	h.dropCRD()
 }
 

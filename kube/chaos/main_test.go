@@ -22,6 +22,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	observers "lockstep/kube/throwaway/observer"
 	"lockstep/kube/throwaway/testcluster"
 	_ "lockstep/ui/cli" // go test must not reuse cached results after the program has changed
 )
@@ -30,6 +31,7 @@ var (
 	sandbox         *testcluster.Cluster
 	lockstepProgram string // path of the program under test
 	admin           *observer
+	witness         *observers.Observer
 	// long is set by `make chaos`. only is the seed to repeat, or -1.
 	long = os.Getenv("CHAOS") == "long"
 	only = -1
@@ -70,6 +72,9 @@ func prepare(dir string) (err error) {
 		}
 	}
 	if sandbox, err = testcluster.Start(); err != nil {
+		return err
+	}
+	if witness, err = observers.New(sandbox.Kubeconfig); err != nil {
 		return err
 	}
 	admin, err = newObserver(sandbox.Kubeconfig)

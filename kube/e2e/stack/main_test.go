@@ -202,6 +202,12 @@ func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.St
 	if missed := b.notAsPlanned(s); (len(missed) == 0) != (state.Exit == 0) && !(looked && state.Exit != 0) {
 		b.T.Errorf("exit %d, but these releases are not as planned: %v", state.Exit, missed)
 	}
+	for _, r := range s.Releases() {
+		if state.Exit == 0 && b.Meddles == "" && !r.Remove {
+			parts := strings.Split(r.ID, "/") // an unchanged release has no state: all of it must be ready (S4)
+			b.AssertAsRecorded(parts[len(parts)-2], parts[len(parts)-1], state.Scopes[r.ID])
+		}
+	}
 	return &state, all
 }
 

@@ -412,6 +412,7 @@ func TestContexts(t *testing.T) {
 		}
 	})
 	b := newStackRig(t)
+	b.Meddles = "one of the contexts is another cluster"
 	stack := []release{
 		{Name: "b", Dir: chart(t, "b"), Needs: []string{"far/" + b.Namespace + "/a"}},
 		{Name: "a", Dir: chart(t, "a"), Context: "far"},

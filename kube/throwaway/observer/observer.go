@@ -110,6 +110,16 @@ func (o *Observer) Deployed(ctx context.Context, namespace, name string, ready f
 	return problems
 }
 
+// Settled is Deployed for a release that may have failed or been uninstalled: it checks only one whose newest revision says
+// that it is deployed. It does not check whether objects are ready.
+func (o *Observer) Settled(ctx context.Context, namespace, name string) []string {
+	last, err := o.records(namespace).Last(name)
+	if rel, ok := last.(*rel1.Release); err != nil || !ok || rel.Info.Status != rcommon.StatusDeployed {
+		return nil
+	}
+	return o.Deployed(ctx, namespace, name, func(string, string) bool { return false })
+}
+
 // records returns Helm's own storage of releases.
 func (o *Observer) records(namespace string) *storage.Storage {
 	return storage.Init(driver.NewSecrets(o.clients.CoreV1().Secrets(namespace)))
