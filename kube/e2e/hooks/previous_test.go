@@ -124,3 +124,26 @@ func TestPreviousJobOfARetry(t *testing.T) {
 	}
 	removeFinalizer(r)
 }
+
+// TestDeletedHookObject installs a release whose hook deletes its object after success, which takes until somebody removes a
+// finalizer: an event of the hook says what it waits for (R30).
+func TestDeletedHookObject(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	hook := map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-succeeded"}
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, withFinalizer(rig.Job("work", hook, "10ms")), rig.ConfigMap("a", nil)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindWaiting && e.Group == "pre-install:Job/work" && slices.Equal(e.Finalizers, []string{keepFinalizer}) {
+			if shown++; shown == 1 {
+				removeFinalizer(r)
+			}
+		}
+	})
+	if out.Err != nil || shown == 0 {
+		t.Errorf("%d events about the finalizer, %v", shown, out.Err)
+	}
+}
