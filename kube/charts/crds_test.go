@@ -44,7 +44,7 @@ func TestCRDs(t *testing.T) {
 		"archive":          {plus(root(dependency("db")), archive(withCRD("db"), "db")), off("db"), "shop/shop"},
 		"alias":            {plus(root(dependency("db", ", alias: store")), in("charts/db", withCRD("db"))), off("db"), "shop/shop"},
 		"packed alias":     {plus(root(dependency("db", ", alias: store")), archive(withCRD("db"), "db")), off("db"), "shop/shop"},
-		"two aliases":      {plus(root(dependency("db", ", alias: one"), dependency("db", ", alias: two")), in("charts/db", withCRD("db"))), nil, "shop/shop shop/one/db"},
+		"two aliases":      {plus(root(dependency("db", ", alias: one"), dependency("db", ", alias: two")), in("charts/db", withCRD("db"))), nil, "shop/shop shop/two/db"},
 		"one of two":       {plus(root("- {name: db, version: 1.0.0, alias: one, condition: one.enabled}\n- {name: db, version: 1.0.0, alias: two, condition: two.enabled}\n"), in("charts/db", withCRD("db"))), off("one"), "shop/shop shop/two/db"},
 		"chart's default":  {plus(root(dependency("db")), tree{"values.yaml": "db: {enabled: false}\n"}, in("charts/db", withCRD("db"))), nil, "shop/shop"},
 		"first of a list":  {plus(root("- {name: db, version: 1.0.0, condition: 'one.enabled,two.enabled'}\n"), in("charts/db", withCRD("db"))), values{"one": values{"enabled": false}, "two": values{"enabled": true}}, "shop/shop"},
@@ -57,7 +57,7 @@ func TestCRDs(t *testing.T) {
 		"library":          {plus(root(dependency("db")), in("charts/db", withCRD("db", "type: library\n"))), nil, "shop/shop shop/db/db"},
 		"disabled library": {plus(root(dependency("db")), in("charts/db", withCRD("db", "type: library\n"))), off("db"), "shop/shop"},
 		"imported value":   {plus(root("- {name: lib, version: 1.0.0, import-values: [conditions]}\n", dependency("db")), in("charts/lib", tree{"Chart.yaml": chartYAML("lib"), "values.yaml": "exports: {conditions: {db: {enabled: false}}}\n"}), in("charts/db", withCRD("db"))), nil, "shop/shop shop/db/db"},
-		"same CRD":         {plus(root(dependency("db"), dependency("mq")), in("charts/db", withCRD("db")), in("charts/mq", tree{"Chart.yaml": chartYAML("mq"), "crds/c.yaml": crdFile("shop") + "---\n" + crdFile("mq")})), nil, "shop/shop shop/db/db shop/mq/mq"},
+		"same CRD":         {plus(root(dependency("db"), dependency("mq")), in("charts/db", withCRD("db")), in("charts/mq", tree{"Chart.yaml": chartYAML("mq"), "crds/c.yaml": crdFile("shop") + "---\n" + crdFile("mq")})), nil, "shop/mq/shop shop/db/db shop/mq/mq"},
 		"without list":     {plus(tree{"Chart.yaml": chartYAML("shop")}, in("charts/db", nested)), values{"db": off("disk")}, "shop/db/db shop/db/disk/disk"},
 	} {
 		dir := write(t, c.chart)

@@ -127,8 +127,8 @@ func numberGenerated(docs []Document) {
 }
 
 // CRDs returns the objects in crds/ of the chart and of the subcharts that the values enable, in the order
-// in which Helm creates them. An object that several charts contain is returned once, from the first of
-// them: Helm creates that one, and then skips the others because the object exists.
+// in which Helm applies them. An object that several charts contain is returned once, from the last of
+// them: Helm applies all of them one after the other.
 func (c *Chart) CRDs(values map[string]any) ([]Document, error) {
 	h, err := c.processed(values)
 	if err != nil {
@@ -138,13 +138,15 @@ func (c *Chart) CRDs(values map[string]any) ([]Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := map[plan.Object]bool{}
+	positions := map[plan.Object]int{}
 	var distinct []Document
 	for i, r := range Resources(docs, "", OfflineScope(docs...)) {
-		if !seen[r.Object] {
-			seen[r.Object] = true
-			distinct = append(distinct, docs[i])
+		if at, repeated := positions[r.Object]; repeated {
+			distinct[at] = docs[i]
+			continue
 		}
+		positions[r.Object] = len(distinct)
+		distinct = append(distinct, docs[i])
 	}
 	return distinct, nil
 }
