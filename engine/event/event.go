@@ -179,7 +179,7 @@ type Event struct {
 	Rule string `json:"rule,omitempty"`
 	// Lines are lines of text, without line breaks.
 	Lines []string `json:"lines,omitempty"`
-	// Operation describes the operation.
+	// Operation describes the operation. In a KindRun, it has the timeout that a hold has extended (R25).
 	Operation *Operation `json:"operation,omitempty"`
 	// Phases are the phases to run.
 	Phases []Phase `json:"phases,omitempty"`

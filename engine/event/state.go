@@ -181,6 +181,9 @@ func Ending(status Status, unchecked int) Status {
 }
 
 func (s *State) applyRun(e Event) {
+	if e.Operation != nil {
+		s.Operation.Timeout = e.Operation.Timeout
+	}
 	s.setRun(e.Time, e.Status, e.Message)
 	s.rollbackStopped = s.rollbackStopped || s.Status == RollingBack && e.Status == Aborting
 	if s.Answer.Status == Refused { // because of the previous state

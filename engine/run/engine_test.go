@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,7 +144,7 @@ func TestObjectsThatAreNotReadyAreDiagnosed(t *testing.T) {
 
 func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}})
-	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, HoldOnFailure: true}
+	opts := Options{Operation: event.Operation{Timeout: 30 * sec}}
 	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, nil)
 	if !errors.Is(err, ErrTimeout) {
 		t.Errorf("error %v, want a timeout", err)
@@ -151,6 +152,33 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 	want(t, trace, "0.0s c:a running",
 		"30.0s c:a failed (Pod/x: not ready after 30s (--timeout): 0 of 1 available)",
 		"30.0s c:b skipped (not started: c:a failed)")
+}
+
+// TestTimeoutHoldsARunThatHolds: a person who watches decides about this failure as about any other, and the run then has
+// its timeout once more (R25, R44).
+func TestTimeoutHoldsARunThatHolds(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {never: true}})
+	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, HoldOnFailure: true}
+	var limits []time.Duration
+	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, func(b *rig) {
+		b.at(100 * sec)
+		b.command(event.Retry, "")
+		b.at(200 * sec)
+		for _, e := range b.feed.Events() {
+			if e.Kind == event.KindRun && e.Operation != nil {
+				limits = append(limits, e.Operation.Timeout)
+			}
+		}
+		b.command(event.GiveUp, "")
+	})
+	want(t, trace, "0.0s c:a running",
+		"30.0s c:a failed (Pod/x: not ready after 30s (--timeout): 0 of 1 available)", "30.0s run held (c:a: Pod/x: not ready after 30s (--timeout): 0 of 1 available)",
+		"100.0s run running", "100.0s c:a running", "100.0s retry accepted",
+		"130.0s c:a failed (Pod/x: not ready after 1m0s (--timeout): 0 of 1 available)", "130.0s run held (c:a: Pod/x: not ready after 1m0s (--timeout): 0 of 1 available)",
+		"200.0s run running", "200.0s give-up accepted", "200.0s c:b skipped (not started: c:a failed)")
+	if errors.Is(err, ErrTimeout) || err == nil || !slices.Equal(limits, []time.Duration{60 * sec, 60 * sec, 90 * sec}) {
+		t.Errorf("error %v, timeouts %v", err, limits)
+	}
 }
 
 func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25

@@ -143,7 +143,7 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 			r.fail("%v failed, but was %s", e.Unit(), was)
 		}
 		r.unready(e, u)
-		r.timeout = r.timeout || strings.Contains(e.Message, "(--timeout)")
+		r.timeout = r.timeout || !r.s.Hold && strings.Contains(e.Message, "(--timeout)")
 	case event.Waiting, event.Skipped:
 		if was != event.Waiting && was != event.AtBreakpoint {
 			r.fail("%v is %s after %s", e.Unit(), e.Status, was)

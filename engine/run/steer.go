@@ -108,7 +108,13 @@ func (m *machine) reportRun() {
 	m.steering.reported = status
 	m.steering.reportedMessage = message
 	m.updateClocks()
-	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
+	e := event.Event{Kind: event.KindRun, Status: status, Message: message}
+	if m.timeouts.granted > 0 {
+		extended := m.opts.Operation
+		extended.Timeout = m.operationTimeout()
+		e.Operation = &extended
+	}
+	m.publish(e)
 }
 
 // Rule R40: while paused, running units continue and no further unit starts

@@ -22,6 +22,7 @@ type timeouts struct {
 	nextHeartbeat   time.Duration // in active time
 	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
 	cancelled       bool          // they were cancelled
+	granted         time.Duration // by which holds at the timeout have extended it
 }
 
 // clock measures active time: the time in which the run was neither paused nor held and, for the
@@ -95,6 +96,9 @@ func earliest(a, b time.Time) time.Time {
 // the removal gets windDownTime more to delete the rest.
 func (m *machine) operationTimeout() time.Duration {
 	limit := m.opts.Operation.Timeout
+	if limit > 0 {
+		limit += m.timeouts.granted
+	}
 	if m.stage != nil && m.stage.operationTimedOut {
 		limit += windDownTime
 	}
@@ -189,14 +193,20 @@ func (m *machine) cancelRequests() {
 	m.emit(cancelRequests{})
 }
 
-// timeOut handles the timeout of the operation: a lenient removal stops waiting, anything else fails.
+// timeOut handles the timeout of the operation. A lenient removal stops waiting. Anything else fails: the failures hold the
+// run if it holds on failures (R44), and from then on it has its timeout once more.
 func (m *machine) timeOut() {
-	if s := m.stage; s != nil && s.Lenient && !s.operationTimedOut {
+	s, limit := m.stage, m.operationTimeout()
+	switch {
+	case s != nil && s.Lenient && !s.operationTimedOut:
 		s.stopWaitingForAll()
 		return
+	case s != nil && m.opts.HoldOnFailure && !s.operationTimedOut && s.running() > 0:
+		m.timeouts.granted += m.opts.Operation.Timeout
+	default:
+		m.timeouts.expired = true
 	}
-	m.timeouts.expired = true
-	m.failUnready()
+	m.failUnready(limit)
 }
 
 // expireDeadlines fails the groups whose readiness timeout has passed. A lenient removal stops
@@ -264,7 +274,7 @@ func (o *object) state() string {
 
 // failUnready fails every running group at the timeout of the operation, because of its
 // first object that is not settled.
-func (m *machine) failUnready() {
+func (m *machine) failUnready(limit time.Duration) {
 	if m.stage == nil {
 		return
 	}
@@ -274,7 +284,6 @@ func (m *machine) failUnready() {
 		}
 		for _, o := range g.objects {
 			if !o.settled {
-				limit := m.opts.Operation.Timeout
 				outage := m.outage.suffix(m.now)
 				m.stage.fail(g, o, &failure{
 					reason:      m.stage.timeoutReason(o, limit, "--timeout", outage),
