@@ -28,10 +28,14 @@ type GroupState struct {
 	Cause          string
 	Evidence       []string
 	Started, Ended time.Time
-	Objects        []*ObjectState
+	// Idle is how long, between Started and Ended, a release of a stack was paused or held. A group of a release continues
+	// during a pause, so it is never idle.
+	Idle    time.Duration
+	Objects []*ObjectState
 	// Done counts the objects that are ready or gone.
-	Done  int
-	index map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
+	Done       int
+	idleBefore time.Duration                // what the release's stopwatch read at Started
+	index      map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
 }
 
 // Unit returns the group as a unit.
@@ -129,14 +133,14 @@ func (s *State) applyGroup(e Event) {
 		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
 			s.RunMessage = ""
 		}
-		g.Started, g.Ended = e.Time, time.Time{}
+		g.Started, g.Ended, g.idleBefore = e.Time, time.Time{}, s.idleOf(e)
 		frozen := s.frozen.read(e.Time)
 		for _, o := range g.Objects { // a re-check starts their timeouts again
 			o.frozen = frozen
 		}
 	}
 	if e.Status.Over() && !g.Status.Over() {
-		g.Ended = e.Time
+		g.Ended, g.Idle = e.Time, s.idleOf(e)-g.idleBefore
 	}
 	if e.Status == Skipped { // also if the run ended before the first request
 		g.Started = time.Time{}
@@ -147,6 +151,14 @@ func (s *State) applyGroup(e Event) {
 	if e.Status == Failed && !s.Operation.IsWatch() {
 		s.fixTracker.failed(g, e.Time)
 	}
+}
+
+// idleOf returns how long the release that a stack's group is has been paused or held, 0 for a group of a release.
+func (s *State) idleOf(e Event) time.Duration {
+	if release := s.Scopes[e.Group]; release != nil {
+		return release.idle.read(e.Time)
+	}
+	return 0
 }
 
 func (s *State) applyObject(e Event) {

@@ -13,12 +13,13 @@ import (
 // DurationFunc returns the actual or a hypothetical duration of a group.
 type DurationFunc func(*event.GroupState) time.Duration
 
-// Took is the DurationFunc of actual durations, from a group's start to its end.
+// Took is the DurationFunc of actual durations, from a group's start to its end, without the time that the release of a
+// stack was paused or held.
 func Took(g *event.GroupState) time.Duration {
-	if g.Started.IsZero() || g.Ended.Before(g.Started) {
+	if g.Started.IsZero() {
 		return 0
 	}
-	return g.Ended.Sub(g.Started)
+	return max(g.Ended.Sub(g.Started)-g.Idle, 0)
 }
 
 // TotalDuration returns how long an operation would take if each group's duration were took(group), each

@@ -78,6 +78,36 @@ func TestTotalDuration(t *testing.T) { // R14
 	}
 }
 
+// TestPausedRelease: what a release of a stack was paused or held is not what it took; the groups of a release go on (R25).
+func TestPausedRelease(t *testing.T) {
+	paused := func(release string, from, to float64) []event.Event {
+		return []event.Event{
+			{Time: at(from), Scope: release, Kind: event.KindRun, Status: event.Paused},
+			{Time: at(to), Scope: release, Kind: event.KindRun, Status: event.Running},
+		}
+	}
+	s := &event.State{}
+	apply := func(events ...event.Event) {
+		for _, e := range events {
+			s.Apply(e)
+		}
+	}
+	apply(event.Event{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up"}},
+		event.Event{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{group("a"), group("b", "a")}}}})
+	a, b := groupEvents("releases", "a", 0, 0, 10), groupEvents("releases", "b", 10, 10, 90)
+	apply(a...)
+	apply(b[:3]...)
+	apply(event.Event{Time: at(10), Scope: "b", Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install"}})
+	apply(paused("b", 15, 75)...)
+	apply(b[3:]...)
+	if got := Took(s.Find("releases", "b")); got != 20*time.Second {
+		t.Errorf("b took %s, want 20s", got)
+	}
+	if path := Path(s); len(path) != 2 || path[0].Took != 10*time.Second || path[1].Took != 20*time.Second {
+		t.Errorf("path %+v", path)
+	}
+}
+
 func TestBottleneck(t *testing.T) {
 	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group depends on the hook,
 	// c or d.
