@@ -56,6 +56,9 @@ type LiveObject struct {
 	plan.Object
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
+	// Degraded means that waiting alone will not make it ready, Cause is why it is not ready, if known.
+	Degraded bool   `json:"degraded,omitempty"`
+	Cause    string `json:"cause,omitempty"`
 	// run and progress are event.State.ReleaseRun and ReleaseProgress of a stack's release.
 	run      event.Status
 	progress string
@@ -95,12 +98,16 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 	for _, o := range g.Objects {
 		progress := s.ReleaseProgress(g, o)
 		switch {
-		case g.Status == event.Failed && o.InTrouble():
+		case o.InTrouble() && (g.Status == event.Failed || o.Degraded):
 			progress = cmp.Or(o.Cause, progress)
 		case o.Status == event.Waiting && format.Removes(s, g.Phase):
 			progress = cmp.Or(progress, "to be deleted")
 		}
-		group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), progress})
+		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, run: s.ReleaseRun(g), progress: progress}
+		if !o.Done() {
+			live.Degraded, live.Cause = o.Degraded, o.Cause
+		}
+		group.Objects = append(group.Objects, live)
 	}
 	return group
 }
@@ -185,6 +192,9 @@ func (o LiveObject) mark(style Style) string {
 		return style.render(held.Role, held.Glyph+" "+held.Word)
 	case event.Paused:
 		return style.mark(o.run)
+	}
+	if o.Degraded && o.Status == event.InProgress {
+		return style.mark(event.Degraded)
 	}
 	return style.mark(o.Status)
 }

@@ -344,6 +344,28 @@ func TestLogOfCommands(t *testing.T) {
 
 // TestRunStatus expects a paused run to name the group that a step starts next, and, until the first step,
 // where it paused. Groups with the same id can be distinguished.
+// TestRunStatusOfADegradedObject: ctl status and the screen use the same word, and the cause comes first.
+func TestRunStatusOfADegradedObject(t *testing.T) {
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	var s event.State
+	for _, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:a", Objects: []plan.Object{api}}}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:a", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: &api, Status: event.InProgress, Message: "1 of 2 updated"},
+		{Kind: event.KindDiagnosis, Phase: "apply", Group: "c:a", Object: &api, Status: event.Degraded, Cause: "exited with code 2: panic: no db"},
+	} {
+		s.Apply(e)
+	}
+	status := NewRunStatus(&s)
+	if text := status.text(Stream{Style: plain}); !strings.Contains(text, "degraded: exited with code 2: panic: no db") {
+		t.Error(text)
+	}
+	if o := status.Groups[0].Objects[0]; o.Status != event.InProgress || !o.Degraded || o.Cause != "exited with code 2: panic: no db" {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestRunStatus(t *testing.T) {
 	groups := func() []*plan.Group {
 		return []*plan.Group{

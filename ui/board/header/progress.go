@@ -19,8 +19,11 @@ func (h *Header) counts() string {
 		return fmt.Sprintf("%d/%d", t.Done, t.Total)
 	}
 	done := "ready"
-	if h.removes() {
+	switch {
+	case h.removes():
 		done = "gone"
+	case t.Gone > 0: // a deleted object is not ready
+		done = "done"
 	}
 	return fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)
 }

@@ -83,6 +83,7 @@ type tally struct {
 	Total, Done, Applied, Active, Degraded, Failed, Waiting int
 	Requests                                                int // in flight
 	Groups                                                  int // running
+	Gone                                                    int // of Done
 }
 
 // Count counts the objects of the operation's phases, or of the rollback's if there is one.
@@ -124,6 +125,11 @@ func Degraded(n *graph.Node, o *event.ObjectState) bool {
 
 func (t *tally) add(g *graph.Node, held bool) {
 	t.Total += len(g.Objects)
+	for _, o := range g.Objects {
+		if o.Status == event.Gone {
+			t.Gone++
+		}
+	}
 	if g.Status == event.Running {
 		t.Groups++
 	}
