@@ -31,25 +31,48 @@ func (o *Order) inferred() (all []plan.Inferred) {
 		if layers[g.Chart] && len(g.Subcharts) > 0 {
 			add[plan.AnnotationLayerChart] = jsonList(g.Subcharts)
 		}
-		others, jobs := plan.Inferred{Chart: g.Chart, Annotations: add}, plan.Inferred{Chart: g.Chart, Annotations: maps.Clone(add)}
-		jobs.Annotations[plan.AnnotationReadinessSuccess] = jsonList([]string{jobComplete})
-		jobs.Annotations[plan.AnnotationReadinessFailure] = jsonList([]string{jobFailed})
+		entries := map[readiness]*plan.Inferred{}
 		for _, object := range g.Objects {
-			entry := &others
-			if o.jobs[object] && !layers[g.Chart] {
-				entry = &jobs
+			ready := readiness{}
+			switch {
+			case o.jobs[object] && !layers[g.Chart]:
+				ready = readiness{jobComplete, jobFailed}
+			case o.claims[object]:
+				ready = readiness{claimExists, claimLost}
 			}
-			entry.Objects = append(entry.Objects, object)
+			if entries[ready] == nil {
+				entries[ready] = &plan.Inferred{Chart: g.Chart, Annotations: ready.annotations(add)}
+			}
+			entries[ready].Objects = append(entries[ready].Objects, object)
 		}
-		all = append(all, slices.DeleteFunc([]plan.Inferred{others, jobs}, func(i plan.Inferred) bool { return i.Objects == nil })...)
+		for _, ready := range []readiness{{}, {jobComplete, jobFailed}, {claimExists, claimLost}} {
+			if entries[ready] != nil {
+				all = append(all, *entries[ready])
+			}
+		}
 	}
 	return all
 }
 
-// The readiness expressions of a Job that others wait for (R23).
+// readiness are the readiness expressions of an object (R23), "" for none.
+type readiness struct{ success, failure string }
+
+// annotations returns a copy of annotations with the expressions.
+func (r readiness) annotations(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	if r != (readiness{}) {
+		out[plan.AnnotationReadinessSuccess], out[plan.AnnotationReadinessFailure] = jsonList([]string{r.success}), jsonList([]string{r.failure})
+	}
+	return out
+}
+
+// The readiness expressions of a Job that others wait for, and of a claim that several workloads use: it may be bound only
+// once a pod uses it, so it need only exist.
 const (
 	jobComplete = `{.conditions[?(@.type=="Complete")].status} == True`
 	jobFailed   = `{.conditions[?(@.type=="Failed")].status} == True`
+	claimExists = `{.phase} != Lost`
+	claimLost   = `{.phase} == Lost`
 )
 
 func jsonList(names []string) string {

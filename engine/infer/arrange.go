@@ -51,8 +51,6 @@ type arranger struct {
 	owner  []*node // the first object found to need a plain object, or nil; the only one unless shared
 	shared []bool  // plain objects that several objects need, or one of another chart
 	unit   []*unit
-	// claimUser has the first user of each claim in its chart: a workload, or an object with a declared group.
-	claimUser []*node
 
 	units    map[string][]*unit // by chart
 	unitKeys map[unitKey]*unit
@@ -68,7 +66,7 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 	n := len(r.nodes)
 	a := &arranger{
 		release: release, charts: map[string]*plan.Chart{}, reader: r, edges: edges,
-		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), claimUser: make([]*node, n),
+		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n),
 		unit: make([]*unit, n), units: map[string][]*unit{}, unitKeys: map[unitKey]*unit{}, yaml: map[string]*Chart{},
 		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, weighted: map[string]bool{},
 	}
@@ -140,7 +138,7 @@ var readyOnApply = map[plan.GroupKind]bool{
 	{Group: rbac, Kind: "RoleBinding"}: true, {Group: rbac, Kind: "ClusterRoleBinding"}: true,
 }
 
-// claim is the kind of claims: they exist once applied, but may become ready only once a pod uses them.
+// claim is the kind of claims: they exist once applied, but may be bound only once a pod uses them.
 var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
 
 // lateKinds are the kinds that Helm applies after the pods that need them.

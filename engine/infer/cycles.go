@@ -11,7 +11,7 @@ type arc struct{ from, to int }
 
 // breakCycles returns the arcs to drop, by index, each with a cycle of its strongly connected component. It
 // drops all arcs of a cycle's weakest (largest) class, because any of them could be wrong. It keeps arcs of
-// class 0.
+// class 0. Among nodes on a cycle of certain arcs it drops all weaker ones too.
 //
 // Rule R66: cycles are broken at their weakest edges, and reported
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
@@ -35,6 +35,9 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 					cycles[at] = append([]int{a.from}, plan.ShortestPath(next, nil, a.to, a.from)...)
 				}
 				dropped[i] = cycles[at]
+				if c <= certain {
+					kept = append(kept, a) // no weaker arc may decide between them
+				}
 			default:
 				kept = append(kept, a)
 			}

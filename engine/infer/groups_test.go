@@ -84,8 +84,23 @@ func TestGroupsOfAChart(t *testing.T) {
 	t.Run("a shared claim", func(t *testing.T) {
 		const volume = "volumes: [{persistentVolumeClaim: {claimName: data}}]"
 		checkGroups(t, shop, serviceOf("shop-a")+pod("Deployment", "shop-a", "{"+volume+"}")+pod("Deployment", "shop-b", "{"+volume+", containers: [{env: [{name: HOST, value: shop-a}]}]}")+object("v1", "PersistentVolumeClaim", "data", ""),
-			"shop:a: PersistentVolumeClaim/data Service/shop-a Deployment/shop-a",
+			"shop:base: PersistentVolumeClaim/data",
+			"shop:a: Service/shop-a Deployment/shop-a after shop:base",
 			"shop:b: Deployment/shop-b after shop:a")
+	})
+	t.Run("a claim of a Job and a Deployment", func(t *testing.T) {
+		const volume = "volumes: [{persistentVolumeClaim: {claimName: data}}]"
+		o := checkGroups(t, shop, pod("Deployment", "shop-web", "{"+volume+"}")+pod("Deployment", "shop-api", calls("cache"))+serviceOf("cache")+pod("Deployment", "cache", "{}")+
+			pod("Job", "shop-seeder", "{"+volume+"}")+object("v1", "PersistentVolumeClaim", "data", ""),
+			"shop:base: PersistentVolumeClaim/data",
+			"shop:cache: Service/cache Deployment/cache after shop:base",
+			"shop:seeder: Job/shop-seeder after shop:base",
+			"shop:web: Deployment/shop-web after shop:base",
+			"shop:api: Deployment/shop-api after shop:cache")
+		i := slices.IndexFunc(o.inferred(), func(i plan.Inferred) bool { return i.Objects[0].Kind == "PersistentVolumeClaim" })
+		if got := o.inferred()[i].Annotations[plan.AnnotationReadinessSuccess]; got != `["{.phase} != Lost"]` { // it may be bound only once a pod uses it
+			t.Error(got)
+		}
 	})
 	t.Run("a Job that others wait for", func(t *testing.T) {
 		o := checkGroups(t, shop, pod("Job", "shop-migrate-1-0-0", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}")+pod("Deployment", "shop-web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"),

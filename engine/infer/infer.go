@@ -104,7 +104,8 @@ type Order struct {
 	Groups  []Group   // of charts that need groups, sorted by chart and name
 	Charts  []Chart   // with additions to Chart.yaml, sorted by path
 
-	jobs map[plan.Object]bool // Jobs that must complete
+	jobs   map[plan.Object]bool // Jobs that must complete
+	claims map[plan.Object]bool // PersistentVolumeClaims that need only exist, because a later group binds them
 }
 
 // From infers the order of a release from its objects, and from the hooks whose data they use. The
@@ -145,6 +146,9 @@ func (o *Order) Between(from, to []plan.Object) []Edge {
 func compareStrength(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
+
+// certain is the largest class of an edge whose opposite order is impossible.
+const certain = 2
 
 // class ranks edges on a cycle: the largest class is dropped first (R66).
 func (e Edge) class() int {

@@ -46,10 +46,50 @@ func (r *reader) migrationEdges() {
 	}
 }
 
+// namedPreparationEdges makes a workload wait for the Job that prepares it by its name, such as bookie-init for bookie, if
+// both call a workload or use a database that they have in common, and the Job does not call the workload itself.
+func (r *reader) namedPreparationEdges() {
+	for _, n := range r.nodes {
+		if !n.isWorkload || n.kind.Group == "batch" || n.idle() {
+			continue
+		}
+		for _, j := range r.nodes {
+			rest, named := strings.CutPrefix(j.name().Name, n.name().Name+"-")
+			if !named || j.kind != job || j.idle() || j.name().Namespace != n.name().Namespace || !prepareWords.MatchString(rest) || otherWords.MatchString(rest) {
+				continue
+			}
+			if _, calls := r.found[arc{j.at, n.at}]; calls {
+				continue
+			}
+			if common := r.commonTarget(n, j); common != "" {
+				r.add(n, j, Soft, Reason{In: j.name(), Path: "metadata.name", Value: j.name().Name, Text: fmt.Sprintf("its name says that it prepares %s, and both use %s", n.name().Name, common)})
+			}
+		}
+	}
+}
+
+// commonTarget returns a workload that two others wait for, or a database that both use, or "".
+func (r *reader) commonTarget(a, b *node) string {
+	for _, e := range r.edges() {
+		if to := r.nodes[e.at.to]; e.at.from == a.at && to.isWorkload {
+			if _, both := r.found[arc{b.at, e.at.to}]; both {
+				return to.name().String()
+			}
+		}
+	}
+	others := r.databases(b)
+	for db := range r.databases(a) {
+		if _, both := others[db]; both {
+			return "the same database"
+		}
+	}
+	return ""
+}
+
 // prepareWords matches Jobs that may prepare a database for others, migrationWords those that
 // certainly do, and otherWords Jobs that more likely use a prepared one.
 var (
-	prepareWords   = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+	prepareWords   = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|seed(?:er|ing|\b|_)|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
 	migrationWords = regexp.MustCompile(`(?i)migrat|schema`)
 	otherWords     = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
 )
@@ -124,7 +164,7 @@ func hasPort(s *node, ok func(string) bool) bool {
 }
 
 // databaseURL matches the URL of a database up to its host.
-var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9][-a-z0-9.]*\.[-a-z0-9.]+|[a-z0-9][-a-z0-9]*:\d+)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
+var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(?:[:/?,\s"']|$)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
 
 // databases returns the databases in the configuration of a workload, with the fields that name them:
 // Services of the release, external hosts, and entries of Secrets outside the release.
@@ -162,8 +202,8 @@ func (r *reader) containerDatabases(n *node, c refs.Field, found map[hostRef]str
 	vars := r.variables(n, c)
 	for _, key := range sortedKeys(vars) {
 		v := vars[key]
-		if namesDatabaseHost(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
-			found[hostRef{host: before(v.text, ":")}] = v.path
+		if host := before(v.text, ":"); namesDatabaseHost(key) && hostName.MatchString(host) {
+			r.addDatabase(n, host, v.path, found)
 		}
 		r.databaseURLs(n, v.text, v.path, found)
 	}
@@ -184,11 +224,23 @@ func (r *reader) databaseURLs(n *node, text, path string, found map[hostRef]stri
 		return
 	}
 	for _, m := range databaseURL.FindAllStringSubmatch(text, -1) {
-		host := before(m[1]+m[2]+m[3], ":")
-		if host != "" && host != "localhost" && !strings.HasPrefix(host, "127.") && r.resolve(host, n.name().Namespace).service == nil {
-			found[hostRef{host: host}] = path
-		}
+		r.addDatabase(n, m[1]+m[2]+m[3], path, found)
 	}
+}
+
+// hostName matches a host. It may be one label: a Service of another release in the namespace.
+var hostName = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?$`)
+
+// addDatabase adds a database outside the release. A Service of the same namespace has one name, however it is written.
+func (r *reader) addDatabase(n *node, host, path string, found map[hostRef]string) {
+	own, namespace := host == "localhost" || strings.HasPrefix(host, "127."), n.name().Namespace
+	if host == "" || own || strings.Trim(host, "0123456789") == "" || r.resolve(host, namespace).service != nil {
+		return
+	}
+	if name, rest, dotted := strings.Cut(host, "."); dotted && (rest == namespace || strings.HasPrefix(rest, namespace+".svc")) {
+		host = name
+	}
+	found[hostRef{host: host}] = path
 }
 
 // hasDatabaseWord reports whether a key contains a word for a database.

@@ -2,7 +2,6 @@ package infer
 
 import (
 	"fmt"
-	"slices"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -21,9 +20,10 @@ type hostRef struct {
 // Rule R63: soft edges come from indirect evidence, such as a database that a Job and a workload share
 func (r *reader) softEdges() {
 	r.selectedPodEdges()
-	r.sharedSecretEdges()
 	r.migrationEdges()
+	r.namedPreparationEdges()
 	r.secretProducerEdges()
+	r.customReferenceEdges()
 }
 
 // selectedPodEdges makes workloads wait for the Services and NetworkPolicies that select their pods.
@@ -48,53 +48,6 @@ func (r *reader) selectedPodEdges() {
 	}
 }
 
-// sharedSecretEdges makes a Job wait for the StatefulSet of its chart that reads the same Secret,
-// because the Job is probably a client.
-func (r *reader) sharedSecretEdges() {
-	readers := map[*node][]*node{}
-	for _, n := range r.nodes {
-		for _, s := range r.environmentSecrets(n) {
-			readers[s] = append(readers[s], n)
-		}
-	}
-	for s, list := range readers {
-		for _, j := range list {
-			for _, n := range list {
-				if j.kind != job || n.kind.Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
-					continue
-				}
-				for _, service := range r.readyServices(n) {
-					j.hosts = append(j.hosts, hostRef{service: service.name(), where: s.name().String()})
-					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()},
-						Text: fmt.Sprintf("both read %s, so %s is probably a client of %s", s.name(), j.name(), n.name())})
-				}
-			}
-		}
-	}
-}
-
-// environmentSecrets returns the Secrets that a workload reads into environment variables.
-func (r *reader) environmentSecrets(n *node) []*node {
-	if !n.isWorkload {
-		return nil
-	}
-	var found []*node
-	for _, ref := range n.refs {
-		if to := r.byObject[ref.To]; ref.Use == refs.Environment && ref.To.Kind == "Secret" && to != nil && !slices.Contains(found, to) {
-			found = append(found, to)
-		}
-	}
-	return found
-}
-
-// readyServices returns a workload's Services, except those that also publish the addresses of pods
-// that are not ready: such pods may need the Job to become ready.
-func (r *reader) readyServices(n *node) []*node {
-	return slices.DeleteFunc(slices.Clone(r.servicesIn[n.name().Namespace]), func(s *node) bool {
-		return !slices.Contains(r.serversOf(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
-	})
-}
-
 // secretProducerEdges makes pods wait for the Certificate or ExternalSecret that creates their Secret.
 func (r *reader) secretProducerEdges() {
 	producers := map[plan.Object]*node{}
@@ -109,6 +62,11 @@ func (r *reader) secretProducerEdges() {
 		}
 	}
 	for _, n := range r.nodes {
+		if ca := n.root.At("spec", "ca", "secretName"); !builtinGroup(n.name().Group) && ca.Text() != "" { // an Issuer
+			if p := producers[plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: ca.Text()}]; p != nil {
+				r.add(n, p, Soft, Reason{Path: ca.Path, Value: ca.Text(), Text: fmt.Sprintf("%s names Secret/%s, which %s creates", ca.Path, ca.Text(), p.name())})
+			}
+		}
 		if !n.isWorkload || len(producers) == 0 {
 			continue
 		}

@@ -70,7 +70,7 @@ type subchartGraph struct {
 	children       []string          // paths of the subcharts, sorted
 	names          map[string]string // of the subcharts in Chart.yaml, by path
 	declared       map[string]bool   // subcharts whose entry in Chart.yaml declares their dependencies
-	childNeedsUnit bool              // a subchart needs an object of the chart itself to be applied
+	childNeedsUnit bool              // a subchart needs an object of the chart itself
 }
 
 func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
@@ -171,12 +171,21 @@ func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
 	return e.Strength == Hard && g.arranger.plain[g.arranger.to(e).at]
 }
 
+// onlyShares reports whether an edge exists only because its object is applied first, while a workload of the object's own
+// chart uses it too: the two would wait for each other's whole charts, although they only share an object.
+func (g *subchartGraph) onlyShares(e *Edge) bool {
+	a, to := g.arranger, g.arranger.to(e)
+	return g.onlyNeedsApply(e) && slices.ContainsFunc(a.byChart[to.Chart], func(own *Edge) bool { return own.at.to == to.at && a.from(own).isWorkload })
+}
+
 // keep makes a unit or a subchart wait for a subchart. It records an edge from a subchart to a unit
 // as dropped, unless R15a already ensures its order.
 func (g *subchartGraph) keep(at arc, e *Edge) {
 	k := len(g.units)
 	switch {
 	case e == nil: // fixed
+	case at.to >= k && g.onlyShares(e) && !slices.ContainsFunc(g.arcs, func(other arc) bool { return other.from == at.to }):
+		// both start together, and the object is applied first (R15a)
 	case at.from < k:
 		g.units[at.from].subcharts[g.names[g.children[at.to-k]]] = true
 	case at.to >= k:
@@ -186,6 +195,8 @@ func (g *subchartGraph) keep(at arc, e *Edge) {
 	case g.onlyNeedsApply(e) && len(g.units[at.to].dependencies) == 0:
 		g.childNeedsUnit = true // both start together, and the object is applied first
 	default:
+		// The unit must not wait for the subchart either.
+		g.childNeedsUnit = g.childNeedsUnit || e.isCertain()
 		g.arranger.dropped = append(g.arranger.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for objects of its parent, %s", g.chart.Path)})
 	}
 }
@@ -248,12 +259,15 @@ func (a *arranger) splitEdges() {
 
 // order returns the result.
 func (a *arranger) order() *Order {
-	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
+	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}, claims: map[plan.Object]bool{}}
 	for _, path := range a.paths {
 		for _, u := range a.units[path] {
 			g := Group{Chart: path, Name: u.name, Declared: u.declared, After: []string{}, Subcharts: []string{}}
 			for _, n := range u.members {
 				g.Objects = append(g.Objects, n.name())
+				if n.kind == claim && u.purpose == base {
+					o.claims[n.name()] = true
+				}
 			}
 			slices.SortFunc(g.Objects, plan.Object.Compare)
 			for to := range u.dependencies {

@@ -19,7 +19,6 @@ func (a *arranger) makeUnits() {
 		switch {
 		case a.weighted[n.Chart] || name == plan.Unsequenced:
 		case name != "":
-			a.recordClaimUser(n)
 			u := a.unitFor(n.Chart, workload, "declared "+name)
 			u.declared, u.name = true, name
 			u.declaredAfter = union(u.declaredAfter, after)
@@ -28,7 +27,6 @@ func (a *arranger) makeUnits() {
 				a.chart(n.Chart).Layers = true
 			}
 		case n.isWorkload:
-			a.recordClaimUser(n)
 			a.put(n, a.unitFor(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
 		case n.kind == crd:
 			a.put(n, a.unitFor(n.Chart, crds, ""))
@@ -56,15 +54,6 @@ func (a *arranger) makeUnits() {
 	}
 }
 
-// recordClaimUser records an object as the user of the claims of its chart that have none yet.
-func (a *arranger) recordClaimUser(n *node) {
-	for _, e := range a.out[n.at] {
-		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.claimUser[to.at] == nil {
-			a.claimUser[to.at] = n
-		}
-	}
-}
-
 // belongsToFollower reports whether a plain object joins its owner later, because the owner is a
 // follower and has no unit yet.
 func (a *arranger) belongsToFollower(n *node) bool {
@@ -72,27 +61,18 @@ func (a *arranger) belongsToFollower(n *node) bool {
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
 }
 
-// putPlain assigns a plain object to the unit of its owner, or else to the base unit. A claim without
-// an owner joins its first user.
+// putPlain assigns a plain object to the unit of its owner. What several objects use comes before all of them, in the
+// base unit, so that none of them waits for another. A claim that nobody uses stays on its own.
 func (a *arranger) putPlain(n *node) {
 	owner := a.owner[n.at]
 	switch {
-	case n.kind == claim && (owner == nil || a.shared[n.at]):
-		a.put(n, a.claimUnit(n))
 	case owner != nil && !a.shared[n.at] && !lateKinds[n.kind]:
 		a.put(n, a.unit[owner.at])
+	case n.kind == claim && owner == nil && !a.shared[n.at]:
+		a.put(n, a.unitFor(n.Chart, loose, n.name().Kind))
 	default:
 		a.put(n, a.unitFor(n.Chart, base, ""))
 	}
-}
-
-// claimUnit returns the unit for a claim without an owner: that of its first user, because the claim
-// may be bound only once a pod uses it.
-func (a *arranger) claimUnit(claim *node) *unit {
-	if n := a.claimUser[claim.at]; n != nil {
-		return a.unit[n.at]
-	}
-	return a.unitFor(claim.Chart, loose, claim.name().Kind)
 }
 
 // putFollower assigns an object that is neither a workload nor plain: to the unit that it references

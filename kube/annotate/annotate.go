@@ -132,7 +132,9 @@ type writer struct {
 	files    map[string]*file
 	manual   []ManualEdit
 	volatile map[string]bool // paths of the fields that change with each rendering; nil until read
+	unstable []plan.Object   // workloads that each upgrade restarts, because a checksum changes with each rendering
 	restarts []plan.Object
+	guarded  [][]string // paths of the values that a guard depends on, from the values of the root chart
 }
 
 func newWriter(ctx context.Context, src Source) (*writer, error) {
@@ -270,6 +272,9 @@ func (w *writer) annotate(p *foundPlace, edits []*edit, present map[groupKey]*pr
 		}
 	} else if len(lines) > 0 {
 		f := w.files[p.file]
+		for _, path := range p.place.guardedValues() {
+			w.guarded = append(w.guarded, append(strings.Split(rendered[0].doc.Chart, "/")[1:], path...))
+		}
 		f.insert = append(f.insert, p.place.insertions(f.text, withConditions(rendered[0], p.place, present, w.src.Spelling))...)
 	}
 }
@@ -305,11 +310,12 @@ func (w *writer) addManual(e *edit, line int, why string) {
 }
 
 func (w *writer) result(manual []ManualEdit) *Result {
-	r := &Result{Manual: manual, Restarts: w.restarts}
+	r := &Result{Manual: manual}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
 			rewrite := documents.Rewrite{Path: f.path, Old: []byte(f.raw), New: f.with(f.insert)}
 			r.Files = append(r.Files, File{name, f.added(), rewrite})
+			r.Restarts = w.restarts
 		}
 	}
 	slices.SortFunc(r.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })

@@ -66,13 +66,28 @@ func (w *writer) read(name string) (why string, err error) {
 func (p *place) insertions(t *text, lines []string) []insertion {
 	var out []insertion
 	for _, h := range p.holes {
-		eol, inserted := t.eol(p.line-1), h.head
+		eol, inserted, indent := t.eol(p.line-1), h.head, strings.Repeat(" ", h.indent)
 		for _, l := range lines {
-			inserted += strings.Repeat(" ", h.indent) + l + eol
+			inserted += indent + l + eol
 		}
 		out = append(out, insertion{h.at, atLineStart(t.raw, h.at, inserted, eol)})
+		for _, g := range h.guards {
+			out = append(out, g.insertions(indent, eol)...)
+		}
 	}
 	return out
+}
+
+// guardedValues returns the paths of the values that print the other annotations of a place.
+func (p *place) guardedValues() (paths [][]string) {
+	for _, h := range p.holes {
+		for _, g := range h.guards {
+			if g.value != nil {
+				paths = append(paths, g.value)
+			}
+		}
+	}
+	return paths
 }
 
 // atLineStart moves the line end of an insertion to its start if the file ends without one.

@@ -127,7 +127,7 @@ func (w *writer) checkUnchanged(r *charts.Rendered) error {
 		if err != nil {
 			return err
 		}
-		w.volatile = differences(w.src.Rendered, again)
+		w.volatile, w.unstable = differences(w.src.Rendered, again), restarted(w.src.Rendered, again)
 	}
 	for _, at := range slices.Sorted(maps.Keys(differences(w.src.Rendered, r))) {
 		switch {

@@ -26,6 +26,8 @@ type hole struct {
 	at     int    // offset of the line to insert before
 	indent int    // of the annotations
 	head   string // lines to insert before them, with line ends
+	// guards are the actions that print the other annotations. They may print none.
+	guards []guard
 }
 
 // The reasons why a place cannot be used.
@@ -169,28 +171,50 @@ func (t *text) addToBlock(p *place, i int, b block, guarded bool) {
 	}
 	if len(l.actions) > 0 { // annotations: {{ … | nindent 4 }}
 		m := nindent.FindStringSubmatch(t.raw[l.start:l.end])
-		if !guarded || len(l.actions) > 1 || m == nil {
+		if len(l.actions) > 1 || m == nil {
 			p.refusal = byHelper
 			return
 		}
 		h.indent = number(m[1])
-		p.holes = append(p.holes, h)
+		if !guarded {
+			h.at, h.head = len(strings.TrimRight(t.raw[:l.actions[0].start], " ")), t.eol(i)
+			h.guards = t.guard(i, l.actions[0], h.at)
+		}
+		p.addHole(h, guarded)
 		return
 	}
-	hasLines, hasActions, first := t.scanBlock(i, b)
-	if hasActions && !hasLines && !guarded {
-		p.refusal = byHelper
-		return
-	}
+	hasLines, printing, first := t.scanBlock(i, b)
 	if first >= 0 {
 		h.indent = first
+	}
+	guarded = guarded || hasLines || len(printing) == 0
+	if !guarded {
+		for _, j := range printing {
+			if !t.lines[j].isAction() {
+				p.refusal = byHelper
+				return
+			}
+			h.guards = append(h.guards, t.guard(j, t.lines[j].actions[0], -1)...)
+		}
+		if len(h.guards) < len(printing) {
+			h.guards = nil
+		}
+	}
+	p.addHole(h, guarded)
+}
+
+// addHole adds a hole. If nothing guarantees that the annotations there are never empty, the hole needs guards.
+func (p *place) addHole(h hole, guarded bool) {
+	if !guarded && h.guards == nil {
+		p.refusal = byHelper
+		return
 	}
 	p.holes = append(p.holes, h)
 }
 
-// scanBlock reports whether the annotations below the "annotations:" in line i contain lines and actions
-// that print something, and returns the indent of the first annotation, -1 if unknown.
-func (t *text) scanBlock(i int, b block) (hasLines, hasActions bool, first int) {
+// scanBlock reports whether the annotations below the "annotations:" in line i contain plain lines. It returns the lines with
+// actions that print something, and the indent of the first annotation, -1 if unknown.
+func (t *text) scanBlock(i int, b block) (hasLines bool, printing []int, first int) {
 	first = -1
 	for j := i + 1; j < b.end; j++ {
 		e := &t.lines[j]
@@ -209,14 +233,14 @@ func (t *text) scanBlock(i int, b block) (hasLines, hasActions bool, first int) 
 		}
 		for _, a := range e.actions {
 			if t.prints(a) {
-				hasActions = true
+				printing = append(printing, j)
 				if m := nindent.FindStringSubmatch(t.raw[a.start:a.end]); m != nil && first < 0 {
 					first = number(m[1])
 				}
 			}
 		}
 	}
-	return hasLines, hasActions, first
+	return hasLines, printing, first
 }
 
 // addToBranches adds holes to annotations under a condition: in each branch, in nested conditions, and

@@ -36,7 +36,7 @@ func TestNamesThatChange(t *testing.T) {
 func TestAllOrNothing(t *testing.T) {
 	object := func(name string) string { return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n" }
 	byHand := func(name string) string {
-		return object(name) + "  annotations: {{- include \"notes\" . | nindent 4 }}\n"
+		return object(name) + "  annotations: {{ include \"notes\" . }}\n"
 	}
 	for _, tt := range []struct {
 		name    string
@@ -57,7 +57,7 @@ func TestAllOrNothing(t *testing.T) {
 			dir := t.TempDir()
 			put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
 			put(t, dir, "values.yaml", tt.values)
-			put(t, dir, "templates/_notes.tpl", "{{ define \"notes\" }}a: b{{ end }}")
+			put(t, dir, "templates/_notes.tpl", "{{ define \"notes\" }}{a: b}{{ end }}")
 			put(t, dir, "templates/base.yaml", tt.base)
 			needs := map[string]string{"web": `["base"]`, "front": `["web","db"]`, "worker": `["db"]`}
 			for _, name := range []string{"db", "front", "web", "worker"} {

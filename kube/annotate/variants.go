@@ -137,7 +137,46 @@ func (w *writer) flips() ([]flip, error) {
 		flipped := flipValue(values, all, path)
 		out = append(out, flip{fmt.Sprintf("%s=%v", strings.Join(path, "."), flipped), values})
 	}
-	return out, nil
+	return append(out, w.guardFlips(all)...), nil
+}
+
+// guardFlips returns a flip for each value that a guard depends on: it has annotations if it had none, and none if it had
+// some.
+func (w *writer) guardFlips(all map[string]any) (out []flip) {
+	seen := map[string]bool{}
+	for _, path := range w.guarded {
+		name := strings.Join(path, ".")
+		if seen[name] || len(out) == maxVariants {
+			continue
+		}
+		seen[name] = true
+		now := any(all)
+		for _, key := range path {
+			in, _ := now.(map[string]any)
+			now = in[key]
+		}
+		old, _ := now.(map[string]any)
+		values, is, shown := charts.CopyValues(w.src.Values), any(map[string]any{"example.com/other": "x"}), "{example.com/other: x}"
+		if len(old) > 0 {
+			is, shown = nil, "null"
+		}
+		setValue(values, path, is)
+		out = append(out, flip{name + "=" + shown, values})
+	}
+	return out
+}
+
+// setValue sets the value at a path.
+func setValue(values map[string]any, path []string, value any) {
+	for _, key := range path[:len(path)-1] {
+		next, ok := values[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			values[key] = next
+		}
+		values = next
+	}
+	values[path[len(path)-1]] = value
 }
 
 // rank orders values named enabled, create or install before others, and shallow values before deep
@@ -170,18 +209,10 @@ func booleanPaths(values map[string]any, above []string) (paths [][]string) {
 // flipValue flips the boolean at a path in values and returns the new boolean. all are the values with
 // the defaults of the chart.
 func flipValue(values, all map[string]any, path []string) bool {
-	at := values
 	for _, key := range path[:len(path)-1] {
 		all, _ = all[key].(map[string]any)
-		next, ok := at[key].(map[string]any)
-		if !ok {
-			next = map[string]any{}
-			at[key] = next
-		}
-		at = next
 	}
-	last := path[len(path)-1]
-	was, _ := all[last].(bool)
-	at[last] = !was
+	was, _ := all[path[len(path)-1]].(bool)
+	setValue(values, path, !was)
 	return !was
 }

@@ -28,8 +28,8 @@ edges.
 group is rendered only under a condition, other groups wait for it under the same condition. It writes all or nothing: it
 first renders the chart with the new lines in memory, with your values and with each boolean value flipped, and checks
 that the order is always the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why,
-and the lines to add by hand. It cannot edit annotations that come from a helper, a place in a template that renders
-objects of several groups, packaged charts, or symbolic links. With --partial it skips those groups instead, and all
+and the lines to add by hand. It cannot edit annotations in braces, a place in a template that renders objects of several
+groups, packaged charts, or symbolic links. With --partial it skips those groups instead, and all
 groups that wait for them.
 
 If templates use the release name, pass NAME before CHART.`
