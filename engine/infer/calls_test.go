@@ -293,8 +293,12 @@ func TestSoftEdges(t *testing.T) {
 			[]string{"Deployment/web > Deployment/api serving"}},
 		"a Job that calls the workload": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
 			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > StatefulSet/db serving"}},
-		"a Secret of both": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
-			[]string{"Job/j > Secret/s hard", "StatefulSet/db > Secret/s hard"}}, // what both use orders neither
+		"the Secret of a database": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
+			[]string{"Job/j > Secret/s hard", "Job/j > StatefulSet/db soft", "StatefulSet/db > Secret/s hard"}},
+		"the Secret of a database that waits": {serviceOf("db") + pod("StatefulSet", "db", "{initContainers: [{name: wait-for-bootstrap}], containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
+			[]string{"Job/j > Secret/s hard", "StatefulSet/db > Secret/s hard"}},
+		"a Secret of both": {serviceOf("app") + pod("StatefulSet", "app", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
+			[]string{"Job/j > Secret/s hard", "StatefulSet/app > Secret/s hard"}}, // what both use orders neither
 		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
 		"a policy":      {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
 	}.run(t)

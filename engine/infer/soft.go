@@ -2,6 +2,8 @@ package infer
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -20,6 +22,7 @@ type hostRef struct {
 // Rule R63: soft edges come from indirect evidence, such as a database that a Job and a workload share
 func (r *reader) softEdges() {
 	r.selectedPodEdges()
+	r.credentialEdges()
 	r.migrationEdges()
 	r.namedPreparationEdges()
 	r.secretProducerEdges()
@@ -46,6 +49,60 @@ func (r *reader) selectedPodEdges() {
 			}
 		}
 	}
+}
+
+// credentialEdges makes a Job wait for the database of its chart whose credentials it reads: the Secret alone would prove
+// nothing, but a database is ready while it is still empty, and waits for no client.
+func (r *reader) credentialEdges() {
+	readers := map[*node][]*node{}
+	for _, n := range r.nodes {
+		for _, s := range r.environmentSecrets(n) {
+			readers[s] = append(readers[s], n)
+		}
+	}
+	for s, list := range readers {
+		for _, j := range list {
+			for _, n := range list {
+				if j.kind != job || n.kind.Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() || !r.isStore(n) || waitsForOthers(n) {
+					continue
+				}
+				for _, service := range r.readyServices(n) {
+					j.hosts = append(j.hosts, hostRef{service: service.name(), where: s.name().String()})
+					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()},
+						Text: fmt.Sprintf("both read %s, and %s is a database, so %s is probably its client", s.name(), n.name(), j.name())})
+				}
+			}
+		}
+	}
+}
+
+// environmentSecrets returns the Secrets that a workload reads into environment variables.
+func (r *reader) environmentSecrets(n *node) []*node {
+	if !n.isWorkload {
+		return nil
+	}
+	var found []*node
+	for _, ref := range n.refs {
+		if to := r.byObject[ref.To]; ref.Use == refs.Environment && ref.To.Kind == "Secret" && to != nil && !slices.Contains(found, to) {
+			found = append(found, to)
+		}
+	}
+	return found
+}
+
+// readyServices returns a workload's Services, except those that also publish the addresses of pods
+// that are not ready: such pods may need the Job to become ready.
+func (r *reader) readyServices(n *node) []*node {
+	return slices.DeleteFunc(slices.Clone(r.servicesIn[n.name().Namespace]), func(s *node) bool {
+		return !slices.Contains(r.serversOf(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
+	})
+}
+
+// waitsForOthers reports whether an init container of a workload says that it waits.
+func waitsForOthers(n *node) bool {
+	return slices.ContainsFunc(n.spec().At("initContainers").Each(), func(c refs.Field) bool {
+		return strings.Contains(c.At("name").Text()+imageName(c)+command(c), "wait")
+	})
 }
 
 // secretProducerEdges makes pods wait for the Certificate or ExternalSecret that creates their Secret.
