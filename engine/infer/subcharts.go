@@ -108,7 +108,7 @@ func (g *subchartGraph) child(path string) (int, bool) {
 // addFixed adds the order among the chart's own units, and the order that its Chart.yaml declares.
 func (g *subchartGraph) addFixed() {
 	for _, u := range g.units {
-		for to := range u.dependencies {
+		for _, to := range slices.SortedFunc(maps.Keys(u.dependencies), func(a, b *unit) int { return g.index[a] - g.index[b] }) {
 			g.add(g.index[u], g.index[to], nil, 0)
 		}
 	}
