@@ -36,6 +36,7 @@ var wideStructs = map[string]string{
 	"kube/permissions.Operation":  "options that a caller writes as one literal",
 	"engine/event.Event":          "a line of JSON, whose fields are a contract",
 	"engine/event.ObjectState":    "an object as the screen and JSON show it",
+	"engine/event.GroupState":     "a group as the screen and JSON show it",
 	"engine/event.State":          "the one state of a run that events are reduced to",
 	"theme.Lines":                 "the characters of a drawing",
 	"kube/diagnose.Container":     "a container as causes read it",
