@@ -99,7 +99,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, subject: subject{scope: scope}}
 	l.session = cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
-		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
+		JobsComplete: opts.WaitForJobs, Claims: manifest.Claims{Checked: true}, Warn: func(plan.Warning) {},
 	}
 	secrets := &mask.Mask{}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver, secrets), release.DriverOptions{

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ type Session struct {
 	JobsComplete bool
 	// Resumes means that this run continues one that failed or was interrupted (R50).
 	Resumes bool
+	// Claims are the existing objects that the release may write to without owning them.
+	Claims manifest.Claims
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
@@ -206,10 +209,10 @@ func (t *Target) ResolveLate() (remain bool) {
 
 // createGenerated creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
 // attempt created (R44).
-func (t *Target) createGenerated(i *resource.Info, obj plan.Object) error {
+func (t *Target) createGenerated(ctx context.Context, i *resource.Info, obj plan.Object) error {
 	t.stopDeferred(obj)
 	if i.Name != "" {
-		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
+		if _, _, err := t.session.Delete(ctx, i, Removal{Policy: metav1.DeletePropagationBackground}); err != nil {
 			return fmt.Errorf("delete %s, which the last attempt created: %w", i.Name, err)
 		}
 		i.Name = ""
@@ -241,8 +244,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	err = t.sendLate(ctx, i, f, func(i *resource.Info) error {
 		t.startDeferred(obj, i)
-		f.KeepSent(i)
-		return t.send(i)
+		return t.sendOwned(ctx, i, f)
 	})
 	if out, terminating := t.terminating(ctx, i, err); terminating {
 		t.takeBack(obj)
@@ -250,6 +252,10 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	if retry && diagnose.IsFieldConflict(err) {
 		return t.keepEdited(i, obj, err)
+	}
+	if notOwned := (*manifest.NotOwned)(nil); errors.As(err, &notOwned) && t.session.Claims.Skip {
+		t.session.Warn(plan.Warning{Rule: "R31a", Object: &obj, Message: "not rolled back: " + err.Error()})
+		return run.Response{Change: event.Kept, Version: status.ParseVersion(f.Seen().Version)}, nil
 	}
 	if err != nil {
 		if hook != nil && !connect.MayHaveArrived(err) {
@@ -305,7 +311,7 @@ func (t *Target) takeBack(obj plan.Object) {
 // applyGenerated creates an object whose name the API server generates.
 func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (run.Response, error) {
 	t.expiring[obj].begin()
-	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createGenerated(i, obj) }); err != nil {
+	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createGenerated(ctx, i, obj) }); err != nil {
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
 	t.expiring[obj].applied(i)
@@ -383,14 +389,10 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 		return run.Response{Change: event.Kept, Message: diagnose.Unreadable("its owner", err)}, nil
 	}
 	defer t.reportRetries(i, obj)()
-	if t.removal.Keep {
-		why, err := t.removal.readWhyKept(t.session.Builder.Scope(), i)
-		if err != nil || why != "" {
-			return run.Response{Change: event.Kept, Message: why}, err
-		}
-	}
-	found, err := Delete(i, t.removal.Policy)
+	found, kept, err := t.session.Delete(ctx, i, t.removal)
 	switch {
+	case kept != "":
+		return run.Response{Change: event.Kept, Message: kept}, nil
 	case err != nil:
 		return run.Response{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))
 	case !found:

@@ -44,7 +44,10 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 // deletePrevious deletes the object before its next incarnation is applied. blocked is set if the object has not gone yet;
 // the engine then shows the wait, and sends the request again.
 func (t *Target) deletePrevious(ctx context.Context, i *resource.Info) (out run.Response, blocked bool, err error) {
-	found, err := Delete(i, metav1.DeletePropagationBackground)
+	found, kept, err := t.session.Delete(ctx, i, Removal{Policy: metav1.DeletePropagationBackground})
+	if kept != "" {
+		return run.Response{}, false, t.session.CheckOwner(i)
+	}
 	if err != nil || !found {
 		return run.Response{}, false, err
 	}

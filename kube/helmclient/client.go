@@ -152,7 +152,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	if err != nil {
 		return res, err
 	}
-	missing := manifest.Without(original, target)
+	missing := manifest.Without(manifest.Without(original, target), c.hooks.created())
 	// Helm adds the existing objects that the target adopts to original.
 	targetSources := map[string]bool{}
 	for _, i := range target {
@@ -184,7 +184,14 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 			before = helmkube.ResourceList{x}
 		}
 		if serverSide {
-			defer c.builder().Fact(i).Recall(append(before, i)...)()
+			f := c.builder().Fact(i)
+			defer f.Recall(append(before, i)...)()
+			if f.Seen().Migrates { // Helm's migration changes the version before the apply
+				if err := c.cfg.Session.LookAtOwner(c.cfg.Context, i); err != nil {
+					return err
+				}
+				f.Require(i, true)
+			}
 		}
 		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
 		mu.Lock()

@@ -188,6 +188,19 @@ func (q *hookQueue) recordSuccess(u *hookUnit) {
 	}
 }
 
+// created returns the objects of the hooks that have run so far. A removal keeps them (R31a).
+func (q *hookQueue) created() (list helmkube.ResourceList) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, u := range q.units[:q.next] {
+		list = append(list, u.list...)
+	}
+	for _, s := range q.scoped {
+		list = append(list, s.list...)
+	}
+	return list
+}
+
 // finishMain records that the release's objects are done, so that the hooks after them can match.
 func (q *hookQueue) finishMain() {
 	q.mu.Lock()

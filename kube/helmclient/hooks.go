@@ -7,6 +7,7 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -110,12 +111,12 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 	}
 	var errs []error // like Helm, try to delete all objects
 	for _, i := range withNames(list, u.list) {
-		found, err := cluster.Delete(i, policy)
+		found, kept, err := c.cfg.Session.Delete(c.cfg.Context, i, hookRemoval(policy, i, u.list))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("delete hook %s: %w", u.group.ID, err))
 			continue
 		}
-		if !found {
+		if !found || kept != "" {
 			continue
 		}
 		res.Deleted = append(res.Deleted, i)
@@ -139,6 +140,17 @@ func (c *Client) reportDeletion(phase string, g *plan.Group) func(run.Observatio
 	}
 }
 
+// hookRemoval returns how to delete the object of a hook: only the one in created, if that has it.
+func hookRemoval(policy metav1.DeletionPropagation, i *resource.Info, created helmkube.ResourceList) cluster.Removal {
+	how := cluster.Removal{Policy: policy}
+	if x := created.Get(i); x != nil {
+		if m, err := meta.Accessor(x.Object); err == nil {
+			how.UID = m.GetUID()
+		}
+	}
+	return how
+}
+
 // Sweep applies the delete policies of hooks in the plan, then deletes the object of a hook that an abort
 // interrupted, because it would continue to run. A failed hook stays for inspection, unless its policy
 // says otherwise. Sweep needs a session because the client's own requests may have been cancelled.
@@ -159,7 +171,8 @@ func (c *Client) sweepRunning(ctx context.Context, s cluster.Session) error {
 		if s.Terminating(ctx, i) { // the object of the previous run
 			continue
 		}
-		if err := s.DeleteAndWait(ctx, i, c.reportDeletion(u.phase, u.group)); err != nil {
+		s.Builder.Fact(i).Rule.Hook = true
+		if err := s.DeleteAndWait(ctx, i, hookRemoval(metav1.DeletePropagationBackground, i, u.list), c.reportDeletion(u.phase, u.group)); err != nil {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -54,6 +56,25 @@ func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, li
 		built = append(built, objects)
 	}
 	return hooks, built, warnings, nil
+}
+
+// CreatedBefore returns the objects that hooks of a release create before its objects are removed, among those in list: of
+// its hooks before the objects, and of those around subcharts.
+func CreatedBefore(b *manifest.Builder, rel *release.Release, events HookEvents, scoped []charts.ScopedHook, list helmkube.ResourceList) (created helmkube.ResourceList) {
+	hooks := charts.HooksOf(rel.Hooks, events.Before)
+	for _, s := range scoped {
+		hooks = append(hooks, s.Hook)
+	}
+	for _, h := range hooks {
+		named := func(i *resource.Info) bool { return i.Name == h.Name && i.Mapping.GroupVersionKind.Kind == h.Kind }
+		if events.Before == "" || !slices.ContainsFunc(list, named) {
+			continue
+		}
+		if objects, _, err := b.BuildTarget(h.Manifest); err == nil { // the run reports the error
+			created = append(created, objects...)
+		}
+	}
+	return created
 }
 
 // buildHook returns the objects of a hook in the plan.
@@ -136,7 +157,7 @@ func (s *scopedHook) delete(ctx context.Context, session cluster.Session, report
 		return err
 	}
 	for _, i := range withNames(list, s.list) {
-		if err := session.DeleteAndWait(ctx, i, report); err != nil {
+		if err := session.DeleteAndWait(ctx, i, hookRemoval(metav1.DeletePropagationBackground, i, s.list), report); err != nil {
 			return err
 		}
 	}

@@ -42,8 +42,7 @@ func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resourc
 	return p, warnings
 }
 
-// removeLeftovers removes leftovers as planned. Helm does not check their owners, so the removal does
-// (cluster.Removal.OnlyOwned).
+// removeLeftovers removes leftovers as planned.
 func (c *Client) removeLeftovers(left []Leftover) error {
 	for _, l := range left {
 		list, _, err := c.builder().Build(l.Manifest)
@@ -56,7 +55,7 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 			f := c.builder().Fact(i)
 			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })
 		})
-		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, OnlyOwned: true}
+		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true}
 		if err := c.removeStage(l.Planned, list, removal); err != nil {
 			return err
 		}

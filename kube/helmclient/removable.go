@@ -27,8 +27,8 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 			return true
 		case manifest.HasKeepPolicy(i):
 			keep(f.Resource.Object, "helm.sh/resource-policy: keep")
-		case f.Before().Version != "" && f.Owner != b.Scope().Owner():
-			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(f.Owner, "no release"))
+		case f.Seen().Version != "" && f.Seen().Owner != b.Scope().Owner():
+			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(f.Seen().Owner, "no release"))
 		default:
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -36,11 +37,9 @@ type Fact struct {
 	Replaces bool
 	// Unlabelled is set if the object lacks the label that Helm adds to release objects.
 	Unlabelled bool
-	// Owner is the release that owned the object before the operation, in the form of
-	// OwnerOf; "" if none, or not read.
-	Owner string
 
 	before     Before
+	seen       Seen
 	prefetched *prefetchedClient // for Recall
 	unreadable bool              // the user may not read it, or its API is not served yet
 	// sent is the object as it was first sent, for retries (R44). In the Info, the response
@@ -56,6 +55,7 @@ type Before struct {
 	Terminating bool   // it was being deleted
 	Err         error  // set by SetUnread
 
+	uid    types.UID
 	fields []metav1.ManagedFieldsEntry // those that Helm manages
 	owned  []metav1.ManagedFieldsEntry // see OwnsAll
 	readAt time.Time
@@ -68,10 +68,10 @@ func (b Before) Absent() bool { return b.Known && b.Version == "" }
 func (f *Fact) Before() Before { return f.before }
 
 // SetAbsent records that the object does not exist.
-func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
+func (f *Fact) SetAbsent() { f.before, f.seen = Before{Known: true}, Seen{Known: true} }
 
 // SetUnread records why an uninstall could not read the object, and so keeps it.
-func (f *Fact) SetUnread(err error) { f.before = Before{Err: err} }
+func (f *Fact) SetUnread(err error) { f.before, f.seen = Before{Err: err}, Seen{} }
 
 // KeepSent stores the object before it is first sent, and restores it before a retry.
 func (f *Fact) KeepSent(i *resource.Info) {
@@ -87,7 +87,8 @@ func (f *Fact) KeepSent(i *resource.Info) {
 // versions before and after the apply, and records the new one.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
-	f.before = Before{Known: true, Version: i.ResourceVersion}
+	f.written(i)
+	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID}
 	switch {
 	case before.Absent():
 		return event.Created

@@ -105,7 +105,8 @@ func (b *Builder) createdFrom(ctx context.Context, i *resource.Info) (out []*met
 
 // named returns an Info for the object m, which was created from i, an Info with a generateName.
 func (b *Builder) named(i *resource.Info, f *Fact, m *metav1.PartialObjectMetadata) *resource.Info {
-	copied := &Fact{Resource: f.Resource, Rule: f.Rule, Owner: OwnerOf(m), before: Before{Known: true, Version: m.ResourceVersion}}
+	copied := &Fact{Resource: f.Resource, Rule: f.Rule}
+	copied.see(m)
 	copied.Resource.Object.Name = m.Name
 	key := b.addFact(copied)
 	u := &unstructured.Unstructured{}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -76,7 +77,7 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 		}
 		if f.Late {
 			answer(i, nil, f)
-			f.before = Before{}
+			f.before, f.seen = Before{}, Seen{}
 			continue
 		}
 		k := listKey{i.Mapping.Resource, i.Namespace}
@@ -157,7 +158,7 @@ func (b *Builder) AssumeAbsent(list helmkube.ResourceList) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && f.unreadable {
 			answer(i, nil, f)
-			f.before = Before{Known: f.Late}
+			f.before, f.seen = Before{Known: f.Late}, Seen{}
 		}
 	}
 }
@@ -186,21 +187,21 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 		found = nil
 	}
 	client := &prefetchedClient{RESTClient: i.Client, mapping: i.Mapping, name: i.Name, found: found}
-	i.Client, f.prefetched = client, nil
-	f.before, f.Owner = Before{Known: true}, ""
-	if found == nil {
-		return
-	}
-	f.before, f.Owner = stateOf(found), OwnerOf(found)
-	if !updatedByHelm(found) {
-		f.prefetched = client
+	i.Client, f.prefetched = client, client
+	f.setBefore(found)
+	if f.seen.Migrates {
+		f.prefetched = nil
 	}
 }
 
-func stateOf(found *metav1.PartialObjectMetadata) Before {
-	return Before{
-		Known: true, Version: found.ResourceVersion, Terminating: found.DeletionTimestamp != nil,
-		fields: entriesOfHelm(found), owned: ownedByHelm(found), readAt: time.Now(),
+// setBefore records the state of the object before the operation, nil if it does not exist.
+func (f *Fact) setBefore(found *metav1.PartialObjectMetadata) {
+	if f.SetAbsent(); found != nil {
+		f.seen = SeenAs(found)
+		f.before = Before{
+			Known: true, Version: found.ResourceVersion, Terminating: found.DeletionTimestamp != nil,
+			uid: found.UID, fields: entriesOfHelm(found), owned: ownedByHelm(found), readAt: time.Now(),
+		}
 	}
 }
 
@@ -208,12 +209,26 @@ func stateOf(found *metav1.PartialObjectMetadata) Before {
 // remains unknown if that fails.
 func (b *Builder) ReadLate(ctx context.Context, i *resource.Info) {
 	found, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		found, err = nil, nil
+	}
+	if err == nil {
+		b.Fact(i).setBefore(found)
+	}
+}
+
+// Look reads what the next write of an object must find (Fact.Seen).
+func (b *Builder) Look(ctx context.Context, i *resource.Info) error {
+	found, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 	switch f := b.Fact(i); {
 	case err == nil:
-		f.before = stateOf(found)
-	case apierrors.IsNotFound(err):
-		f.SetAbsent()
+		f.see(found)
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		f.see(nil)
+	default:
+		return fmt.Errorf("read the owner of %s: %w", i.ObjectName(), err)
 	}
+	return nil
 }
 
 // updatedByHelm reports whether Helm manages fields of an object by an update instead of
@@ -225,9 +240,9 @@ func updatedByHelm(o metav1.Object) bool {
 }
 
 // Recall makes an object's Infos answer GETs from the prefetched metadata again, for one apply: Helm
-// only checks whether the object exists and how it was applied. If the object did not exist or was
-// updated without server-side apply, GETs go to the server. The caller must call done after the
-// apply.
+// only checks whether the object exists and how it was applied, and the apply requires that the
+// object is still the same (Require). If the object was updated without server-side apply, GETs go to
+// the server. The caller must call done after the apply.
 func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
 	prefetched := f.prefetched
 	f.prefetched = nil

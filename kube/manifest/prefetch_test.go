@@ -52,7 +52,7 @@ func TestPrefetchedAnswers(t *testing.T) {
 	i, f = infoOf("Gauge", "v1", "b"), &Fact{}
 	answer(i, nil, f)
 	_, err := resource.NewHelper(i.Client, i.Mapping).Get("n", "b")
-	if !apierrors.IsNotFound(err) || err.Error() != `gauges.x.io "b" not found` || !f.Before().Absent() || f.prefetched != nil {
+	if !apierrors.IsNotFound(err) || err.Error() != `gauges.x.io "b" not found` || !f.Before().Absent() || f.prefetched == nil {
 		t.Errorf("%v, %+v", err, f)
 	}
 }

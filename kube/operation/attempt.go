@@ -55,6 +55,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		RunWatcher:   r.runWatcher,
 		JobsComplete: r.op.prepared.Common.WaitForJobs,
 		Resumes:      r.op.prepared.Resumes,
+		Claims:       t.prepared.Target.Claims,
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))

@@ -7,7 +7,6 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	helmkube "helm.sh/helm/v4/pkg/kube"
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -115,9 +114,11 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)
-	if p.conflicts, err = in.conflicts(r, state); err != nil {
+	if p.target.Claims, err = state.claims(in.Common, r.builder, in.TakeOwnership); err != nil {
 		return info, nil, err
 	}
+	p.target.Claims.Hooks = p.target.Claims.AdoptHooks(r.builder, r.list)
+	p.conflicts = preflight.CheckOwners(r.builder, r.list, p.target.Claims)
 	p.rendered = r
 	p.target.Release = r.release
 	p.target.Outputs = r.outputs
@@ -161,22 +162,6 @@ func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	p.target = t
 	p.prelude = append(p.prelude, t.CRDs.Phases()...)
 	return p, nil
-}
-
-// conflicts returns a conflict for each existing object that the release does not own. As in
-// Helm's upgrade --install, the release owns the objects of its failed attempt.
-func (in *Install) conflicts(r *rendered, state *releaseState) ([]plan.Warning, error) {
-	if in.TakeOwnership {
-		return nil, nil
-	}
-	var owned helmkube.ResourceList
-	if state.lastFailed() {
-		var err error
-		if owned, err = buildRevision(r.builder, state.Last); err != nil {
-			return nil, err
-		}
-	}
-	return preflight.CheckOwners(in.Common, r.builder, r.list, owned), nil
 }
 
 func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
@@ -225,7 +210,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
-	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm would refuse the objects of the failed attempt; see conflicts
+	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
 	return in.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), c, values)
 	})

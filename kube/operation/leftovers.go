@@ -100,6 +100,6 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 		if !f.Before().Known {
 			return includeUnreadable
 		}
-		return f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()
+		return f.Before().Version != "" && f.Seen().Owner == l.builder.Scope().Owner()
 	})
 }

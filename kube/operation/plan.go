@@ -55,7 +55,9 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	if p.inferredOrder != nil {
 		p.inferredOrder.Explain(apply.Phase.Groups)
 	}
-	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(manifest.Without(p.oldObjects, p.list)))
+	removed := manifest.Without(p.oldObjects, p.list)
+	removed = manifest.Without(removed, helmclient.CreatedBefore(p.builder, p.target.Release, p.hooks, scoped, removed))
+	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(removed))
 	warnings = append(warnings, more...)
 	search := leftoverSearch{
 		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, planned: []helmkube.ResourceList{p.list, p.oldObjects},

@@ -33,11 +33,11 @@ func (a *attempt) runPrelude(t preflight.Target) error {
 }
 
 func (a *attempt) createNamespace() error {
-	manifest, owned, err := a.op.prepared.NamespaceManifest()
+	text, owned, err := a.op.prepared.NamespaceManifest()
 	if err != nil {
 		return err
 	}
-	list, _, err := a.session.Builder.Build(manifest)
+	list, _, err := a.session.Builder.Build(text)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,10 @@ func (a *attempt) createNamespace() error {
 			a.session.Builder.Scope().Mark(i)
 		}
 	}
-	return a.runPreludePhase(preflight.NamespacePhase(a.op.prepared.Common.Namespace), list, func(i *resource.Info) error {
+	return a.runPreludePhase(preflight.NamespacePhase(a.op.prepared.Common.Namespace), list, manifest.Claims{Leave: true}, func(i *resource.Info) error {
+		if a.session.Builder.Fact(i).Seen().Version != "" { // created by somebody else since
+			return i.Get()
+		}
 		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 		return err
 	})
@@ -67,9 +70,11 @@ func (a *attempt) applyCRDs(crds preflight.CRDs) error {
 	a.session.Builder.Prefetch(a.engine.RequestContext(), list, nil)
 	manifest.DropPrefetched(list)
 	var created atomic.Bool
-	err = a.runPreludePhase(phases[0], list, func(i *resource.Info) error {
+	claims := a.session.Claims
+	claims.Leave = !crds.Upgrade
+	err = a.runPreludePhase(phases[0], list, claims, func(i *resource.Info) error {
 		switch {
-		case a.session.Builder.Fact(i).Before().Version == "":
+		case a.session.Builder.Fact(i).Seen().Version == "":
 			created.Store(true)
 			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 			return err
@@ -98,12 +103,14 @@ func (a *attempt) forgetKinds() error {
 }
 
 // runPreludePhase runs a phase whose objects do not carry Helm's labels.
-func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
+func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList, claims manifest.Claims, send func(*resource.Info) error) error {
 	a.preludeStarted = true
 	for _, i := range list {
 		a.session.Builder.Fact(i).Unlabelled = true
 	}
-	if err := a.engine.Run(run.Stage{Phase: phase, Cluster: cluster.NewApply(a.session, list, send, nil)}); err != nil {
+	session := a.session
+	session.Claims = claims
+	if err := a.engine.Run(run.Stage{Phase: phase, Cluster: cluster.NewApply(session, list, send, nil)}); err != nil {
 		return fmt.Errorf("%s: %w", phase.Name, err)
 	}
 	return nil

@@ -12,8 +12,10 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -28,6 +30,7 @@ type Rollback struct {
 	// ServerSide is "true", "false", or "auto" to apply as the target revision was applied; "" is "auto".
 	ServerSide    string
 	CleanupOnFail bool
+	TakeOwnership bool // Helm's rollback always takes over objects of others
 	HistoryMax    int
 	Description   string
 }
@@ -83,7 +86,10 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	}
 	b.MarkUnreadable(list, deferredAPIs)
 	b.Prefetch(s.Context, list, nil)
-	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
+	claims, err := state.claims(rb.Common, b, rb.TakeOwnership)
+	if err != nil {
+		return nil, nil, err
+	}
 	info := s.Info("rollback", target)
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version
@@ -91,9 +97,10 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
 		target: preflight.Target{
-			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
+			Release: target, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
-		old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
+		conflicts: preflight.CheckOwners(b, list, claims),
+		old:       old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
 		hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)
 	if err != nil {
@@ -198,6 +205,9 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
+			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool {
+				return (&releaseState{Revisions: revs}).hasHook(rb.Common, o)
+			}},
 		},
 		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}

@@ -13,7 +13,6 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
@@ -110,10 +109,11 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	if err != nil {
 		return nil, nil, err
 	}
-	var conflicts []plan.Warning
-	if !up.TakeOwnership {
-		conflicts = preflight.CheckOwners(up.Common, r.builder, r.list, oldObjects)
+	if target.Claims, err = state.claims(up.Common, r.builder, up.TakeOwnership); err != nil {
+		return nil, nil, err
 	}
+	target.Claims.Hooks = target.Claims.AdoptHooks(r.builder, r.list)
+	conflicts := preflight.CheckOwners(r.builder, r.list, target.Claims)
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = state.LastGood()
 	inferred, tree, orderWarnings, err := up.inferOrder(up.Common, tree, r)
@@ -271,6 +271,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	u := up.action(a.helm.Config)
+	u.TakeOwnership = u.TakeOwnership || a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
 	return up.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
@@ -284,7 +285,7 @@ func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollba
 	info.PreviousRevision = 0
 	rb := Rollback{
 		Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts,
-		ForceReplace: up.ForceReplace, ServerSide: up.ServerSide,
+		ForceReplace: up.ForceReplace, ServerSide: up.ServerSide, TakeOwnership: up.TakeOwnership,
 	}
 	return &rollbackPlan{info, rb.prepareRollback}
 }

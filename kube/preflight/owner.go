@@ -1,11 +1,8 @@
 package preflight
 
 import (
-	"fmt"
+	"errors"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
@@ -13,39 +10,26 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckOwners returns a conflict for each object of list that another release owns, and for each one
-// that already exists without an owner and is not in previous. Helm reports only the first conflict.
-func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.ResourceList) (conflicts []plan.Warning) {
-	takeIt, takeThem := "take it over with --take-ownership", "take them over with --take-ownership"
-	if common.Provided != nil { // a release of a helmfile
-		takeIt = "set takeOwnership: true for release " + common.Release
-		takeThem = takeIt
+// TakeAdvice says how to take over objects of others.
+func (c Common) TakeAdvice() manifest.TakeAdvice {
+	if c.Provided != nil { // a release of a helmfile
+		one := "set takeOwnership: true for release " + c.Release
+		return manifest.TakeAdvice{One: one, Many: one}
 	}
-	inPrevious := map[plan.Object]bool{}
-	for _, r := range b.Resources(previous) {
-		inPrevious[r.Object] = true
-	}
+	return manifest.TakeAdvice{One: "take it over with --take-ownership", Many: "take them over with --take-ownership"}
+}
+
+// CheckOwners returns a conflict for each existing object of list that the release may not write to.
+// Helm reports only the first conflict.
+func CheckOwners(b *manifest.Builder, list helmkube.ResourceList, claims manifest.Claims) (conflicts []plan.Warning) {
 	for f := range distinctFacts(b, list) {
-		if f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() {
+		if f.Late || f.Generated {
 			continue
 		}
-		o := f.Resource.Object
-		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
-		switch place := placeOf(o, "cluster scope"); {
-		case b.Scope().OwnedByOther(f.Owner):
-			renameIt, renameThem := "rename it, or ", "rename them, or "
-			if o.Kind == "CustomResourceDefinition" { // the name is that of its API
-				renameIt, renameThem = "", ""
-			}
-			w.Message = fmt.Sprintf("%s (%s) is owned by %s: %s%s", o, place, f.Owner, renameIt, takeIt)
-			w.Shared = fmt.Sprintf("in %s are owned by %s: %s%s", place, f.Owner, renameThem, takeThem)
-		case !inPrevious[o]:
-			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", o, place, takeIt)
-			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, takeThem)
-		default:
-			continue
+		if notOwned := (*manifest.NotOwned)(nil); errors.As(claims.Check(b.Scope(), f), &notOwned) {
+			o := f.Resource.Object
+			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: notOwned.Error(), Shared: notOwned.Shared()})
 		}
-		conflicts = append(conflicts, w)
 	}
 	return conflicts
 }
@@ -65,31 +49,4 @@ func distinctFacts(b *manifest.Builder, list helmkube.ResourceList) iter.Seq[*ma
 			}
 		}
 	}
-}
-
-// placeOf describes the namespace of an object, or returns cluster if it has none.
-func placeOf(o plan.Object, cluster string) string {
-	if o.Namespace == "" {
-		return cluster
-	}
-	return "namespace " + o.Namespace
-}
-
-// OwnerWarnings returns a warning for each other release from which a rollback takes over objects.
-func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
-	taken := map[string][]string{} // names of objects by owner
-	for f := range distinctFacts(b, list) {
-		if b.Scope().OwnedByOther(f.Owner) {
-			taken[f.Owner] = append(taken[f.Owner], f.Resource.Object.String())
-		}
-	}
-	for _, owner := range slices.Sorted(maps.Keys(taken)) {
-		names := taken[owner]
-		text := strings.Join(names[:min(len(names), maxNamed)], ", ")
-		if more := len(names) - maxNamed; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		warnings = append(warnings, plan.Warning{Rule: "R32", Message: fmt.Sprintf("the rollback takes over %s from %s", text, owner)})
-	}
-	return warnings
 }

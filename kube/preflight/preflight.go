@@ -246,6 +246,8 @@ type Target struct {
 	NewNamespace bool
 	// Method is how existing objects are updated.
 	helmclient.Method
+	// Claims are the existing objects that the operation may write to without owning them (R31a).
+	Claims manifest.Claims
 }
 
 // Root returns the name of the target's root chart.

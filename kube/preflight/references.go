@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
+	"lockstep/kube/manifest"
 )
 
 // blocking are the uses that keep pods from starting.
@@ -62,7 +63,7 @@ func (planned *plannedObjects) referenceWarnings(missing, late []reference, abse
 	for _, found := range groupByTarget(missing, absent) {
 		r := found[0]
 		warnings = append(warnings, r.from.warning("%s %s (%s), which is in neither the chart nor %s: %s",
-			subject(found), r.To, r.Path, placeOf(r.To, "the cluster"), r.IfMissing()))
+			subject(found), r.To, r.Path, manifest.PlaceOf(r.To, "the cluster"), r.IfMissing()))
 	}
 	for _, found := range groupByTarget(late, absent) {
 		r := found[0]

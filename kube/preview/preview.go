@@ -377,7 +377,7 @@ func (s *session) previewRemoval(ctx context.Context, c *Change) error {
 	if s.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
 		return nil
 	}
-	if c.Message = (cluster.Removal{}).WhyKept(s.builder.Scope(), live); c.Message != "" {
+	if c.Message = (cluster.Removal{Keep: true}).WhyLiveKept(s.builder.Scope(), live); c.Message != "" {
 		c.Action = ActionKeep
 	}
 	return nil

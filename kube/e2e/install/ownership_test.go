@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTakenOver: another release takes over an object. An upgrade adopts it again only with --take-ownership. A removal
-// and an uninstall keep it, with a warning.
+// TestTakenOver: another release takes over an object. An upgrade and a rollback adopt it again only with --take-ownership
+// (R31a). A removal and an uninstall keep it, with a warning.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -32,19 +32,24 @@ func TestTakenOver(t *testing.T) {
 	}
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
 	take("thief2")
-	op, err := r.Rollback(1)
-	if out := r.MustRun(op, err); !out.HasWarning("R32", "ConfigMap/b", "thief2") {
-		t.Errorf("no warning says that the rollback takes over b: %v", out.State.Warnings)
+	writes = len(r.Writes())
+	if _, err := r.Rollback(1); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") || !strings.Contains(err.Error(), "release thief2") {
+		t.Errorf("error %v", err)
 	}
+	if n := len(r.Writes()); n != writes {
+		t.Errorf("%d writes by a refused rollback", n-writes)
+	}
+	rollback := kube.Rollback{Common: r.Common(), Revision: 1, TakeOwnership: true}
+	r.MustRun(r.Client.PrepareRollback(t.Context(), rollback))
 	take("thief3")
-	op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
 	out := r.MustRun(op, err)
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
 	}) {
 		t.Errorf("no event says that the upgrade keeps b")
 	}
-	r.MustRun(r.Rollback(1))
+	r.MustRun(r.Client.PrepareRollback(t.Context(), rollback))
 	take("thief4")
 	op, err = r.Uninstall()
 	out = r.MustRun(op, err)

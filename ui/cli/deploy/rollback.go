@@ -49,6 +49,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()
 	addForce(cmd, &flags.ForceConflicts, &flags.ForceReplace)
+	f.BoolVar(&flags.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
 	f.BoolVar(&flags.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed rollback")
 	f.IntVar(&flags.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
 	f.StringVar(&flags.Description, "description", "", "description of the new revision")

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
+)
+
+// All objects of releases are written by Target.sendOwned and deleted by Session.Delete. Each request requires that the
+// object is as it was last seen, so a change of its owner is never missed, however long the run has waited, and nothing is
+// read twice unless the object has changed. Then it is read again, and so is its owner.
+
+// maxLooks limits how often an object is read again because it changed before the request. The last request then only
+// requires that the object was not created again, because some controllers write all the time.
+const maxLooks = 5
+
+// sendOwned sends an object if it does not exist or the release may write to it (manifest.Claims.Check).
+func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fact) error {
+	s := t.session
+	if !f.Seen().Known || s.CheckOwner(i) != nil { // it may be gone, or taken over, since it was seen
+		if err := s.LookAtOwner(ctx, i); err != nil {
+			return err
+		}
+	}
+	for looks := 0; ; looks++ {
+		f.KeepSent(i)
+		f.Require(i, looks == maxLooks)
+		err := t.send(i)
+		conflict := hasChanged(err, i)
+		if !conflict && !diagnose.IsFieldConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if notOwned := s.LookAtOwner(ctx, i); notOwned != nil || !conflict || looks == maxLooks {
+			return cmp.Or(notOwned, err)
+		}
+	}
+}
+
+// LookAtOwner reads an object and returns CheckOwner.
+func (s Session) LookAtOwner(ctx context.Context, i *resource.Info) error {
+	if err := s.Builder.Look(ctx, i); err != nil {
+		return err
+	}
+	return s.CheckOwner(i)
+}
+
+// hasChanged reports whether a request failed because the object is not as it was last seen.
+func hasChanged(err error, i *resource.Info) bool {
+	if apierrors.IsInvalid(err) { // an apply to an object that was created again
+		cause, found := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+		return found && cause.Field == "metadata.uid"
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsConflict(err) || diagnose.IsFieldConflict(err) || !errors.As(err, &status) {
+		return false
+	}
+	// A quota that many objects use at once causes conflicts too.
+	details := status.Status().Details
+	return details == nil || details.Kind == i.Mapping.Resource.Resource || details.Kind == i.Mapping.GroupVersionKind.Kind
+}
+
+// CheckOwner returns a *manifest.NotOwned error if the release may not write to an object as it was last seen.
+func (s Session) CheckOwner(i *resource.Info) error {
+	return s.Claims.Check(s.Builder.Scope(), s.Builder.Fact(i))
+}
+
+// Removal says how objects are deleted.
+type Removal struct {
+	Policy metav1.DeletionPropagation
+	// Keep also keeps objects with helm.sh/resource-policy: keep. In an uninstall Helm itself leaves them out, but not in an
+	// upgrade.
+	Keep bool
+	// UID, if not empty, keeps another object of the same name.
+	UID types.UID
+}
+
+// WhyKept returns why an object is kept, "" if it is deleted.
+func (r Removal) WhyKept(scope manifest.Scope, s manifest.Seen) string {
+	switch {
+	case scope.OwnedByOther(s.Owner):
+		return "it belongs to " + s.Owner + " now"
+	case r.UID != "" && s.UID != r.UID:
+		return "created again by somebody else"
+	case r.UID == "" && s.Owner == "" && scope.Owner() != "":
+		return "not owned by this release"
+	case r.Keep && s.Keep:
+		return "helm.sh/resource-policy: keep"
+	}
+	return ""
+}
+
+// WhyLiveKept is like WhyKept for an object that has just been read.
+func (r Removal) WhyLiveKept(scope manifest.Scope, live metav1.Object) string {
+	return r.WhyKept(scope, manifest.SeenAs(live))
+}
+
+// Delete deletes an object, unless WhyKept says why it is kept. found is false if it does not exist. An object whose kind the
+// cluster does not serve does not exist.
+func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (found bool, kept string, err error) {
+	f := s.Builder.Fact(i)
+	if f == nil {
+		return false, "", fmt.Errorf("delete %s: not part of this operation", i.ObjectName())
+	}
+	for looks := 0; ; looks++ {
+		if looks > 0 || f.Seen().Version == "" || s.whyKept(f, how) != "" { // it may have been created, or returned
+			if err := s.Builder.Look(ctx, i); err != nil {
+				return false, "", err
+			}
+		}
+		if f.Seen().Version == "" {
+			return false, "", nil
+		}
+		if kept := s.whyKept(f, how); kept != "" {
+			return true, kept, nil
+		}
+		_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).DeleteWithOptions(i.Namespace, i.Name,
+			&metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: f.Preconditions(looks == maxLooks)})
+		switch {
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+			return false, "", nil
+		case !hasChanged(err, i) || looks == maxLooks:
+			return err == nil, "", err
+		}
+	}
+}
+
+// whyKept returns WhyKept for the object of a hook, or of the release.
+func (s Session) whyKept(f *manifest.Fact, how Removal) string {
+	if f.Rule.Hook && how.UID == "" && s.Claims.Check(s.Builder.Scope(), f) == nil {
+		return ""
+	}
+	return how.WhyKept(s.Builder.Scope(), f.Seen())
+}
+
+// DeleteAndWait deletes an object and waits until it is gone. It leaves an object that Removal keeps. See AwaitGone for
+// report.
+func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info, how Removal, report func(run.Observation)) error {
+	found, kept, err := s.Delete(ctx, i, how)
+	if err != nil || !found || kept != "" {
+		return err
+	}
+	return s.AwaitGone(ctx, []*resource.Info{i}, report)
+}

@@ -1,0 +1,191 @@
+package manifest
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+)
+
+// Seen is an object as it was when lockstep last read or wrote it. The next write requires that the object is still the
+// same, because its owner may have changed since (R31a).
+type Seen struct {
+	Known   bool
+	Version string // its resourceVersion, "" if it did not exist
+	UID     types.UID
+	Owner   string // in the form of OwnerOf
+	Hook    bool   // it was created as a hook, which has no owner
+	Keep    bool   // it has helm.sh/resource-policy: keep
+
+	Migrates bool // Helm changes its managed fields before a server-side apply
+}
+
+// SeenAs returns an object that has just been read.
+func SeenAs(m metav1.Object) Seen {
+	a := m.GetAnnotations()
+	return Seen{
+		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Owner: OwnerOf(m), Hook: a[release.HookAnnotation] != "",
+		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
+	}
+}
+
+// Seen returns the object as it was last seen.
+func (f *Fact) Seen() Seen { return f.seen }
+
+// see records the state of an object, nil if it does not exist.
+func (f *Fact) see(m metav1.Object) {
+	f.seen = Seen{Known: true}
+	if m != nil {
+		f.seen = SeenAs(m)
+	}
+	if !f.before.Known {
+		f.before = Before{Known: true, Version: f.seen.Version, uid: f.seen.UID}
+	}
+}
+
+// neverVersion is a resourceVersion that no object has: the first revision of a store belongs to no object. The API server
+// ignores the resourceVersion of an apply that creates an object, and compares it if the object exists. So an apply with
+// this version can only create.
+const neverVersion = "1"
+
+// Require makes the next write of an object fail with a conflict unless the object is as it was last seen: absent, or at the
+// same version. With uidOnly, the object only has to be the same one: its owner could then change between the last look and
+// the write, as with Helm, but only for that moment.
+func (f *Fact) Require(i *resource.Info, uidOnly bool) {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	switch s := f.seen; {
+	case !ok || !s.Known:
+	case s.Version == "":
+		u.SetResourceVersion(neverVersion)
+	case uidOnly:
+		u.SetResourceVersion("")
+		u.SetUID(s.UID)
+	default:
+		u.SetResourceVersion(s.Version)
+	}
+}
+
+// Preconditions returns the same requirement for a delete.
+func (f *Fact) Preconditions(uidOnly bool) *metav1.Preconditions {
+	p := &metav1.Preconditions{UID: &f.seen.UID}
+	if !uidOnly {
+		p.ResourceVersion = &f.seen.Version
+	}
+	return p
+}
+
+// written records the response to a write.
+func (f *Fact) written(i *resource.Info) {
+	if m, err := meta.Accessor(i.Object); err == nil {
+		f.see(m)
+	}
+}
+
+// Claims are the existing objects that a release may write to although they do not have its marks.
+type Claims struct {
+	// Take takes over the objects of others (--take-ownership). Advice says how, for errors.
+	Take   bool
+	Advice TakeAdvice
+	// Unmarked are the objects of the deployed revision. They belong to the release even without marks, as in Helm, unless
+	// they were created again while the operation runs.
+	Unmarked map[plan.Object]bool
+	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.
+	MadeByHook func(plan.Object) bool
+	Hooks      bool
+	// Leave leaves existing objects unchanged, so it does not matter whose they are.
+	Leave bool
+	// Skip leaves the objects of others unchanged instead of failing, in a rollback after a failure: they were refused before
+	// the run could change them.
+	Skip bool
+	// Checked means that another program, which uses Helm's actions, has checked the owners of the objects as they were.
+	Checked bool
+}
+
+// TakeAdvice says how to take over one object, and how several.
+type TakeAdvice struct{ One, Many string }
+
+// Check returns a *NotOwned error if the release may not write to an object as it was last seen.
+//
+// Rule R31a: a run writes only to objects of its release, and refuses the others as Helm does.
+func (c Claims) Check(scope Scope, f *Fact) error {
+	s, o := f.seen, f.Resource.Object
+	switch {
+	case scope.Owner() == "", s.Version == "", c.Take, c.Leave, s.Owner == scope.Owner():
+		return nil
+	case s.Owner != "" && !(c.Checked && s.UID == f.before.uid):
+	case f.Rule.Hook && (s.Hook || o.Kind == "CustomResourceDefinition"), f.Unlabelled && !f.Rule.Hook:
+		return nil
+	case s.UID == f.before.uid && (c.Unmarked[o] || c.Checked), c.adoptsHook(f):
+		return nil
+	}
+	return &NotOwned{Object: o, Owner: s.Owner, Advice: c.Advice}
+}
+
+// adoptsHook reports whether a hook of the release created the object, which is not a hook any more. Helm refuses it.
+func (c Claims) adoptsHook(f *Fact) bool {
+	return f.seen.Owner == "" && f.seen.Hook && c.MadeByHook != nil && c.MadeByHook(f.Resource.Object)
+}
+
+// AdoptHooks reports whether some objects of a list were created by hooks of the release.
+func (c Claims) AdoptHooks(b *Builder, list helmkube.ResourceList) bool {
+	for _, f := range b.facts(list) {
+		if !f.Rule.Hook && c.adoptsHook(f) {
+			return true
+		}
+	}
+	return false
+}
+
+// NotOwned is the error about an existing object of another release, or of none.
+type NotOwned struct {
+	Object plan.Object
+	Owner  string // "" for none
+	Advice TakeAdvice
+}
+
+func (e *NotOwned) Error() string {
+	place := PlaceOf(e.Object, "cluster scope")
+	switch take := e.Advice.One; {
+	case e.Owner == "" && take == "": // the operation has no such option
+		return fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it", e.Object, place)
+	case e.Owner == "":
+		return fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", e.Object, place, take)
+	case take == "":
+		return fmt.Sprintf("%s (%s) is owned by %s", e.Object, place, e.Owner)
+	default:
+		return fmt.Sprintf("%s (%s) is owned by %s: %s%s", e.Object, place, e.Owner, e.rename("rename it, or "), take)
+	}
+}
+
+// Shared returns the error for several objects, without their names.
+func (e *NotOwned) Shared() string {
+	place := PlaceOf(e.Object, "cluster scope")
+	if e.Owner == "" {
+		return fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, e.Advice.Many)
+	}
+	return fmt.Sprintf("in %s are owned by %s: %s%s", place, e.Owner, e.rename("rename them, or "), e.Advice.Many)
+}
+
+// rename returns the advice to rename an object, "" for a CRD, whose name is that of its API.
+func (e *NotOwned) rename(advice string) string {
+	if e.Object.Kind == "CustomResourceDefinition" {
+		return ""
+	}
+	return advice
+}
+
+// PlaceOf describes the namespace of an object, or returns cluster if it has none.
+func PlaceOf(o plan.Object, cluster string) string {
+	if o.Namespace == "" {
+		return cluster
+	}
+	return "namespace " + o.Namespace
+}
