@@ -234,6 +234,9 @@ func TestTakeOwnershipMeanwhile(t *testing.T) {
 		t.Run(map[bool]string{true: "taken", false: "retried"}[take], func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
+			if take {
+				r.TakesOver = []string{"configmaps/shared"}
+			}
 			chart := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("late", "first")))
 			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
 				i.BreakOn, i.TakeOwnership, i.ForceConflicts, i.HoldOnFailure = []string{"edge:late"}, take, take, true
