@@ -47,17 +47,27 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	if p.Last == nil || p.Last.Info.Status != rcommon.StatusDeployed || !sameRelease(p.Target.Release, p.Last) {
 		return false, nil
 	}
-	changes, err := op.Changes(ctx)
-	if err != nil {
-		return false, fmt.Errorf("compare release %s with the cluster: %w", p.Common.Release, err)
-	}
-	for _, c := range changes {
-		if c.Modifies() && !c.HasRun || c.Action == preview.ActionRefuse {
-			return false, nil
-		}
+	changed, err := op.changedObjects(ctx)
+	if err != nil || len(changed) > 0 {
+		return false, err
 	}
 	op.ledger.Seal()
 	return true, nil
+}
+
+// changedObjects returns the objects that the operation would change or could not apply. Jobs that have run and that their
+// TTL deleted are none of them.
+func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object, err error) {
+	changes, err := op.Changes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare release %s with the cluster: %w", op.prepared.Common.Release, err)
+	}
+	for _, c := range changes {
+		if c.Modifies() && !c.HasRun || c.Action == preview.ActionRefuse {
+			changed = append(changed, c.Object)
+		}
+	}
+	return changed, nil
 }
 
 // Ledger tracks the records of the release for the whole run, see preflight.Common.Continues.
@@ -175,19 +185,14 @@ func (c *Check) compareObjects(ctx context.Context) error {
 	if !c.compare {
 		return nil
 	}
-	changes, err := c.unchanged.Changes(ctx)
-	if err != nil {
-		return fmt.Errorf("compare release %s with the cluster: %w", c.prepared.Common.Release, err)
+	changed, err := c.unchanged.changedObjects(ctx)
+	if err != nil || len(changed) == 0 {
+		return err
 	}
+	c.changed = changed
 	var names []string
-	for _, change := range changes {
-		if change.Modifies() || change.Action == preview.ActionRefuse {
-			c.changed = append(c.changed, change.Object)
-			names = append(names, change.Object.String())
-		}
-	}
-	if len(names) == 0 {
-		return nil
+	for _, o := range changed {
+		names = append(names, o.String())
 	}
 	return fmt.Errorf("somebody else changed %s since planning; run the command again", strings.Join(names, ", "))
 }

@@ -72,12 +72,22 @@ metadata:
     revision: "{{ .Values.revision }}"
     sandbox/log: {{ append .Values.say "login pw=keycloak" | join "\n" | toJson }}
 {{- if eq .Values.mode "crash" }}
-    sandbox/exit-code: "3"
+spec: {containers: [{name: main, image: web}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata:
-  name: {{ .Release.Name }}-message-{{ .Values.revision }}
+  name: {{ .Release.Name }}-crash-{{ .Values.revision }}
+  annotations:
+    helm.sh/resource-group: second
+    sandbox/exit-code: "3"
+    sandbox/log: {{ append .Values.say "login pw=keycloak" | join "\n" | toJson }}
+spec: {restartPolicy: Never, containers: [{name: main, image: web}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ .Release.Name }}-{{ include "keycloak.web" . }}-{{ .Values.revision }}
   annotations:
     helm.sh/resource-group: second
     sandbox/fail: config

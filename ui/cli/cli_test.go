@@ -219,6 +219,9 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 				if name == "lint" && filepath.Base(chart) == "chart-library" {
 					t.Skip("a library chart has no errors")
 				}
+				if name == "lint" && filepath.Base(chart) == "template-error" {
+					t.Skip("its template only asks for a value, so lint warns (R37)")
+				}
 				if name == "template" && filepath.Base(chart) == "rendered-no-kind" {
 					t.Skip("Helm prints it, so template does (R35)")
 				}

@@ -54,7 +54,7 @@ func (r *Rig) WritesSince(since time.Time) []string {
 	}))
 }
 
-// assertNothingForeignWritten checks, at the end of every test, that lockstep wrote only to what was its own.
+// assertNothingForeignWritten checks, at the end of every test, that lockstep wrote only to what was its own (R31a, R51b).
 func (r *Rig) assertNothingForeignWritten() {
 	log, err := Sandbox.Log()
 	if err != nil {
