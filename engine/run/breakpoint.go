@@ -63,6 +63,7 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	if len(reasons) == 0 {
 		return false
 	}
+	m.steered = true
 	m.steering.pause(strings.Join(reasons, "; "))
 	m.reportRun()
 	return true

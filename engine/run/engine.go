@@ -38,6 +38,12 @@ type Options struct {
 	Breakpoints []string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
+	// Kept is the steering of an earlier process that ran the same operation, nil if there is none. It replaces Paused
+	// and the breakpoints.
+	Kept *Steering
+	// Keep, if set, keeps the steering for a process that continues the run. It is called before a command takes effect,
+	// and blocks the run.
+	Keep func(Steering)
 	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool
 	// InStack means that the operation is a release of a stack, which cannot be edited.

@@ -58,6 +58,9 @@ func (s *stage) reportFailures() {
 
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
+	if f.group.givenUp { // before the process that held the failure ended
+		f.state = failureGivenUp
+	}
 	f.Message = f.text(found)
 	f.Cause = cmp.Or(found.Cause, f.reason)
 	f.Evidence = found.Evidence

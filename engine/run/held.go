@@ -38,6 +38,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	if command == event.GiveUp {
 		for _, f := range chosen {
 			f.state = failureGivenUp
+			f.group.givenUp = true
 		}
 		m.reportRun()
 		return ""
@@ -47,6 +48,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	s.endedCount = 0 // groups that had ended are running again
 	s.appliedCount = 0
 	for _, f := range chosen {
+		f.group.accepted = command == event.Accept
 		if command == event.Retry {
 			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)

@@ -62,6 +62,8 @@ func (l *loop) perform(effects []effect) {
 			} else {
 				l.opts.Feed.Publish(eff.event)
 			}
+		case keepSteering:
+			l.opts.Keep(eff.steering)
 		case sendRequest:
 			l.send(eff.request)
 		case startWatch:

@@ -29,6 +29,8 @@ type machine struct {
 	rollback       rollback
 	epoch          int      // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
 	firstFailure   *Failure // of a group that stayed failed; it explains the end of the run
+	kept           Steering // the steering that was last kept
+	steered        bool     // the steering may differ from kept
 	ended          bool
 }
 
@@ -36,6 +38,7 @@ type rollback struct {
 	started bool
 	// warned is set after the first interrupt during a rollback (R43).
 	warned bool
+	cause  string
 }
 
 // newMachine returns a machine whose first effects are the opening events.
@@ -46,9 +49,16 @@ func newMachine(opts Options, now time.Time) *machine {
 	m := &machine{opts: opts, now: now, clock: clock{start: now}, readinessClock: clock{start: now}}
 	m.steering.reported = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
-	if opts.Paused {
+	switch {
+	case opts.Kept != nil && opts.Kept.Rollback == nil:
+		m.restore()
+	case opts.Kept != nil: // restored when the rollback starts
+	case opts.Paused:
 		m.steering.pause("before the first " + opts.Operation.GroupNoun())
 		m.reportRun()
+	}
+	if m.kept = m.steeringNow(); opts.Kept != nil {
+		m.kept = *opts.Kept
 	}
 	return m
 }
@@ -86,9 +96,11 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case ticked:
 		m.tick()
 	case transitionRequested:
+		m.steered = true
 		m.emit(replyTransition{msg.reply, msg.transition(m)})
 	}
 	m.advance()
+	m.keep()
 	return m.effects
 }
 
@@ -100,7 +112,7 @@ func (m *machine) announce(phases []event.Phase) {
 	for g := range event.Groups(phases) {
 		u, added := m.units.getOrAdd(g.Unit())
 		switch {
-		case !added:
+		case !added || m.restoreUnit(u):
 		case slices.Contains(m.opts.Breakpoints, g.ID):
 			m.setBreakpoint(u, breakpointSet)
 		case slices.Contains(m.opts.DisabledBreakpoints, g.ID):
@@ -192,8 +204,11 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 	m.opts.DisabledBreakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
 	m.startOver()
-	m.rollback = rollback{started: true}
+	m.rollback = rollback{started: true, cause: reason}
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
+	if k := m.opts.Kept; k != nil && k.Rollback != nil {
+		m.restore()
+	}
 	return nil
 }
 
@@ -207,6 +222,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
 	m.units = units{}
+	m.opts.Kept = nil
 	m.firstFailure = nil
 	m.opts.Operation = op
 	paused := m.steering.paused

@@ -73,6 +73,8 @@ type (
 	}
 	// sendRequest sends a request; an answered message returns its result.
 	sendRequest struct{ request request }
+	// keepSteering passes the steering to Options.Keep. It comes before the other effects of its message.
+	keepSteering struct{ steering Steering }
 	// startWatch starts to watch a group; observed messages return the results.
 	startWatch struct{ group *group }
 	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.

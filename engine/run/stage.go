@@ -233,9 +233,9 @@ func (m *machine) startStage(def Stage, run *StageRun) {
 
 func (s *stage) add(def *plan.Group) {
 	u, _ := s.m.units.getOrAdd(event.Unit{Phase: s.Phase.Name, Group: def.ID})
-	if u.status != event.Running { // Running: admitted
+	if u.status != event.Running && u.status != event.AtBreakpoint { // Running: admitted; AtBreakpoint: restored
 		u.status = event.Waiting
-		u.reached = false
+		u.reached = u.reachedBefore
 	}
 	g := &group{
 		unit: u, def: def, stage: s, position: len(s.groups), ranks: def.Ranks(s.removes()),

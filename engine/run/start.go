@@ -20,6 +20,7 @@ func (m *machine) startUnits() {
 		for m.startNextUnits() { // again, because an empty group ends at once and may unblock others
 		}
 	case event.Paused:
+		m.startPassed()
 		m.takeStep()
 	}
 	if m.cohort != nil {
@@ -118,6 +119,7 @@ func (m *machine) takeStep() {
 }
 
 func (m *machine) start(units []*unit) {
+	m.steered = m.steered || m.steering.paused
 	for _, u := range units {
 		u.reached = true
 		m.setUnit(u, event.Running, "")
@@ -152,6 +154,10 @@ func (s *stage) startAttempt(g *group) {
 	if !g.watched {
 		g.watched = true
 		s.m.emit(startWatch{g})
+	}
+	if g.accepted && s.Phase.Kind == event.PhaseApply { // when an earlier process held its failure
+		s.recheck(g)
+		return
 	}
 	g.offerWave()
 	s.endGroup(g) // if it is empty

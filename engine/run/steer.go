@@ -39,6 +39,7 @@ func (m *machine) command(c event.Command) {
 		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID,
 		Phase: c.Phase, Group: c.Group, Status: event.Accepted,
 	}
+	m.steered = true
 	stops := m.rollback.started && (c.Name == event.Abort || c.Name == event.Rollback)
 	if why := m.execute(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why

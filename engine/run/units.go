@@ -14,6 +14,10 @@ type unit struct {
 	breakpoint breakpoint
 	reached    bool // it started, or its breakpoint has paused the run and does not pause it again
 	unchecked  bool // it ends once its objects are applied (R21)
+	// passed means that it had started before, so a pause does not stop it. accepted and givenUp are decisions about
+	// its failure (R44).
+	passed, accepted, givenUp bool
+	reachedBefore             bool // reached when the earlier process ended
 }
 
 // units holds all units in the order in which they were announced.

@@ -1,0 +1,254 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// keptWorld is a cluster that outlives the processes of a run.
+type keptWorld struct {
+	version uint64
+	applied map[string]bool
+	ready   map[string]bool // also of objects that somebody else has fixed
+	slow    map[string]bool // an applied object is ready only after "finish"
+	bad     map[string]bool // its request is refused until "fix"
+	writes  map[string]int
+}
+
+// keptRun is the current process of a run.
+type keptRun struct {
+	*keptWorld
+	m       *machine
+	kept    *Steering
+	queue   []message
+	watched map[string]*group
+	over    bool
+	// killAt is the number of keeps after which the process is killed, before any other effect; 0 for never.
+	killAt, keeps int
+	phase         event.Phase
+	answers       []string
+}
+
+var (
+	// keptPlan has parallel groups. Which of them fails first is a matter of time, so only the groups of keptChain fail.
+	keptPlan  = keptPhase(nil, nil, []string{"a"}, []string{"a", "b"}, []string{"c"}, []string{"d", "e"})
+	keptChain = keptPhase(nil, []string{"a"}, []string{"b"}, []string{"c"}, []string{"d"}, []string{"e"})
+)
+
+func keptPhase(needs ...[]string) (p event.Phase) {
+	p = event.Phase{Name: "apply", Kind: event.PhaseApply}
+	for n, after := range needs {
+		id := string(rune('a' + n))
+		p.Groups = append(p.Groups, &plan.Group{ID: id, Name: id, After: after, Objects: []plan.Object{{Kind: "ConfigMap", Name: id}}, Waves: []plan.Wave{{Count: 1}}})
+	}
+	return p
+}
+
+// start starts a process. It continues from what the one before it kept.
+func (x *keptRun) start(flags Options) {
+	flags.Operation = event.Operation{Name: "upgrade"}
+	flags.HoldOnFailure = true
+	flags.Kept = nil
+	if x.kept != nil {
+		var kept Steering
+		text, err := json.Marshal(*x.kept) // as in the cluster
+		if err == nil {
+			err = json.Unmarshal(text, &kept)
+		}
+		if err != nil {
+			panic(err)
+		}
+		flags.Kept = &kept
+	}
+	flags.Keep = func(Steering) {}
+	x.m, x.watched, x.queue = newMachine(flags, epoch), map[string]*group{}, nil
+	x.perform(x.m.effects)
+	x.handle(announced{[]event.Phase{x.phase}})
+	x.handle(stageStarted{Stage{Phase: x.phase}, &StageRun{}})
+}
+
+// handle handles a message and all that follow from it. It reports whether the process was killed.
+func (x *keptRun) handle(msg message) (killed bool) {
+	x.queue = append(x.queue, msg)
+	for len(x.queue) > 0 {
+		msg, x.queue = x.queue[0], x.queue[1:]
+		if x.perform(x.m.handle(epoch.Add(time.Second), msg)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *keptRun) perform(effects []effect) (killed bool) {
+	for _, eff := range slices.Clone(effects) {
+		switch eff := eff.(type) {
+		case keepSteering:
+			x.kept = &eff.steering
+			if x.keeps++; x.keeps == x.killAt {
+				return true
+			}
+		case publish:
+			if e := eff.event; e.Kind == event.KindCommand {
+				x.answers = append(x.answers, fmt.Sprint(e.Command, " ", e.Group, ": ", e.Status, " ", e.Message))
+			}
+		case sendRequest:
+			x.request(eff.request)
+		case startWatch:
+			x.watched[eff.group.Group] = eff.group
+			x.report(eff.group.Group)
+		case endStage:
+			x.over = true
+		}
+	}
+	return false
+}
+
+func (x *keptRun) request(r request) {
+	name := r.object.Name
+	if x.bad[name] {
+		x.queue = append(x.queue, answered{r, Response{}, errors.New("refused")})
+		return
+	}
+	x.version++
+	change := event.Unchanged
+	if !x.applied[name] {
+		change = event.Created
+		x.writes[name]++
+	}
+	x.applied[name] = true
+	x.ready[name] = x.ready[name] || !x.slow[name]
+	x.queue = append(x.queue, answered{r, Response{Change: change, Version: x.version}, nil})
+	x.report(name)
+}
+
+// report reports the state of an object, if the process watches it.
+func (x *keptRun) report(name string) {
+	g := x.watched[name]
+	if g == nil || !x.applied[name] && !x.ready[name] {
+		return
+	}
+	status := event.InProgress
+	if x.ready[name] {
+		status = event.Ready
+	}
+	x.version++
+	x.queue = append(x.queue, observed{g, Observation{Object: plan.Object{Kind: "ConfigMap", Name: name}, Status: status, Version: x.version}})
+}
+
+// act performs one action: a command, or a change of the world.
+func (x *keptRun) act(a event.Command) (killed bool) {
+	switch a.Name {
+	case "finish":
+		x.ready[a.Group] = x.ready[a.Group] || x.applied[a.Group]
+		x.report(a.Group)
+	case "fix": // a hold itself is not kept: the next process tries again
+		x.bad[a.Group] = false
+		return x.handle(commanded{event.Command{Name: event.Retry, Group: a.Group}})
+	case "fixedByHand":
+		x.bad[a.Group], x.ready[a.Group] = false, true
+		x.report(a.Group)
+		return x.handle(commanded{event.Command{Name: event.Accept, Group: a.Group}})
+	default:
+		return x.handle(commanded{a})
+	}
+	return x.handle(serverReachable{})
+}
+
+// state describes the run and the cluster when nothing is in flight.
+func (x *keptRun) state() string {
+	var s strings.Builder
+	status, why := x.m.runStatus()
+	fmt.Fprintf(&s, "%s (%s) over=%t step=%t\n", status, why, x.over, x.m.steering.step)
+	for _, u := range x.m.units.all {
+		fmt.Fprintf(&s, "%s %s breakpoint %d applied %t writes %d\n", u.Group, u.status, u.breakpoint, x.applied[u.Group], x.writes[u.Group])
+	}
+	return s.String()
+}
+
+func newKeptRun(r *rand.Rand) (x *keptRun, flags Options) {
+	x = &keptRun{keptWorld: &keptWorld{applied: map[string]bool{}, ready: map[string]bool{}, slow: map[string]bool{}, bad: map[string]bool{}, writes: map[string]int{}}}
+	x.phase = keptPlan
+	if chain := r.IntN(2) == 0; chain {
+		x.phase = keptChain
+	}
+	for _, g := range x.phase.Groups {
+		x.slow[g.ID], x.bad[g.ID] = r.IntN(3) == 0, len(x.phase.Groups[1].After) > 0 && r.IntN(3) == 0
+	}
+	flags.Paused = r.IntN(3) == 0
+	if r.IntN(3) == 0 {
+		flags.Breakpoints = []string{keptPlan.Groups[r.IntN(6)].ID}
+	}
+	return x, flags
+}
+
+func randomAction(r *rand.Rand) event.Command {
+	group := keptPlan.Groups[r.IntN(6)].ID
+	names := []event.CommandName{
+		"finish", "finish", "finish", "finish", "fix", "fixedByHand", event.Pause, event.Pause, event.Resume, event.Resume, event.Step, event.Step, event.RunTo,
+		event.Break, event.Break, event.Disable, event.Retry, event.Accept, event.GiveUp,
+	}
+	c := event.Command{Name: names[r.IntN(len(names))]}
+	switch c.Name {
+	case event.Pause, event.Resume, event.Retry, event.Accept, event.GiveUp:
+	case event.Step:
+		if r.IntN(2) == 0 {
+			c.Group = group
+		}
+	default:
+		c.Group = group
+	}
+	return c
+}
+
+// TestKeptSteering (S13): random commands, breakpoints and failures, and processes that are killed between any two
+// messages, or right after a write: the process that continues is in the state of a run that nobody killed, has
+// answered the same commands in the same way, and has written the same.
+func TestKeptSteering(t *testing.T) {
+	runs := 3000
+	if testing.Short() {
+		runs = 300
+	}
+	kills, keeps := 0, 0
+	for seed := range uint64(runs) {
+		whole, flags := newKeptRun(rand.New(rand.NewPCG(seed, 1)))
+		parts, _ := newKeptRun(rand.New(rand.NewPCG(seed, 1)))
+		r := rand.New(rand.NewPCG(seed, 2))
+		whole.start(flags)
+		parts.start(flags)
+		var log []string
+		for range 14 {
+			a := randomAction(r)
+			log = append(log, fmt.Sprint(a.Name, " ", a.Group))
+			whole.act(a)
+			if r.IntN(3) == 0 {
+				parts.killAt = parts.keeps + 1
+			}
+			killed := parts.act(a)
+			parts.killAt = 0
+			if killed || r.IntN(4) == 0 {
+				log = append(log, fmt.Sprint("killed, right after a write: ", killed))
+				kills++
+				parts.start(flags)
+			}
+			if want, got := whole.state(), parts.state(); got != want {
+				t.Fatalf("seed %d: after\n%s\nthe state is\n%s\nand without kills\n%s\nkept %+v", seed, strings.Join(log, "\n"), got, want, parts.kept)
+			}
+			if whole.over {
+				break
+			}
+		}
+		keeps += parts.keeps
+	}
+	if kills < runs || keeps < runs {
+		t.Errorf("%d kills, %d writes in %d runs", kills, keeps, runs)
+	}
+}
