@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/incluster"
+	"lockstep/kube/journal"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
 )
@@ -22,6 +23,8 @@ import (
 type (
 	// Task is a command line of lockstep with its files.
 	Task = incluster.Task
+	// Journal is what a run keeps with its Job, for the pod that replaces its own (S13).
+	Journal = journal.Journal
 	// ClusterRun is a task's Job.
 	ClusterRun = incluster.Run
 )
@@ -103,6 +106,11 @@ func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRu
 // Requests returns a reader of the requests to this process, one per line. It returns nil if the process
 // does not run in the pod of a task.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
+
+// OpenJournal opens the journal of the run in this pod. It is nil outside of the pod of a task.
+func (c *Client) OpenJournal(ctx context.Context) (*Journal, error) {
+	return incluster.OpenJournal(ctx, c.Clientset)
+}
 
 // ExplainDenied replaces an error about a missing permission with one that names the user and the
 // permission. It returns other errors unchanged.

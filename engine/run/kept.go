@@ -43,6 +43,13 @@ type KeptEnding struct {
 	Edit   event.EditID      `json:"-"`
 }
 
+func keptEnding(c *event.Command) *KeptEnding {
+	if c == nil {
+		return nil
+	}
+	return &KeptEnding{c.Name, c.Reason, c.By, c.Edit}
+}
+
 // Command returns the command again.
 func (e *KeptEnding) Command() event.Command {
 	return event.Command{Name: e.Name, Reason: e.Reason, By: e.By, Edit: e.Edit, KnowsRollback: true}
@@ -51,6 +58,8 @@ func (e *KeptEnding) Command() event.Command {
 // KeptRollback is a rollback that has started.
 type KeptRollback struct {
 	Cause string `json:"cause"`
+	// By is the command that started it, nil after a failure.
+	By *KeptEnding `json:"by,omitempty"`
 }
 
 // ForEdit returns the steering of the edited revision that replaces the running one: a pause and breakpoints stay.
@@ -74,11 +83,9 @@ func (m *machine) steeringNow() Steering {
 	if u := m.steering.stepUnit; u != nil {
 		s.StepUnit = &u.Unit
 	}
-	if c := m.steering.ending; c != nil {
-		s.Ending = &KeptEnding{c.Name, c.Reason, c.By, c.Edit}
-	}
+	s.Ending = keptEnding(m.steering.ending)
 	if m.rollback.started {
-		s.Rollback = &KeptRollback{m.rollback.cause}
+		s.Rollback = &KeptRollback{m.rollback.cause, keptEnding(m.rollback.by)}
 	}
 	for _, u := range m.units.all {
 		if s.Paused && (u.passed || !u.unstarted() && u.status != event.Skipped) {

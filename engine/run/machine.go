@@ -39,6 +39,7 @@ type rollback struct {
 	// warned is set after the first interrupt during a rollback (R43).
 	warned bool
 	cause  string
+	by     *event.Command // the command that started it, nil after a failure
 }
 
 // newMachine returns a machine whose first effects are the opening events.
@@ -203,8 +204,9 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 	m.opts.Breakpoints = nil
 	m.opts.DisabledBreakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
+	by := m.steering.ending
 	m.startOver()
-	m.rollback = rollback{started: true, cause: reason}
+	m.rollback = rollback{started: true, cause: reason, by: by}
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
 	if k := m.opts.Kept; k != nil && k.Rollback != nil {
 		m.restore()

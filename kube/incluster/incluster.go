@@ -8,6 +8,8 @@
 // pod would need an open port. Users who may read Jobs, pods and pods/log can watch a run; those who may also update the
 // Lease can control it.
 //
+// What the run must not forget when its pod is replaced is in another Secret, the journal.
+//
 // With Start, the Job owns the Secrets and the Lease, so they are deleted with it. The objects from Manifests have no
 // owner.
 package incluster
@@ -142,7 +144,7 @@ func (t Task) podSpec(name string, secrets []*corev1.Secret) corev1.PodSpec {
 			LocalObjectReference: corev1.LocalObjectReference{Name: s.Name}, Items: []corev1.KeyToPath{{Key: partKey, Path: partName(n)}},
 		}})
 	}
-	env := []corev1.EnvVar{{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}}
+	env := []corev1.EnvVar{{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}, {Name: journalVar, Value: JournalName(t.Release)}}
 	for _, key := range slices.Sorted(maps.Keys(t.Env)) {
 		env = append(env, corev1.EnvVar{Name: key, Value: t.Env[key]})
 	}
@@ -191,7 +193,7 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
 	}
 	run := newRun(kube, job)
-	if err := createOwned(ctx, kube, job, secrets, lease); err != nil {
+	if err := createOwned(ctx, kube, job, secrets, lease, t.newJournal()); err != nil {
 		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = run.Delete(cleanupCtx) // if that fails too, the Job ends at its deadline
@@ -216,12 +218,12 @@ func (t Task) Manifests() (objects []any, err error) {
 	for _, s := range secrets {
 		objects = append(objects, s)
 	}
-	return append(objects, lease, job), nil
+	return append(objects, t.newJournal(), lease, job), nil
 }
 
-// createOwned creates the Secrets and the Lease of a Job, concurrently because the API server may be far away. Then it
+// createOwned creates the Secrets, the journal and the Lease of a Job, concurrently because the API server may be far away. Then it
 // lets the Job start its pod.
-func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) error {
+func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease, journal *corev1.Secret) error {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	all, creating := errgroup.WithContext(ctx)
 	all.Go(func() error {
@@ -231,6 +233,7 @@ func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Jo
 		}
 		return nil
 	})
+	all.Go(func() error { return createJournal(creating, kube, journal, owner[0]) })
 	for _, s := range secrets {
 		all.Go(func() error {
 			s.OwnerReferences = owner

@@ -98,16 +98,13 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 }
 
 func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client) *release.Driver {
-	job := ""
-	if !t.rollbackOnFailure { // a rollback on failure does not complete the operation
-		job = r.op.prepared.Common.Job
-	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
 			return t.prepared.Target.Record, client.ExpectHooks(rel)
 		},
 		HoldsLease: r.op.holdsLease,
-		Job:        job,
+		Job:        r.op.prepared.Common.Job,
+		Undo:       t.rollbackOnFailure, // it does not complete the operation
 		Mask:       r.op.Mask().Text,
 		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})

@@ -19,15 +19,17 @@ import (
 	"lockstep/engine/run"
 	"lockstep/engine/text"
 	"lockstep/kube/charts"
+	"lockstep/kube/journal"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 )
 
 // Edit is an edit of a running operation (R46): the next revision, rendered, planned and checked. Nothing has been written.
 type Edit struct {
-	operation *Operation // creates the edited revision
-	opts      Upgrade    // of operation, to prepare it again
-	replaced  *Operation // whose running revision the edit replaces
+	operation *Operation    // creates the edited revision
+	opts      Upgrade       // of operation, to prepare it again
+	replaced  *Operation    // whose running revision the edit replaces
+	kept      *journal.Edit // to be kept with the run; nil outside a cluster
 }
 
 // CheckEditable returns an error if the operation has no chart and values to edit. Other operations can be edited while
@@ -85,14 +87,21 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 	edit, err := op.editWithOverrides(eng.RequestContext(), c.Values)
 	if err != nil {
-		eng.Publish(event.Event{
-			Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: text.CollapseSpace(err.Error()),
-		})
+		refuse(eng, c, err)
 		return
 	}
 	c.Values = ""
 	c.Edit = edit.Command().Edit
-	eng.Command(c)
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.commandEdit(c, edit)
+}
+
+// refuse publishes that a command is refused.
+func refuse(eng *run.Engine, c event.Command, why error) {
+	eng.Publish(event.Event{
+		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Status: event.Refused, Message: text.CollapseSpace(why.Error()),
+	})
 }
 
 // editWithOverrides prepares an edit that merges values, as YAML, over those of the run. It returns an error if the

@@ -34,6 +34,9 @@ type Install struct {
 // PrepareInstall checks and plans an install. It does not change the release.
 func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
 	in.PostRenderer = charts.PostRenderOnce(in.PostRenderer)
+	if err := in.continueEdit(in.Common); err != nil {
+		return nil, err
+	}
 	return prepare(ctx, c, &in.Common, in.check, in.prepare)
 }
 

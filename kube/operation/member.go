@@ -77,7 +77,8 @@ func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 func (op *Operation) CreatedAndKept() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	return op.createdRevision(op.attempt) && !op.rollbackStarted
+	changed, rolledBack := op.ChangedEarlier()
+	return (op.createdRevision(op.attempt) || changed && !rolledBack) && !op.rollbackStarted
 }
 
 // sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.
@@ -119,14 +120,15 @@ func (op *Operation) FindGroups(text string) []string {
 	return ids
 }
 
-// BreakOn sets breakpoints on groups, by their ids. Each is event.Set or event.Disabled. Call it before Run.
+// BreakOn sets breakpoints on groups, by their ids. Each is event.Set or event.Disabled; others are ignored. Call it before Run.
 func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	for id, status := range breakpoints {
-		if status == event.Disabled {
+		switch status {
+		case event.Disabled:
 			op.disabledBreakpoints = append(op.disabledBreakpoints, id)
-		} else {
+		case event.Set:
 			op.breakpoints = append(op.breakpoints, id)
 		}
 	}

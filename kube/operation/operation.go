@@ -214,11 +214,14 @@ func (op *Operation) Command(c event.Command) {
 		op.pendingCommands = append(op.pendingCommands, c)
 		return
 	}
-	if c.Name == event.Edit && c.Edit == 0 && c.Values != "" {
+	switch {
+	case c.Name == event.Edit && c.Edit == 0 && c.Values != "":
 		go op.remoteEdit(op.engine, c) // it sends requests
-		return
+	case c.Name == event.Edit && c.Edit > 0:
+		op.commandEdit(c, op.edits[c.Edit-1])
+	default:
+		op.engine.Command(c)
 	}
-	op.engine.Command(c)
 }
 
 // Run runs the operation to the end and returns why it failed. The closing event has the exit code.
@@ -264,6 +267,12 @@ func (op *Operation) run() error {
 		return op.fail(nil, nil, err)
 	}
 	defer r.stopWatching()
+	if err := op.keepStart(ctx); err != nil {
+		return op.fail(nil, nil, err)
+	}
+	if ended, err := r.continueEnding(); ended {
+		return err
+	}
 	return op.runToEnd(r)
 }
 
@@ -321,6 +330,7 @@ func (op *Operation) start() *run.Engine {
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
+		Kept: common.Journal.Before().Steering, Keep: op.steeringKeeper(),
 	})
 	op.mu.Unlock()
 	for _, c := range op.pendingCommands { // no more are queued once the engine is set

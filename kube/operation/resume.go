@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/documents"
+	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
@@ -26,7 +27,8 @@ type releaseState struct {
 	stored        *rel1.Release // the latest revision as it is stored now
 	marks         []release.Mark
 	warnings      []plan.Warning
-	lastRunKilled bool // it left its Lease
+	lastRunKilled bool           // it left its Lease
+	start         *journal.Start // the state when the Job's run began; nil outside a cluster and in the first pod
 }
 
 // loadRelease reads a release and makes the session's storage show it as if the marks were already written; the
@@ -39,7 +41,10 @@ func loadRelease(s *preflight.Session, operation string) (state *releaseState, f
 	if err != nil || !found {
 		return nil, false, err
 	}
-	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead}
+	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead, start: s.Common.Journal.Before().Start}
+	if err := state.checkOwn(s); err != nil {
+		return nil, false, err
+	}
 	for _, m := range revs.Interrupted() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores older revisions too
@@ -132,7 +137,7 @@ func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 // completedByJob reports whether an earlier pod of the run's Job deployed the latest revision before it was killed.
 func completedByJob(s *preflight.Session) bool {
 	c := s.Common
-	if c.Job == "" || c.PlanOnly || c.RunInProgress != nil {
+	if c.Job == "" || c.PlanOnly || c.RunInProgress != nil || c.Stack != "" { // a stack passes it as unchanged
 		return false
 	}
 	last, found, err := release.Last(s.Releases(), c.Release)

@@ -40,6 +40,12 @@ type Upgrade struct {
 // PrepareUpgrade checks and plans an upgrade. It does not change the release.
 func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
 	up.PostRenderer = charts.PostRenderOnce(up.PostRenderer)
+	if err := up.continueEdit(up.Common); err != nil {
+		return nil, err
+	}
+	if up.editContinued(up.Common) {
+		up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = true, false, false
+	}
 	return prepare(ctx, c, &up.Common, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
 }
 
@@ -73,8 +79,11 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	}
 	op := newOperation(c, task{prepared: p, do: up.run})
 	op.editOptions = up
-	if goodRevision := state.LastGood(); goodRevision > 0 {
+	switch goodRevision := state.goodRevision(); {
+	case goodRevision > 0:
 		op.rollback = up.rollbackPlan(p, goodRevision)
+	case state.start != nil: // this run has installed it
+		op.rollback = rollbackByUninstall(p)
 	}
 	return op, nil
 }
@@ -115,7 +124,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	target.Claims.Hooks = target.Claims.AdoptHooks(r.builder, r.list)
 	conflicts := preflight.CheckOwners(r.builder, r.list, target.Claims)
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision = state.LastGood()
+	info.PreviousRevision = state.goodRevision()
 	inferred, tree, orderWarnings, err := up.inferOrder(up.Common, tree, r)
 	if err != nil {
 		return nil, nil, err

@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
@@ -62,6 +63,8 @@ type Common struct {
 	// Job is the Job in whose pod this process runs, as namespace/name; "" outside a cluster.
 	// A revision that an earlier pod of this Job deployed counts as this operation's.
 	Job string
+	// Journal is what the run keeps for the pod that replaces this one (S13), nil outside a cluster.
+	Journal *journal.Entry
 	// Stack is the name of the stack whose run this is, or "".
 	Stack string
 

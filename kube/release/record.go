@@ -34,9 +34,10 @@ type Record struct {
 	// differ from the release's, because Helm's rollback copies the file. Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
-	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the
-	// cluster, and for a rollback on failure.
-	Job string `json:"job,omitempty"`
+	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the cluster. Undo is set if the
+	// revision is the rollback of a failed operation.
+	Job  string `json:"job,omitempty"`
+	Undo bool   `json:"undo,omitempty"`
 	// Author is the run that created revision Authored, which may differ from the release's, as Revision does. Unlike
 	// Revision, it is also set without the Lease.
 	Author   string `json:"author,omitempty"`
@@ -115,8 +116,8 @@ func signed(rel *rel1.Release) bool {
 }
 
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
-// uninstalling it, if locked is set. job is the Job of the run.
-func sign(rel *rel1.Release, created, locked bool, job string) error {
+// uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation.
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -129,7 +130,7 @@ func sign(rel *rel1.Release, created, locked bool, job string) error {
 		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
 	}
 	if created && locked {
-		r.Revision, r.Job = rel.Version, job
+		r.Revision, r.Job, r.Undo = rel.Version, job, undo
 	}
 	if *r == before {
 		return nil
@@ -149,10 +150,20 @@ func AuthorOf(rel *rel1.Release) string {
 	return "helm"
 }
 
-// DeployedBy reports whether a pod of the Job created and deployed the revision.
-func DeployedBy(rel *rel1.Release, job string) bool {
+// CreatedBy reports whether a pod of the Job created the revision.
+func CreatedBy(rel *rel1.Release, job string) bool {
 	r := ReadRecord(rel)
-	return job != "" && r != nil && r.Job == job && r.Revision == rel.Version && rel.Info.Status == rcommon.StatusDeployed
+	return job != "" && r != nil && r.Job == job && r.Revision == rel.Version
+}
+
+// DeployedBy reports whether a pod of the Job created and deployed the revision, and not as a rollback on failure.
+func DeployedBy(rel *rel1.Release, job string) bool {
+	return CreatedBy(rel, job) && !ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed
+}
+
+// RolledBackBy reports whether a pod of the Job created and deployed the revision as a rollback on failure.
+func RolledBackBy(rel *rel1.Release, job string) bool {
+	return CreatedBy(rel, job) && ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed
 }
 
 // TreeOf returns the chart tree by which a revision was sequenced, nil if it was not (R32).

@@ -18,22 +18,27 @@ func TestDeployedBy(t *testing.T) {
 		status  rcommon.Status
 		version int
 		want    bool
+		undo    bool
 	}{
-		{"deployed", job, rcommon.StatusDeployed, 2, true},
-		{"pending", job, rcommon.StatusPendingUpgrade, 2, false},
-		{"by another Job", "shop/other", rcommon.StatusDeployed, 2, false},
-		{"on another machine", "", rcommon.StatusDeployed, 2, false},
-		{"copied", job, rcommon.StatusDeployed, 3, false},
+		{"rolled back", job, rcommon.StatusDeployed, 2, false, true},
+		{"deployed", job, rcommon.StatusDeployed, 2, true, false},
+		{"pending", job, rcommon.StatusPendingUpgrade, 2, false, false},
+		{"by another Job", "shop/other", rcommon.StatusDeployed, 2, false, false},
+		{"on another machine", "", rcommon.StatusDeployed, 2, false, false},
+		{"copied", job, rcommon.StatusDeployed, 3, false, false},
 	} {
 		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
-		if err := sign(rel, true, true, test.created); err != nil {
+		if err := sign(rel, true, true, test.created, test.undo); err != nil {
 			t.Fatal(err)
 		}
 		rel.Version = test.version
 		if got := DeployedBy(rel, job); got != test.want {
 			t.Errorf("%s: deployed by the Job: %v, want %v", test.name, got, test.want)
 		}
-		if DeployedBy(rel, "") {
+		if got := RolledBackBy(rel, job); got != test.undo {
+			t.Errorf("%s: rolled back by the Job: %v, want %v", test.name, got, test.undo)
+		}
+		if DeployedBy(rel, "") || CreatedBy(rel, "") || RolledBackBy(rel, "") {
 			t.Errorf("%s: deployed by a Job without a name", test.name)
 		}
 	}

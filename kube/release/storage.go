@@ -42,8 +42,9 @@ type DriverOptions struct {
 	// HoldsLease reports whether the run holds the Lease of the release. The Driver signs the
 	// revisions that it writes accordingly.
 	HoldsLease func() bool
-	// Job is the Job of the run (Record.Job).
-	Job string
+	// Job is the Job of the run (Record.Job), Undo whether it rolls back a failed operation (Record.Undo).
+	Job  string
+	Undo bool
 	// Timings returns the timings to store with the created revision at the end of its run.
 	Timings func() []Timing
 	// Mask masks secret values in descriptions, which every history shows.
@@ -133,7 +134,7 @@ func (d *Driver) logRead(err error) error {
 
 // sign signs a revision.
 func (d *Driver) sign(rel *rel1.Release, created bool) error {
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job)
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo)
 }
 
 // Create stores a new revision.

@@ -202,20 +202,24 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	}
 	before, status := m.breakpoints[c.Group], event.Set
 	switch {
-	case c.Name == event.Disable && before == "":
+	case c.Name == event.Disable && (before == "" || before == event.Cleared):
 		s.mu.Unlock()
 		s.refuse(c, c.Group+" has no breakpoint; set one first")
 		return
 	case c.Name == event.Disable && before == event.Set:
 		status = event.Disabled
-	case c.Name == event.Break && before != "":
+	case c.Name == event.Break && before != "" && before != event.Cleared:
 		status = event.Cleared
 	}
 	m.breakpoints[c.Group] = status
-	if status == event.Cleared {
-		delete(m.breakpoints, c.Group)
-	}
 	s.mu.Unlock()
+	if err := s.keepBreakpoints(m); err != nil {
+		s.mu.Lock()
+		m.breakpoints[c.Group] = before
+		s.mu.Unlock()
+		s.refuse(c, "the breakpoint cannot be kept for the pod that may replace this one: "+err.Error())
+		return
+	}
 	s.reply(c, event.Accepted, "")
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {

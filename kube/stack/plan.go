@@ -62,6 +62,7 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.addPruned(ctx); err != nil {
 		return err
 	}
+	s.restoreBreakpoints()
 	s.assignBreakpoints()
 	if err := s.planAll(ctx); err != nil {
 		return err
@@ -267,6 +268,7 @@ func (s *Stack) common(m *member) operation.Common {
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
 	c.Watches = m.watches
 	c.OnStep = nil
+	c.Journal = s.opts.Journal.Entry(m.id)
 	return c
 }
 
@@ -320,7 +322,10 @@ func (s *Stack) resolveBreakpoints() error {
 				continue
 			}
 			for _, id := range m.op.FindGroups(text) {
-				m.breakpoints[id], found = event.Set, true
+				found = true
+				if !m.restored {
+					m.breakpoints[id] = event.Set
+				}
 			}
 		}
 		if !found {

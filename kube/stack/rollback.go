@@ -20,7 +20,8 @@ func (s *Stack) toRollBack() (out []*member) {
 	defer s.mu.Unlock()
 	for _, m := range s.members {
 		failed := m.result != nil && !s.rollingBack && m.op.CreatedAndKept()
-		if m.started && !m.remove && !m.rolledBack && (m.result == nil || failed) {
+		earlier := !m.started && m.changedEarlier()
+		if (m.started && (m.result == nil || failed) || earlier) && !m.remove && !m.rolledBack {
 			out = append(out, m)
 		}
 	}
@@ -95,7 +96,7 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 // release since.
 func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.Operation) error {
 	common := s.common(m)
-	common.RollbackOnFailure, common.BreakOn = false, nil
+	common.RollbackOnFailure, common.BreakOn, common.Journal = false, nil, nil
 	deployed := s.plannedOperation(m)
 	common.Continues = deployed.Ledger()
 	if err := s.checkNewest(deployed); err != nil {

@@ -30,6 +30,9 @@ func (s *Stack) Run() error {
 	}
 	phases := s.Phases()
 	eng.Announce(phases...)
+	if ended, err := s.continueEnding(); ended {
+		return err
+	}
 	for _, phase := range phases {
 		if err := eng.Run(run.Stage{Phase: phase, Cluster: s}); err != nil {
 			return s.fail(err)
@@ -62,6 +65,7 @@ func (s *Stack) start() *run.Engine {
 	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
 		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
+		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
 	})
 	s.mu.Lock()
 	s.engine = eng
@@ -322,7 +326,7 @@ func (s *Stack) fail(cause error) error {
 func (s *Stack) anyStarted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started })
+	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started || m.changedEarlier() })
 }
 
 // anyFailedGroup reports whether a group failed, which then shows why the run failed.

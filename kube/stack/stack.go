@@ -14,6 +14,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/journal"
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	// and in PruneNamespaces. ConfirmPrune pauses the run before it does.
 	Prune, ConfirmPrune bool
 	PruneNamespaces     []string
+	// Journal is what the run keeps for the pod that replaces this one, nil outside a cluster.
+	Journal *journal.Journal
 	// Concurrency limits how many releases run at the same time; 0 is no limit.
 	Concurrency int
 }
@@ -86,6 +89,7 @@ type member struct {
 	breakOn []string              // --break-on for its groups
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
+	restored    bool                 // breakpoints are those that an earlier pod has kept
 	skipped     bool                 // because it was unchanged
 	started     bool                 // its operation has started
 	result      error                // of its operation

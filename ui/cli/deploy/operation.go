@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -110,6 +111,11 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	common := spec.common
 	common.OnStep, common.Job = steps.start, kube.JobName()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
+	journal, err := openJournal(cmd, client, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	common.Journal = journal.Entry("")
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) {
 		return spec.prepare(ctx, client, common)
 	})
@@ -122,6 +128,16 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	}
 	list := "list the groups with: " + command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
 	return client, op, plan.WithHint(err, cmp.Or(spec.listGroups, list))
+}
+
+// openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none.
+func openJournal(cmd *cobra.Command, client *kube.Client, d report.Display) (*kube.Journal, error) {
+	journal, err := client.OpenJournal(cmd.Context())
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; lockstep rbac --in-cluster prints the permission", err))
+		return nil, nil
+	}
+	return journal, err
 }
 
 // withCluster calls do with the settings of the cluster to use. With --sandbox that is a throwaway

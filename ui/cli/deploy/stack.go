@@ -125,7 +125,7 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions) erro
 	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r)
 	}
-	r.common.Lease = a.leaseOptions(cmd)
+	r.common.Lease, r.common.Job = a.leaseOptions(cmd), kube.JobName()
 	return a.withStack(cmd, flags, file, r, func(stack *kube.Stack, all clients) error {
 		return a.runStackOperation(cmd, r, stack, all)
 	})
@@ -166,6 +166,16 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 			}
 			return c, err
 		}
+		var journal *kube.Journal
+		if kube.JobName() != "" { // the run's own cluster
+			client, err := connect("")
+			if err == nil {
+				journal, err = openJournal(cmd, client, a.Display(cmd))
+			}
+			if err != nil {
+				return err
+			}
+		}
 		steps := &progress{notices: a.Display(cmd).Notices}
 		steps.start("planning " + text.Count(len(file.Releases), "release"))
 		isPrune := func(text string) bool { return flags.prune && text == breakOnPrune }
@@ -175,6 +185,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
+				Journal: journal,
 			}, connect)
 		})
 		steps.end()

@@ -1,0 +1,246 @@
+// Package journal has what a run in the cluster keeps with its Job, for the pod that replaces its own (S13): where each
+// release was when the run began, and what commands and breakpoints have decided since. A Journal is in memory and is
+// written as a whole, through a Store; an Entry is the part of one release, or of a stack itself. It imports only
+// engine/run.
+package journal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+
+	"lockstep/engine/event"
+	"lockstep/engine/run"
+)
+
+// Kept is what a run keeps about one release or, under the ID "", about a stack.
+type Kept struct {
+	// Start is kept before the first write to the release.
+	Start *Start `json:"start,omitempty"`
+	// Steering is kept before a command takes effect.
+	Steering *run.Steering `json:"steering,omitempty"`
+	// Edit is the edit (R46) whose revision runs, Next the accepted one whose revision has not started.
+	Edit *Edit `json:"edit,omitempty"`
+	Next *Edit `json:"next,omitempty"`
+}
+
+// Start is the state of a release when the run began.
+type Start struct {
+	Last int `json:"last,omitempty"` // the latest revision, 0 for none
+	Good int `json:"good,omitempty"` // the revision to roll back to, 0 for none
+}
+
+// Edit is an edit of a run.
+type Edit struct {
+	Values string `json:"values"` // all values of the user, as YAML
+}
+
+// Continue returns how the next pod continues: an accepted edit has taken effect.
+func (k Kept) Continue() Kept {
+	if k.Steering != nil && k.Steering.Ending != nil && k.Steering.Ending.Name == event.Edit {
+		edited := k.Steering.ForEdit()
+		k.Steering = &edited
+		if k.Next != nil {
+			k.Edit = k.Next
+		}
+	}
+	k.Next = nil
+	return k
+}
+
+// state is the content of a Journal.
+type state struct {
+	Version int `json:"version"`
+	// Writer is the process that writes the journal. A later one replaces it.
+	Writer  string          `json:"writer"`
+	Entries map[string]Kept `json:"entries,omitempty"`
+}
+
+const (
+	version = 1
+	// MaxSize is the maximum size of an encoded journal in bytes. A Secret may have 1 MiB.
+	MaxSize = 900 << 10
+	// maxUnpacked limits what decode reads, in bytes.
+	maxUnpacked = 64 << 20
+)
+
+// TooLargeError is the error of an entry that does not fit.
+type TooLargeError struct{ Size int }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("a run in the cluster can keep %d KiB for the pod that may replace its own, and this needs %d KiB compressed: "+
+		"abort the run, then upgrade with these values", MaxSize>>10, (e.Size+1023)>>10)
+}
+
+func encode(s state) ([]byte, error) {
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	if err := errors.Join(json.NewEncoder(z).Encode(s), z.Close()); err != nil {
+		return nil, fmt.Errorf("encode what the run keeps: %w", err)
+	}
+	if buf.Len() > MaxSize {
+		return nil, &TooLargeError{buf.Len()}
+	}
+	return buf.Bytes(), nil
+}
+
+func decode(data []byte) (s state, err error) {
+	if len(data) == 0 {
+		return state{Version: version}, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(z, maxUnpacked)).Decode(&s)
+	}
+	if err == nil && s.Version != version {
+		err = fmt.Errorf("version %d is unknown", s.Version)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read what the run has kept: %w", err)
+	}
+	return s, nil
+}
+
+// Store stores a journal.
+type Store interface {
+	// Load returns the content, empty at first.
+	Load(context.Context) ([]byte, error)
+	// Save replaces the content, unless it has changed since the last Load or Save of this Store; then the error is or
+	// wraps ErrChanged.
+	Save(context.Context, []byte) error
+}
+
+// ErrChanged is the error of a Store whose content somebody else has changed.
+var ErrChanged = errors.New("it has changed")
+
+// ErrReplaced is the error of a process that another one has replaced.
+var ErrReplaced = errors.New("another pod of this Job has taken over the run")
+
+// Journal is what a run keeps. It is safe for concurrent use.
+type Journal struct {
+	store  Store
+	before map[string]Kept // what earlier pods have kept
+
+	mu    sync.Mutex // guards the field below, and serializes writes
+	state state
+}
+
+// Open reads a journal and makes the given process its writer.
+func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
+	j := &Journal{store: store}
+	for {
+		data, err := store.Load(ctx)
+		if err == nil {
+			j.state, err = decode(data)
+		}
+		if err != nil {
+			return nil, err
+		}
+		j.state.Writer, j.before = writer, j.state.Entries
+		if data, err = encode(j.state); err == nil {
+			err = store.Save(ctx, data)
+		}
+		if err == nil {
+			return j, nil
+		}
+		if !errors.Is(err, ErrChanged) || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// Entry returns the entry with an ID: that of a release in a stack, or "" for the run itself. The entry of a nil Journal
+// is nil.
+func (j *Journal) Entry(id string) *Entry {
+	if j == nil {
+		return nil
+	}
+	return &Entry{journal: j, id: id, before: j.before[id].Continue()}
+}
+
+// Entry is one entry of a Journal. A nil Entry keeps nothing.
+type Entry struct {
+	journal *Journal
+	id      string
+	before  Kept
+}
+
+// Before returns what earlier pods have kept.
+func (e *Entry) Before() Kept {
+	if e == nil {
+		return Kept{}
+	}
+	return e.before
+}
+
+// Fits returns an error if the entry would not fit after a change.
+func (e *Entry) Fits(change func(*Kept)) error {
+	if e == nil {
+		return nil
+	}
+	e.journal.mu.Lock()
+	defer e.journal.mu.Unlock()
+	_, err := encode(e.journal.with(e.id, change))
+	return err
+}
+
+// Keep changes the entry and writes it.
+func (e *Entry) Keep(ctx context.Context, change func(*Kept)) error {
+	if e == nil {
+		return nil
+	}
+	j := e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := j.with(e.id, change)
+	data, err := encode(next)
+	if err != nil {
+		return err
+	}
+	for {
+		err := j.store.Save(ctx, data)
+		if err == nil {
+			j.state = next
+			return nil
+		}
+		if !errors.Is(err, ErrChanged) || ctx.Err() != nil {
+			return err
+		}
+		if err := j.checkWriter(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// checkWriter returns ErrReplaced if another process writes the journal. Otherwise an own write arrived although its
+// response was lost, or somebody changed the Secret in another way.
+func (j *Journal) checkWriter(ctx context.Context) error {
+	data, err := j.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := decode(data)
+	if err == nil && now.Writer != j.state.Writer {
+		err = ErrReplaced
+	}
+	return err
+}
+
+// with returns the state after a change of an entry. The caller holds the mutex.
+func (j *Journal) with(id string, change func(*Kept)) state {
+	next := j.state
+	next.Entries = maps.Clone(next.Entries)
+	if next.Entries == nil {
+		next.Entries = map[string]Kept{}
+	}
+	kept := next.Entries[id]
+	change(&kept)
+	next.Entries[id] = kept
+	return next
+}
