@@ -25,6 +25,9 @@ type (
 	Task = incluster.Task
 	// Journal is what a run keeps with its Job, for the pod that replaces its own (S13).
 	Journal = journal.Journal
+	// PodWait is how long a connection to a ClusterRun waits for its pod, PodWaitError its error.
+	PodWait      = incluster.Wait
+	PodWaitError = incluster.WaitError
 	// ClusterRun is a task's Job.
 	ClusterRun = incluster.Run
 )

@@ -31,15 +31,42 @@ type Conn struct {
 	lines  *io.PipeReader
 }
 
-// Open connects to the run. While there is no log to read, onWait is called repeatedly with the newest pod, or nil if there
-// is no pod. onWait may be nil.
-func (r Run) Open(ctx context.Context, onWait func(*corev1.Pod)) *Conn {
+// Wait is how long a Conn waits for a pod whose log it can read.
+type Wait struct {
+	// Limit is how long it waits for the first pod; 0 for no limit. For one that replaces another it waits at least
+	// replacementLimit.
+	Limit time.Duration
+	// Why is called repeatedly while it waits, with the newest pod, or nil if there is none. It returns the cause. It may
+	// be nil.
+	Why func(*corev1.Pod) string
+}
+
+// WaitError is the error of a Conn that waited for a pod in vain.
+type WaitError struct {
+	Job   string // namespace/name
+	Limit time.Duration
+	Cause string // "" if unknown
+}
+
+func (e *WaitError) Error() string {
+	text := fmt.Sprintf("waited %s for the pod of Job %s", e.Limit, e.Job)
+	if e.Cause != "" {
+		text += ": " + e.Cause
+	}
+	return text
+}
+
+// ExitCode returns the exit code of a command that only watches the run.
+func (e *WaitError) ExitCode() int { return 1 }
+
+// Open connects to the run.
+func (r Run) Open(ctx context.Context, wait Wait) *Conn {
 	ctx, cancel := context.WithCancel(ctx)
 	lines, w := io.Pipe()
-	if onWait == nil {
-		onWait = func(*corev1.Pod) {}
+	if wait.Why == nil {
+		wait.Why = func(*corev1.Pod) string { return "" }
 	}
-	f := follower{run: r, out: w, onWait: onWait}
+	f := follower{run: r, out: w, wait: wait}
 	go func() { w.CloseWithError(f.follow(ctx)) }()
 	return &Conn{run: r, ctx: ctx, cancel: cancel, lines: lines}
 }
@@ -63,9 +90,9 @@ func (c *Conn) Close() error {
 
 // follower copies the lines of a run's pods to out.
 type follower struct {
-	run    Run
-	out    *io.PipeWriter
-	onWait func(*corev1.Pod)
+	run  Run
+	out  *io.PipeWriter
+	wait Wait
 
 	pod      string // the pod whose lines are copied
 	podDone  bool   // the pod has ended and all its lines are copied
@@ -81,11 +108,19 @@ const (
 )
 
 func (f *follower) follow(ctx context.Context) error {
+	since, why := time.Now(), ""
 	for {
-		pod, err := f.run.newestPod(ctx)
+		asking, cancel := f.limit(ctx, since)
+		pod, err := f.run.newestPod(asking)
+		cancel()
 		switch {
-		case err != nil && ctx.Err() != nil:
+		case ctx.Err() != nil && err != nil:
 			return context.Cause(ctx)
+		case f.wait.Limit > 0 && time.Since(since) > f.wait.Limit:
+			if err != nil {
+				why = err.Error()
+			}
+			return &WaitError{f.run.Namespace + "/" + f.run.Name, f.wait.Limit, why}
 		case apierrors.IsForbidden(err):
 			return err
 		case err == nil:
@@ -97,10 +132,15 @@ func (f *follower) follow(ctx context.Context) error {
 				return io.EOF
 			}
 			if read && !f.podDone {
+				since = time.Now()
+				f.extendLimit()
 				break // the pod may have more lines, even if its Job has ended
 			}
-			if !read {
-				f.onWait(pod)
+			if read {
+				since = time.Now()
+				f.extendLimit()
+			} else {
+				why = cmp.Or(f.wait.Why(pod), why)
 			}
 			if ended, err := f.runEnded(ctx, pod); ended {
 				return err
@@ -108,6 +148,23 @@ func (f *follower) follow(ctx context.Context) error {
 		}
 		sleep(ctx, retryDelay)
 	}
+}
+
+// replacementLimit is how long a pod may take to replace another one: a Job may wait minutes after several failures.
+const replacementLimit = 10 * time.Minute
+
+func (f *follower) extendLimit() {
+	if f.wait.Limit > 0 {
+		f.wait.Limit = max(f.wait.Limit, replacementLimit)
+	}
+}
+
+// limit returns a context that ends when the follower has waited long enough.
+func (f *follower) limit(ctx context.Context, since time.Time) (context.Context, context.CancelFunc) {
+	if f.wait.Limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, since.Add(f.wait.Limit))
 }
 
 // newestPod returns the newest pod of the run, or nil.

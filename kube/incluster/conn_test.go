@@ -50,7 +50,7 @@ func TestRunEndsDuringOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := Run{Namespace: "n", Name: "j", kube: client}.Open(t.Context(), nil)
+	conn := Run{Namespace: "n", Name: "j", kube: client}.Open(t.Context(), Wait{})
 	defer conn.Close()
 	text, err := io.ReadAll(conn)
 	got := strings.Fields(string(text)) // without the line after past events

@@ -240,6 +240,9 @@ func (in *Install) revision(s *preflight.Session, state *releaseState) (int, err
 	}
 	inUse := fmt.Sprintf("release name %s is in use in namespace %s (revision %d, %s)", in.Release, last.Namespace, last.Version, status)
 	if status == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
+		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(in.Namespace)); err != nil {
+			return 0, fmt.Errorf("release %s: delete the lock of a killed run: %w", in.Release, err)
+		}
 		return 0, fmt.Errorf("%s: already deployed by a run that was killed before it could unlock the release (%s); nothing to do",
 			inUse, s.Lease.Holder)
 	}

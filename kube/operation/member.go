@@ -73,6 +73,21 @@ func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object,
 // Ledger tracks the records of the release for the whole run, see preflight.Common.Continues.
 func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 
+// DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
+func (op *Operation) DeleteDeadLease() error {
+	c := op.prepared.Common
+	ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
+	defer cancel()
+	client, err := op.client.Bind(ctx, &connect.Writes{})
+	if err == nil {
+		err = op.prepared.Lease.DeleteStale(ctx, client.Leases(c.Namespace))
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: delete the lock of a killed run: %w", c.Release, err)
+	}
+	return nil
+}
+
 // CreatedAndKept reports whether Run has created a revision and has not started to roll it back.
 func (op *Operation) CreatedAndKept() bool {
 	op.mu.Lock()

@@ -42,6 +42,7 @@ const (
 	Checks
 	Details
 	Control
+	Keep
 )
 
 // Optional reports whether an operation works without the permission.

@@ -59,7 +59,7 @@ func TestRoles(t *testing.T) {
 		object(event.PhaseApply, rbac, "ClusterRoleBinding", "", "shop", map[string]any{"roleRef": map[string]any{"apiGroup": rbac, "kind": "ClusterRole", "name": "shop"}}),
 		object(event.PhaseApply, rbac, "RoleBinding", "prod", "view", map[string]any{"roleRef": map[string]any{"apiGroup": rbac, "kind": "ClusterRole", "name": "view"}}),
 	}}
-	roles := Roles{Account: "lockstep", Namespace: "prod", Name: "shop", InCluster: true}
+	roles := Roles{Account: "lockstep", Namespace: "prod", Name: "shop", InCluster: true, Journal: "lockstep-shop-journal"}
 	roles.Add(r, true)
 	var out bytes.Buffer
 	if err := roles.Write(&out); err != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/names"
@@ -23,6 +24,8 @@ type Roles struct {
 	Name string
 	// InCluster adds the permissions that a run with --in-cluster needs.
 	InCluster bool
+	// Journal is the Secret in which runs in the cluster keep their state, in the account's namespace.
+	Journal string
 
 	permissions Set
 	grants      []Grant
@@ -35,9 +38,12 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 		r.permissions, r.namespaces = Set{}, map[string]*Release{}
 	}
 	r.permissions.addAll(release.Permissions())
-	if r.InCluster { // the name of the run's Lease is random
+	if r.InCluster { // the name of the run's Lease is random; the pod runs in the namespace of its account
 		for _, verb := range []string{"get", "watch", "patch"} {
-			r.permissions.Add(Permission{Verb: verb, Resource: leases, Namespace: release.Namespace, Use: Control})
+			r.permissions.Add(Permission{Verb: verb, Resource: leases, Namespace: r.Namespace, Use: Control})
+		}
+		for _, verb := range []string{"get", "patch"} {
+			r.permissions.Add(Permission{Verb: verb, Resource: schema.GroupResource{Resource: "secrets"}, Namespace: r.Namespace, Use: Keep}, r.Journal)
 		}
 	}
 	r.grants = append(r.grants, release.Grants()...)

@@ -93,6 +93,14 @@ func (s *Stack) continueEnding() (ended bool, err error) {
 	if ending != nil {
 		s.engine.Command(ending.Command())
 	}
+	for _, m := range s.members {
+		if m.op == nil {
+			continue
+		}
+		if changed, rolledBack := m.op.ChangedEarlier(); changed && rolledBack {
+			_ = m.op.DeleteDeadLease() // it expires
+		}
+	}
 	if ending != nil && ending.Name != event.Rollback { // otherwise the rollback marks what the earlier pod left
 		cause = errors.Join(append([]error{cause}, s.recover()...)...)
 	}

@@ -102,6 +102,9 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 		s.mu.Lock()
 		m.skipped = true
 		s.mu.Unlock()
+		if err := m.op.DeleteDeadLease(); err != nil {
+			s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "R51", Message: err.Error()})
+		}
 		m.observe(o, event.Ready, "unchanged")
 		return run.Response{Change: event.Unchanged}, nil
 	}

@@ -193,6 +193,7 @@ lockstep dag ./shop                      # show the order`,
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
+	setBounds(root)
 	addCompletion(root)
 	setUpHelp(root)
 	return root

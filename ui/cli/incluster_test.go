@@ -131,7 +131,7 @@ func TestRunInTheCluster(t *testing.T) {
 		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)
 	}
 	elsewhere.runUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
-	elsewhere.runUntil(strings.Join(as("viewer", "runs --in-cluster -o json"), " "), `"state": "running"`)
+	elsewhere.runUntil(strings.Join(as("viewer", "runs --in-cluster -o json"), " "), `"state": "paused"`)
 	if s := elsewhere.run(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) {
 		t.Errorf("the runs in the cluster are %s", s)
 	}
@@ -163,7 +163,7 @@ func TestRunInTheCluster(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(ctx, killed, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "install s paused: before the first group; next: ")
+	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "install s paused")
 	elsewhere.run(0, as("operator", "ctl s continue")...)
 	if s := elsewhere.run(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
 		t.Errorf("attach from the other machine:\n%s", s)
@@ -306,7 +306,7 @@ func claimRoot(t *testing.T, ns string) {
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %v, %v", runs, err)
 	}
-	conn := runs[0].Open(t.Context(), nil)
+	conn := runs[0].Open(t.Context(), incluster.Wait{})
 	defer conn.Close()
 	for range 2 {
 		line, err := protocol.CommandRequest(event.Command{Name: event.Break, Group: "after", By: "root"}).Encode()
@@ -517,7 +517,7 @@ func TestBrokenConnections(t *testing.T) {
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %v, %v", runs, err)
 	}
-	conn := runs[0].Open(t.Context(), nil)
+	conn := runs[0].Open(t.Context(), incluster.Wait{})
 	defer conn.Close()
 	lines := bufio.NewScanner(conn)
 	last := uint64(0)

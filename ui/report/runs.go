@@ -48,8 +48,11 @@ type RunTarget struct {
 
 // RunResult is the outcome of a run.
 type RunResult struct {
-	// Outcome is succeeded, failed, aborted, running or cut-off.
+	// Outcome is succeeded, failed, aborted, running or cut-off. State is paused or held while a running run stands still,
+	// and Why the reason.
 	Outcome string `json:"outcome"`
+	State   string `json:"state,omitempty"`
+	Why     string `json:"why,omitempty"`
 	// Unchecked is the number of groups that were applied, not checked, and not ready at the end (R21).
 	Unchecked int `json:"unchecked,omitempty"`
 	// Exit is the exit code; nil if the record has no end.
@@ -62,7 +65,12 @@ type RunResult struct {
 }
 
 // ending returns the outcome as it is shown, see event.Ending.
-func (r Run) ending() event.Status { return event.Ending(event.Status(r.Outcome), r.Unchecked) }
+func (r Run) ending() event.Status {
+	if r.State != "" {
+		return event.Status(r.State)
+	}
+	return event.Ending(event.Status(r.Outcome), r.Unchecked)
+}
 
 // newRun summarises a run by its first and last event. It cannot distinguish Killed from StillRunning, and
 // returns Killed for both.
@@ -72,7 +80,10 @@ func newRun(name string, first, last event.Event) Run {
 		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision}
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
-		r.RunResult = RunResult{string(last.Status), last.Unchecked, last.Exit, r.Seconds, last.Message, last.Object, last.Cause}
+		r.RunResult = RunResult{
+			Outcome: string(last.Status), Unchecked: last.Unchecked, Exit: last.Exit, Seconds: r.Seconds,
+			Message: last.Message, Object: last.Object, Cause: last.Cause,
+		}
 	}
 	return r
 }
@@ -253,11 +264,23 @@ func (runs RunList) text(to Stream) string {
 	if len(runs) == 0 {
 		return "no recorded runs yet\n"
 	}
+	var reasons []string
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {
 		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took()))
+		if r.Why != "" {
+			reasons = append(reasons, clean(r.Name+" is "+r.State+": "+r.Why))
+		}
 	}
-	return unindent(tableIn(rows, to.Width, 3, 1)) // optional: the name contains the release and the time
+	return unindent(tableIn(rows, to.Width, 3, 1)) + lines(reasons) // optional: the name contains the release and the time
+}
+
+// lines returns texts, each on its own line.
+func lines(texts []string) (out string) {
+	for _, text := range texts {
+		out += text + "\n"
+	}
+	return out
 }
 
 // startTime returns the start of the run in local time.
@@ -272,7 +295,8 @@ type ClusterRun struct {
 	Operation string    `json:"operation"`
 	StartedBy string    `json:"startedBy,omitempty"`
 	Started   time.Time `json:"started"`
-	State     string    `json:"state"` // waiting, suspended, running, succeeded or failed
+	State     string    `json:"state"`         // waiting, suspended, running, paused, held, succeeded or failed
+	Why       string    `json:"why,omitempty"` // it is paused or held
 	Job       string    `json:"job"`
 }
 
@@ -293,8 +317,12 @@ func (l ClusterRuns) text(to Stream) string {
 		return clean("no runs in namespace "+l.Namespace+"; list all with: lockstep runs -A") + "\n"
 	}
 	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "STARTED", "STARTED BY", "JOB"}}
+	var reasons []string
 	for _, r := range l.Runs {
 		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
+		if r.Why != "" {
+			reasons = append(reasons, clean(r.Job+" is "+r.State+": "+r.Why))
+		}
 	}
-	return unindent(tableIn(rows, to.Width, 0, 6))
+	return unindent(tableIn(rows, to.Width, 0, 6)) + lines(reasons)
 }

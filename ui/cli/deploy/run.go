@@ -242,7 +242,10 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace)
 	}
 	d.Note(place)
-	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
+	run, err := runs.ConnectJob(cmd.Context(), client, job, r.common.Timeout, d.Note)
+	if waited := (*kube.PodWaitError)(nil); errors.As(err, &waited) {
+		return neverStarted(cmd.Context(), job, waited)
+	}
 	if err != nil {
 		if cmd.Context().Err() != nil { // a signal arrived before the first event
 			return cancelTask(cmd.Context(), job, d, afterQuit)
@@ -265,6 +268,20 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
 	}
 	return err
+}
+
+// neverStarted deletes a run whose pod has not started within --timeout, and returns the error.
+func neverStarted(ctx context.Context, job *kube.ClusterRun, waited *kube.PodWaitError) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	place := job.Namespace + "/" + job.Name
+	switch deleted, err := job.DeleteUnlessStarted(ctx); {
+	case err != nil:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%w (--timeout); Job %s may still start, because it could not be deleted: %w; delete it with: kubectl delete job %s -n %s", waited, place, err, job.Name, job.Namespace))
+	case !deleted:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%w (--timeout); the run continues; attach with: lockstep attach %s -n %s", waited, job.Release, job.Namespace))
+	}
+	return fmt.Errorf("%w (--timeout); the Job was deleted, and nothing was deployed", waited)
 }
 
 // cancelTask deletes a run after a signal, unless its pod has started. See runs.Attach for afterQuit.

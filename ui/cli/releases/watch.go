@@ -36,6 +36,7 @@ lockstep watch shop -n shop --once`,
 	a.addRevision(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print the current state and exit")
 	cmd.Flags().Bool("no-tui", false, "print lines instead of the screen")
+	cmd.Flags().Duration("timeout", 0, "without the screen, how long to watch; 0 until it is interrupted")
 	command.AddOutput(cmd)
 	return cmd
 }

@@ -38,7 +38,7 @@ func (a *app) newAttach() *cobra.Command {
 lockstep attach shop -o json | jq .message`,
 		Args: command.Args(0, 1), ValidArgsFunction: completeLive,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.connectRun(cmd, firstArg(args))
+			r, err := a.connectRun(cmd, firstArg(args), podLimit)
 			if err != nil {
 				return err
 			}
@@ -47,9 +47,13 @@ lockstep attach shop -o json | jq .message`,
 		},
 	}
 	cmd.Flags().Bool("no-tui", false, "print lines instead of the screen")
+	cmd.Flags().Duration("timeout", 0, "without the screen, how long to watch; 0 until the run ends")
 	command.AddOutput(cmd)
 	return cmd
 }
+
+// podLimit is how long attach waits for the pod of a run.
+const podLimit = 5 * time.Minute
 
 func firstArg(args []string) string {
 	if len(args) == 0 {

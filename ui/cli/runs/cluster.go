@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"lockstep/engine/text"
@@ -30,12 +31,38 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 		return err
 	}
 	list := report.ClusterRuns{Runs: []report.ClusterRun{}, Namespace: namespace}
-	for _, r := range found {
-		list.Runs = append(list.Runs, report.ClusterRun{
-			Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name,
+	list.Runs = make([]report.ClusterRun, len(found))
+	var reading errgroup.Group
+	reading.SetLimit(8)
+	for i, r := range found {
+		reading.Go(func() error {
+			list.Runs[i] = report.ClusterRun{
+				Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name,
+			}
+			if state, why := clusterRunState(cmd.Context(), r); state != "" {
+				list.Runs[i].State, list.Runs[i].Why = state, why
+			}
+			return nil
 		})
 	}
+	_ = reading.Wait() // no function fails
 	return a.Display(cmd).Show(list)
+}
+
+// clusterRunState returns whether a run stands still, and why, from its log. It returns "" if it does not, or if its log
+// cannot be read.
+func clusterRunState(ctx context.Context, r kube.ClusterRun) (state, why string) {
+	if r.State != "running" {
+		return "", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	run, err := remote.Connect(r.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string { cancel(); return "" }}))
+	if err != nil {
+		return "", ""
+	}
+	defer run.Close()
+	return standstill(run.Now(ctx))
 }
 
 // clusterRuns connects to the cluster and returns the runs in a namespace, or in all if it is
@@ -55,8 +82,9 @@ func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, 
 }
 
 // connectClusterRun connects to the run of a release in the cluster, or to the only live one in
-// the namespace if name is empty. A run that has ended is available while its Job is kept.
-func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, error) {
+// the namespace if name is empty. A run that has ended is available while its Job is kept. It waits for the run's pod until
+// the limit.
+func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Duration) (*remote.Run, error) {
 	notFound := errors.New("no live run on this machine")
 	if name != "" {
 		notFound = fmt.Errorf("release %s has no live run on this machine", name)
@@ -84,7 +112,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	case live >= 0:
 		found = found[live:]
 	}
-	run, err := ConnectJob(cmd.Context(), client, &found[0], a.Display(cmd).Note)
+	run, err := ConnectJob(cmd.Context(), client, &found[0], limit, a.Display(cmd).Note)
 	if err != nil {
 		return nil, fmt.Errorf("attach to Job %s/%s: %w", found[0].Namespace, found[0].Name, err)
 	}
@@ -121,11 +149,12 @@ func (w *podWait) message(cause string, now time.Time) string {
 }
 
 // ConnectJob connects to a run in the cluster as soon as its pod runs. Until then it calls note with the
-// causes of the delay. Later causes, such as a drained node, become warnings of the run.
-func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, note func(string)) (*remote.Run, error) {
+// causes of the delay. Later causes, such as a drained node, become warnings of the run. It waits for the pod until the
+// limit.
+func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, limit time.Duration, note func(string)) (*remote.Run, error) {
 	var started atomic.Pointer[remote.Run]
 	var wait podWait
-	run, err := remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never called concurrently
+	run, err := remote.Connect(job.Open(ctx, kube.PodWait{Limit: limit, Why: func(pod *corev1.Pod) string { // never called concurrently
 		cause := ""
 		if pod != nil {
 			cause = client.WhyPodWaits(ctx, pod)
@@ -140,7 +169,11 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 		default:
 			note(message)
 		}
-	}))
+		if cause == "ready" {
+			return "its log cannot be read"
+		}
+		return cause
+	}}))
 	started.Store(run)
 	return run, err
 }
@@ -159,9 +192,10 @@ func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, e
 	job := found[i]
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	run, err := remote.Connect(job.Open(ctx, func(*corev1.Pod) {
+	run, err := remote.Connect(job.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string {
 		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace))
-	}))
+		return ""
+	}}))
 	if err != nil {
 		return nil, fmt.Errorf("read the log of Job %s/%s: %w", job.Namespace, job.Name, cmp.Or(context.Cause(ctx), err))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/cli/values"
@@ -110,7 +111,14 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	}
 	command.AddOutput(cmd)
 	command.AddValueFlags(cmd.Flags(), &opts)
+	cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the run and its reply")
 	return cmd
+}
+
+// ctlTimeout returns --timeout.
+func ctlTimeout(cmd *cobra.Command) time.Duration {
+	timeout, _ := cmd.Flags().GetDuration("timeout") // defined below
+	return timeout
 }
 
 func ctlWords() (words []string) {
@@ -127,7 +135,7 @@ func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.
 	if len(args) > 2 || !slices.ContainsFunc(ctlCommands, takesGroup) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := a.connectRun(cmd, args[0])
+	r, err := a.connectRun(cmd, args[0], time.Second)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -170,7 +178,7 @@ func parseCtl(args []string) (none event.Command, _ error) {
 }
 
 func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
-	r, err := a.connectRun(cmd, name)
+	r, err := a.connectRun(cmd, name, ctlTimeout(cmd))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,8 @@ func closeUnless(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run 
 
 // connectRun connects to the live run of a release on this machine, or to the only one if name is empty.
 // -n and --kube-context are needed only to choose between several. Without a match it searches the
-// cluster, in the namespace of -n.
-func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
+// cluster, in the namespace of -n, and waits for the pod of the run until the limit.
+func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (*remote.Run, error) {
 	flagSet := cmd.Flags().Changed
 	runs, err := LiveRuns(func(op event.Operation) bool {
 		return (name == "" || op.Release == name) &&
@@ -61,7 +62,7 @@ func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	case len(runs) == 1:
 		return runs[0], nil
 	case len(runs) == 0:
-		return a.connectClusterRun(cmd, name)
+		return a.connectClusterRun(cmd, name, limit)
 	}
 	var names []string
 	for _, r := range runs {

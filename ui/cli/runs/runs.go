@@ -187,18 +187,33 @@ func markRunning(runs []report.Run) error {
 	if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.Killed }) {
 		return nil
 	}
-	started := map[time.Time]bool{}
+	now := map[time.Time]*event.State{}
 	live, err := LiveRuns(func(event.Operation) bool { return true })
+	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)
+	defer cancel()
 	for _, l := range live {
-		started[l.Feed().Events()[0].Time] = true // unique, because it has nanoseconds
+		now[l.Feed().Events()[0].Time] = l.Now(ctx) // unique, because it has nanoseconds
 		l.Close()
 	}
 	for i, r := range runs {
-		if r.Outcome == report.Killed && started[r.Started] {
+		if state := now[r.Started]; r.Outcome == report.Killed && state != nil {
 			runs[i].Outcome = report.StillRunning
+			runs[i].State, runs[i].Why = standstill(state)
 		}
 	}
 	return err
+}
+
+// stateTimeout is how long runs waits for the state of live runs.
+const stateTimeout = 5 * time.Second
+
+// standstill returns whether a live run is paused or held, and why; "" if it is not.
+func standstill(s *event.State) (state, why string) {
+	status, why := s.RunStatus()
+	if !s.Ended.IsZero() || status != event.Paused && status != event.Held {
+		return "", ""
+	}
+	return string(status), why
 }
 
 func noRuns(dir string) string { return fmt.Sprintf("no recorded runs yet (looked in %s)", dir) }

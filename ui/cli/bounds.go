@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/ui/cli/command"
+)
+
+var (
+	reads     = command.Bound{Limit: 2 * time.Minute}
+	renders   = command.Bound{Limit: 10 * time.Minute} // they may download charts
+	operates  = command.Bound{Operation: true}
+	byTimeout = command.Bound{Flag: true}
+	local     = command.Bound{Local: true}
+)
+
+// bounds are how long commands may take without the screen (R54). Help pages and completion wait for nobody.
+var bounds = map[string]command.Bound{
+	"install": operates, "upgrade": operates, "rollback": operates, "uninstall": operates, "test": operates, "up": operates, "down": operates,
+	"recover": operates,
+	"plan":    byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "rbac": byTimeout,
+	"manifests": renders,
+	"status":    reads, "list": reads, "history": reads, "get": reads, "get all": reads, "get values": reads, "get manifest": reads, "get notes": reads,
+	"get hooks": reads, "get metadata": reads,
+	"watch": byTimeout, "attach": byTimeout, "ctl": byTimeout,
+	"replay": reads, "runs": reads, "runs show": reads, "runs diff": reads, "runs rm": local,
+	"template": renders, "lint": renders, "dag": renders, "suggest": renders,
+	"sandbox": {Endless: "until you interrupt it"},
+	"version": local, "events": local, "rules": local,
+}
+
+// setBounds gives all commands their bounds.
+func setBounds(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if b, known := bounds[boundKey(cmd)]; known {
+			command.SetBound(cmd, b, "answers of the API server, a registry or another process")
+		}
+		setBounds(cmd)
+	}
+}
+
+// boundKey returns the path of a command without the name of the program.
+func boundKey(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/ui/cli/command"
+)
+
+// TestEveryCommandHasABound (R54): each command says how long it may take without the screen: --timeout, a limit that its
+// help names, or the words in its help that say when it ends.
+func TestEveryCommandHasABound(t *testing.T) {
+	seen := map[string]bool{}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		key := boundKey(cmd)
+		if key == "" || !cmd.Runnable() || cmd.GroupID == "pages" && bounds[key] == (command.Bound{}) || strings.HasPrefix(key, "completion") || key == "help" {
+			return
+		}
+		seen[key] = true
+		b, known := bounds[key]
+		timeout := cmd.Flags().Lookup("timeout")
+		switch {
+		case !known:
+			t.Errorf("%s has no bound: add it to bounds", key)
+		case (b.Flag || b.Operation) && timeout == nil:
+			t.Errorf("%s has no --timeout", key)
+		case b.Flag && timeout.DefValue == "0s" && !strings.Contains(timeout.Usage, "0 until"):
+			t.Errorf("%s --timeout does not say when the command ends without it: %s", key, timeout.Usage)
+		case b.Limit > 0 && timeout != nil && !timeout.Hidden:
+			t.Errorf("%s has --timeout and another limit", key)
+		case b.Limit > 0 && cmd.Long != "" && !strings.Contains(cmd.Long, "gives up after"):
+			t.Errorf("the help of %s does not name its limit", key)
+		case b.Endless != "" && !strings.Contains(cmd.Long, b.Endless):
+			t.Errorf("the help of %s does not say %q", key, b.Endless)
+		}
+	}
+	walk(newRoot(&command.Signals{}))
+	for key := range bounds {
+		if !seen[key] {
+			t.Errorf("bounds has %q, which is no command", key)
+		}
+	}
+}
+
+// TestBoundEndsTheCommand (R54): a command that waits for ever ends at its limit and says what it waited for, whether it
+// notices the end of its context or not.
+func TestBoundEndsTheCommand(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		stop := make(chan struct{})
+		cmd := &cobra.Command{Use: "wait", SilenceErrors: true, SilenceUsage: true, RunE: func(cmd *cobra.Command, _ []string) error {
+			if deaf {
+				<-stop
+				return nil
+			}
+			<-cmd.Context().Done()
+			return context.Cause(cmd.Context())
+		}}
+		command.SetBound(cmd, command.Bound{Limit: 10 * time.Millisecond}, "Godot")
+		cmd.SetArgs(nil)
+		err := cmd.ExecuteContext(t.Context())
+		close(stop)
+		if bound := (*command.BoundError)(nil); !errors.As(err, &bound) || !strings.Contains(err.Error(), "gave up after 10ms, waiting for Godot") {
+			t.Errorf("deaf %v: %v", deaf, err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// keptChart has two groups. With fail, the second one fails.
+var keptChart = map[string]string{
+	"Chart.yaml":  "apiVersion: v2\nname: kept\nversion: 1.0.0\n",
+	"values.yaml": "v: default\nfail: false\n",
+	"templates/all.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-first
+  annotations: {helm.sh/resource-group: first}
+data: {v: {{ .Values.v }}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-second-{{ .Values.v }}
+  annotations:
+    helm.sh/resource-group: second
+    helm.sh/depends-on/resource-groups: '["first"]'
+spec:
+  backoffLimit: 0
+  template:
+    metadata:
+      annotations: {sandbox/run-duration: 10ms, sandbox/exit-code: {{ ternary "3" "0" .Values.fail | quote }}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: example/job:1.0}]
+`,
+}
+
+func writeFiles(t *testing.T, dir string, files map[string]string) string {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// replacePod kills the pod of a run, and waits until its Job has replaced it.
+func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	in := metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name,lockstep/release=" + release}
+	before, err := client.CoreV1().Pods(ns).List(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, p := range before.Items {
+		known[p.Name] = true
+		if p.Status.Phase != "Running" {
+			continue
+		}
+		if err := client.CoreV1().Pods(ns).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for ctx.Err() == nil {
+		now, err := client.CoreV1().Pods(ns).List(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range now.Items {
+			if !known[p.Name] && p.Status.Phase == "Running" {
+				return
+			}
+		}
+		time.Sleep(50 * time.Millisecond) // ctx ends it
+	}
+	t.Fatalf("the pod of %s was not replaced", release)
+}
+
+// TestReplacedPodOfAStack (S13): the pod of a stack's run is killed after two releases were upgraded and the run paused
+// at a breakpoint. The next pod is paused there too. When the third release fails, all are rolled back to where the run
+// began, by the next pod.
+func TestReplacedPodOfAStack(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-stack"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	chart := writeFiles(t, t.TempDir(), keptChart)
+	dir := filepath.Join(t.TempDir(), "trio")
+	file := func(v string, fail bool) string {
+		return fmt.Sprintf(`releases:
+- {name: a, namespace: %[1]s, chart: %[2]s, values: [{v: %[3]s}]}
+- {name: b, namespace: %[1]s, chart: %[2]s, values: [{v: %[3]s}], needs: [%[1]s/a]}
+- {name: d, namespace: %[1]s, chart: %[2]s, values: [{v: %[3]s, fail: %[4]t}], needs: [%[1]s/b]}
+`, ns, chart, v, fail)
+	}
+	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("one", false)})
+	m.run(0, "up", "-f", dir, "-n", ns, "--no-tui")
+	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("two", true)})
+	_, ends := m.start("up", "-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--rollback-on-failure", "--wait-for-jobs", "--break-on", "d")
+	m.runUntil("ctl trio status -n "+ns, "paused")
+	for _, name := range []string{"a", "b"} {
+		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, "v: two") {
+			t.Errorf("before the kill, %s has %s", name, s)
+		}
+	}
+	replacePod(t, client, ns, "trio")
+	m.runUntil("ctl trio status -n "+ns, "paused")
+	m.run(0, "ctl", "trio", "continue", "-n", ns)
+	if code := ends(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, name := range []string{"a", "b", "d"} {
+		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, "v: one") {
+			t.Errorf("%s was not rolled back: %s\n%s", name, s, m.run(0, "history", name, "-n", ns))
+		}
+	}
+	if s := m.run(0, "history", "a", "-n", ns); !strings.Contains(s, "Rollback to 1") {
+		t.Errorf("the history of a is\n%s", s)
+	}
+}
+
+// TestReplacedPodContinuesAnEdit (S13, R46): an edit was accepted, and a breakpoint cleared, before the pod is killed.
+// The next pod is still paused, deploys the edited values, and does not pause at the breakpoint.
+func TestReplacedPodContinuesAnEdit(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-edit"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	chart := writeFiles(t, t.TempDir(), keptChart)
+	ctl := func(args ...string) { m.run(0, append(append([]string{"ctl", "s"}, args...), "-n", ns)...) }
+	_, ends := m.start("install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--set", "v=before", "--step", "--break-on", "second")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	ctl("edit", "--set", "v=edited")
+	ctl("break", "second")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	replacePod(t, client, ns, "s")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	ctl("continue")
+	if s := m.run(0, "ctl", "s", "status", "-n", ns); strings.Contains(s, "breakpoint second") {
+		t.Errorf("the cleared breakpoint is set again: %s", s)
+	}
+	m.runUntil("runs --in-cluster -n "+ns, "succeeded")
+	if code := ends(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: edited") {
+		t.Errorf("the values are %s", s)
+	}
+}
+
+// TestReplacedPodEndsTheRun (S13, R48): a run whose pod was replaced while it was paused can still be rolled back, to where it
+// began.
+func TestReplacedPodEndsTheRun(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-end"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	chart := writeFiles(t, t.TempDir(), keptChart)
+	m.run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
+	_, ends := m.start("upgrade", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--set", "v=three", "--break-on", "second")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	m.run(0, "ctl", "s", "disable", "second", "-n", ns)
+	replacePod(t, client, ns, "s")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	m.run(0, "ctl", "s", "rollback", "-n", ns)
+	if code := ends(); code != 3 {
+		t.Errorf("the second upgrade: exit code %d", code)
+	}
+	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: one") {
+		t.Errorf("the values are %s\n%s", s, m.run(0, "history", "s", "-n", ns))
+	}
+}
