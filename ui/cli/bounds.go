@@ -20,9 +20,9 @@ var (
 // bounds are how long commands may take without the screen (R54). Help pages and completion wait for nobody.
 var bounds = map[string]command.Bound{
 	"install": operates, "upgrade": operates, "rollback": operates, "uninstall": operates, "test": operates, "up": operates, "down": operates,
-	"recover": operates,
+	"recover": {Limit: 5 * time.Minute},
 	"plan":    byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "rbac": byTimeout,
-	"manifests": renders,
+	"manifests": byTimeout,
 	"status":    reads, "list": reads, "history": reads, "get": reads, "get all": reads, "get values": reads, "get manifest": reads, "get notes": reads,
 	"get hooks": reads, "get metadata": reads,
 	"watch": byTimeout, "attach": byTimeout, "ctl": byTimeout,

@@ -22,6 +22,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -612,8 +613,32 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	if code := ends(); code != 3 {
 		t.Errorf("interrupted before it started: exit code %d\n%s", code, out)
 	}
+	if s := m.run(2, "install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui", "--timeout", "3s"); !strings.Contains(s, "waited 3s for the pod") || !strings.Contains(s, "no-such-image") {
+		t.Errorf("an image that does not exist, R54: %s", s)
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	if _, err := client.CoreV1().ResourceQuotas(ns).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.run(2, "install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--timeout", "8s"); !strings.Contains(s, "waited 8s for the pod") || !strings.Contains(s, "nothing was deployed") {
+		t.Errorf("a quota without pods, R54: %s", s)
+	}
 	jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(jobs.Items) > 0 && jobs.Items[0].DeletionTimestamp == nil {
 		t.Errorf("Jobs that were not deleted: %v, %v", jobs, err)
+	}
+	suspended := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "suspended", Labels: map[string]string{"app.kubernetes.io/managed-by": "lockstep", incluster.LabelRelease: "s"}},
+		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "lockstep", Image: "x"}},
+		}}},
+	}
+	if _, err := client.BatchV1().Jobs(ns).Create(t.Context(), suspended, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"status", "pause"} {
+		if s := m.run(2, "ctl", "s", command, "-n", ns, "--timeout", "3s"); !strings.Contains(s, "suspended") {
+			t.Errorf("ctl %s of a suspended run, R54: %s", command, s)
+		}
 	}
 }
