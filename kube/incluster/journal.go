@@ -30,7 +30,7 @@ func (t Task) newJournal() *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: JournalName(t.Release), Namespace: t.Namespace, Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release},
+			Name: JournalName(t.Release), Namespace: t.Namespace, Labels: t.labels(),
 		},
 	}
 }

@@ -220,13 +220,20 @@ type FinalRecord struct {
 	Status   string // event.NoRelease if there is none
 	// Newer is the newest revision if another writer created it.
 	Newer *event.NewerRevision
-	// Created is the revision that the operation created, RolledBack the one of its rollback on failure; 0 for none.
+	// Created is the revision that the operation created, RolledBack the one of its rollback on failure; 0 for none. It may
+	// have created them in an earlier pod of the run's Job (S13).
 	Created, RolledBack int
 }
 
 // ReadRecord reads the newest record of the release after Run. If it cannot be read, the result has the status that this
 // run knows last, and the error says why.
 func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) {
+	switch changed, rolledBack := op.ChangedEarlier(); {
+	case rolledBack:
+		r.RolledBack = op.prepared.Last.Version
+	case changed:
+		r.Created = op.prepared.Last.Version
+	}
 	op.mu.Lock()
 	for _, a := range op.attempts {
 		switch created := a.driver.WriteResult().Created; {

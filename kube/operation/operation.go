@@ -130,6 +130,9 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 		return nil, lost
 	}
 	if op != nil {
+		if common.Journal.Before().Start != nil { // the run began in an earlier pod (S13)
+			s.Ledger.Seal()
+		}
 		op.setLedger(s.Ledger)
 	}
 	return op, common.Mask.Error(err)

@@ -19,7 +19,7 @@ import (
 type facts struct {
 	remove  bool // the run was to remove it
 	absent  bool // there was nothing to remove
-	started bool // its operation has started
+	started bool // its operation has started, in this pod or in an earlier one of the Job that changed the release
 	passed  bool // it was unchanged, and was not deployed again
 	// notReady is set if a check found a passed release not ready, changed if it found objects that somebody else changed.
 	notReady, changed bool
@@ -111,10 +111,14 @@ func (s *Stack) results(ctx context.Context) []event.ReleaseResult {
 // result returns the result of a release.
 func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	s.mu.Lock()
+	earlier := false
+	if m.op != nil {
+		earlier, _ = m.op.ChangedEarlier()
+	}
 	f := facts{
-		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started, passed: m.skipped,
+		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started || earlier, passed: m.skipped,
 		notReady: m.notReady, changed: len(m.changed) > 0,
-		aborted: m.started && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
+		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
 	}
 	op, rollback := m.op, m.rollback
 	s.mu.Unlock()
