@@ -48,7 +48,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	s.endedCount = 0 // groups that had ended are running again
 	s.appliedCount = 0
 	for _, f := range chosen {
-		f.group.accepted = command == event.Accept
+		f.group.accepted, f.group.givenUp = command == event.Accept, false
 		if command == event.Retry {
 			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)

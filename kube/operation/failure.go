@@ -114,15 +114,18 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	return op.engine.Finish(end) == nil, err
 }
 
-// createdRevision reports whether the operation created a revision, even one that an edit replaced. a may be nil. The
-// caller holds op.mu.
+// createdRevision reports whether the operation created a revision, even one that an edit replaced, or that an earlier pod
+// of its Job created and did not roll back. a may be nil. The caller holds op.mu.
 func (op *Operation) createdRevision(a *attempt) bool {
-	return op.createdBeforeEdit || a != nil && a.driver.WriteResult().Created > 0
+	changed, rolledBack := op.ChangedEarlier()
+	return changed && !rolledBack || op.createdBeforeEdit || a != nil && a.driver.WriteResult().Created > 0
 }
 
-// wrote reports whether the operation wrote anything, or may have. Without an attempt (nil), it has not.
+// wrote reports whether the operation wrote anything, or may have. Without an attempt (nil), it has not. What an earlier pod
+// of its Job wrote counts once this one has its lock.
 func (op *Operation) wrote(a *attempt) bool {
-	return a != nil && (a.driver.WriteResult().Stored || op.writes.Any())
+	earlier, _ := op.ChangedEarlier()
+	return a != nil && (earlier && op.holdsLease() || a.driver.WriteResult().Stored || op.writes.Any())
 }
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:

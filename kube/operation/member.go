@@ -92,8 +92,7 @@ func (op *Operation) DeleteDeadLease() error {
 func (op *Operation) CreatedAndKept() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	changed, rolledBack := op.ChangedEarlier()
-	return (op.createdRevision(op.attempt) || changed && !rolledBack) && !op.rollbackStarted
+	return op.createdRevision(op.attempt) && !op.rollbackStarted
 }
 
 // sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.
