@@ -91,7 +91,8 @@ func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
 
 // TestReplacedPodOfAStack (S13): the pod of a stack's run is killed after two releases were upgraded and the run paused
 // at a breakpoint. The next pod is paused there too. When the third release fails, all are rolled back to where the run
-// began, by the next pod.
+// began, by the next pod. In a second run, somebody upgrades one of them while the next pod is paused: that one is left alone
+// (R51b).
 func TestReplacedPodOfAStack(t *testing.T) {
 	limitedParallel(t)
 	const ns = "replaced-stack"
@@ -109,7 +110,8 @@ func TestReplacedPodOfAStack(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("one", false)})
 	m.run(0, "up", "-f", dir, "-n", ns, "--no-tui")
 	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("two", true)})
-	_, ends := m.start("up", "-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--rollback-on-failure", "--wait-for-jobs", "--break-on", "d")
+	up := []string{"up", "-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--rollback-on-failure", "--wait-for-jobs", "--break-on", "d"}
+	out, ends := m.start(up...)
 	m.runUntil("ctl trio status -n "+ns, "paused")
 	for _, name := range []string{"a", "b"} {
 		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, "v: two") {
@@ -122,6 +124,9 @@ func TestReplacedPodOfAStack(t *testing.T) {
 	if code := ends(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
+	if s := out.String(); !strings.Contains(s, "rolled back 3 releases") {
+		t.Errorf("the run says\n%s", s)
+	}
 	for _, name := range []string{"a", "b", "d"} {
 		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, "v: one") {
 			t.Errorf("%s was not rolled back: %s\n%s", name, s, m.run(0, "history", name, "-n", ns))
@@ -129,6 +134,24 @@ func TestReplacedPodOfAStack(t *testing.T) {
 	}
 	if s := m.run(0, "history", "a", "-n", ns); !strings.Contains(s, "Rollback to 1") {
 		t.Errorf("the history of a is\n%s", s)
+	}
+
+	out, ends = m.start(up...)
+	m.runUntil("ctl trio status -n "+ns, "paused")
+	replacePod(t, client, ns, "trio")
+	m.runUntil("ctl trio status -n "+ns, "paused")
+	m.run(0, "upgrade", "b", chart, "-n", ns, "--no-tui", "--set", "v=theirs")
+	m.run(0, "ctl", "trio", "continue", "-n", ns)
+	if code := ends(); code != 1 {
+		t.Errorf("the second run: exit code %d", code)
+	}
+	if s := out.String(); !strings.Contains(s, "b has a newer revision") {
+		t.Errorf("the second run says\n%s", s)
+	}
+	for name, want := range map[string]string{"a": "v: one", "b": "v: theirs", "d": "v: one"} {
+		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, want) {
+			t.Errorf("after the second run, %s has %s\n%s", name, s, m.run(0, "history", name, "-n", ns))
+		}
 	}
 }
 
@@ -181,5 +204,51 @@ func TestReplacedPodEndsTheRun(t *testing.T) {
 	}
 	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: one") {
 		t.Errorf("the values are %s\n%s", s, m.run(0, "history", "s", "-n", ns))
+	}
+}
+
+// slowUndo is a hook that runs for a while before a rollback or an uninstallation.
+const slowUndo = `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-undo
+  annotations: {helm.sh/hook: "pre-rollback,pre-delete"}
+spec:
+  template:
+    metadata:
+      annotations: {sandbox/run-duration: 4s}
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: example/job:1.0}]
+`
+
+// TestReplacedPodDuringARollback (S13, R33): the pod is killed while it rolls a failed operation back. The next pod completes
+// the rollback of an upgrade, and the uninstallation after an install, and reports the failure.
+func TestReplacedPodDuringARollback(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-rollback"
+	client := inNamespace(t, ns)
+	chart := writeFiles(t, writeFiles(t, t.TempDir(), keptChart), map[string]string{"templates/undo.yaml": slowUndo})
+	newMachine(t).run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
+	for _, test := range []struct{ operation, release string }{{"upgrade", "s"}, {"install", "new"}} {
+		t.Run(test.operation, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			out, ends := m.start(test.operation, test.release, chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui",
+				"--rollback-on-failure", "--wait-for-jobs", "--set", "v=two,fail=true")
+			out.await(t, "undo started")
+			replacePod(t, client, ns, test.release)
+			if code := ends(); code != 1 {
+				t.Errorf("exit code %d", code)
+			}
+			if s := out.String(); !strings.Contains(s, "resumes in another pod") || !strings.Contains(s, "exited with code 3") {
+				t.Errorf("the run does not name the failure:\n%s", s)
+			}
+			if test.operation == "install" {
+				m.run(2, "get", "values", test.release, "-n", ns) // no release
+			} else if s := m.run(0, "get", "values", test.release, "-n", ns); !strings.Contains(s, "v: one") {
+				t.Errorf("the values are %s\n%s", s, m.run(0, "history", test.release, "-n", ns))
+			}
+		})
 	}
 }
