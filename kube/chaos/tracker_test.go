@@ -145,12 +145,14 @@ func (t *tracker) phase(r *http.Request, q request) string {
 	return phaseReads
 }
 
+// isWrite reports whether a request writes to the cluster. What a run in the cluster keeps in its journal does not count:
+// it belongs to the Job.
 func isWrite(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth")
+	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth") && !strings.HasSuffix(r.URL.Path, "-journal")
 }
 
 // isRecord reports whether a request is about a release record. The charts have no Secrets, so
