@@ -66,7 +66,7 @@ func (s *stage) recheck(g *group) {
 	g.attempt.round++
 	g.attempt.rechecking = true
 	for _, o := range g.objects {
-		o.pace.Cancel()
+		o.pace.reset()
 		if o.last.Status == event.Failed {
 			o.last = Observation{}
 		}

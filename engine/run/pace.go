@@ -50,11 +50,9 @@ func (p *Pace) addCost(now time.Time, requests int) {
 	}
 }
 
-// reset restarts with the shortest gap and cancels the next diagnosis; requests sent so far still count.
-func (p *Pace) reset() {
-	p.count = 0
-	p.Cancel()
-}
+// reset restarts for a new attempt or re-check and cancels the next diagnosis. Earlier requests do not count: the user asked for
+// another try, and must hear why it fails as soon as the first time.
+func (p *Pace) reset() { *p = Pace{} }
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
