@@ -1,5 +1,7 @@
 package event
 
+import "lockstep/engine/text"
+
 // RunStatus returns the status of the run, and the reason. A stack is Held while one of its releases
 // is, although the stack's own run is only paused.
 func (s *State) RunStatus() (status Status, message string) {
@@ -65,4 +67,30 @@ func (s *State) ReleaseRequests() (n int) {
 // groups done" becomes "1 of 3 groups done".
 func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
 	return s.ReleaseRun(g).Detail(o.Message)
+}
+
+// InProgress names the groups that run, in a stack those of its releases: "a:one and 2 more groups in progress". It returns ""
+// if none does. A paused run may still have some: they finish.
+func (s *State) InProgress() string {
+	names := s.runningGroups()
+	switch len(names) {
+	case 0:
+		return ""
+	case 1, 2:
+		return text.JoinAnd(names) + " in progress"
+	}
+	return names[0] + " and " + text.Count(len(names)-1, "more group") + " in progress"
+}
+
+func (s *State) runningGroups() (ids []string) {
+	for g := range s.GroupStates() {
+		switch release := s.Scopes[g.ID]; {
+		case g.Status != Running:
+		case release != nil:
+			ids = append(ids, release.runningGroups()...)
+		default:
+			ids = append(ids, g.ID)
+		}
+	}
+	return ids
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockstep/engine/plan"
 )
 
 func TestActiveTimeExcludesPauses(t *testing.T) { // R25
@@ -84,4 +86,41 @@ func TestRefusalExpires(t *testing.T) {
 	if s.Answer.Message != "" {
 		t.Errorf("the refusal is kept after a hold: %q", s.Answer.Message)
 	}
+}
+
+// TestInProgress names the groups that run, in a stack those of its releases (S6).
+func TestInProgress(t *testing.T) {
+	var s State
+	apply := func(kind Kind, scope, phase, group string, status Status) {
+		s.Apply(Event{Kind: kind, Scope: scope, Phase: phase, Group: group, Status: status})
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := s.InProgress(); got != want {
+			t.Errorf("in progress: %q, want %q", got, want)
+		}
+	}
+	groups := func(ids ...string) (out []*plan.Group) {
+		for _, id := range ids {
+			out = append(out, &plan.Group{ID: id})
+		}
+		return out
+	}
+	expect("")
+	s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "releases", Groups: groups("n/a", "n/b")}}})
+	apply(KindGroup, "", "releases", "n/b", Running) // has no state of its own: unchanged, and being checked
+	expect("n/b in progress")
+	s.Apply(Event{Kind: KindPlan, Scope: "n/a", Phases: []Phase{{Name: "apply", Groups: groups("a:one", "a:two", "a:three")}}})
+	apply(KindGroup, "", "releases", "n/a", Running)
+	apply(KindGroup, "", "releases", "n/b", Ready)
+	expect("")
+	apply(KindGroup, "n/a", "apply", "a:one", Running)
+	expect("a:one in progress")
+	apply(KindGroup, "n/a", "apply", "a:two", Running)
+	expect("a:one and a:two in progress")
+	apply(KindGroup, "n/a", "apply", "a:three", Running)
+	expect("a:one and 2 more groups in progress")
+	apply(KindGroup, "n/a", "apply", "a:one", Ready)
+	apply(KindGroup, "n/a", "apply", "a:two", Failed)
+	expect("a:three in progress")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -246,7 +247,7 @@ func (m *member) progress() string {
 	case m.state.Status == event.RollingBack:
 		return "rolling back: " + text
 	case m.state.Run != event.Running && m.state.Run != "":
-		return string(m.state.Run) + ": " + text
+		return string(m.state.Run) + ": " + strings.TrimSuffix(text+"; "+m.state.InProgress(), "; ")
 	}
 	return text
 }

@@ -245,6 +245,10 @@ func TestStepOfStack(t *testing.T) {
 		if strings.Contains(ansi.Strip(s.View().Content), "in flight") {
 			t.Errorf("a paused release has a request in flight:\n%s", ansi.Strip(s.View().Content))
 		}
+		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: release.Phases[0].Name, Group: group, Status: event.Running})
+		expect("‖ paused  " + group + " in progress")
+		s.Update(keyPress("enter"))
+		expect("‖ paused  ▷ next: ", "◐ "+group)
 	})
 }
 

@@ -44,7 +44,7 @@ func NewRunStatus(s *event.State) RunStatus {
 }
 
 func (r RunStatus) text(to Stream) string {
-	s, status, next := r.state, string(r.Run), ""
+	s, status, working, next := r.state, string(r.Run), "", ""
 	switch {
 	case !s.Ended.IsZero(), s.Status == event.RollingBack && s.Run == event.Running:
 		status = to.Style.word(s.Status)
@@ -52,6 +52,9 @@ func (r RunStatus) text(to Stream) string {
 		status += " while rolling back"
 	}
 	if r.Run == event.Paused && s.Ended.IsZero() {
+		if r.Operation.IsStack() { // whose list has releases, not groups
+			working = s.InProgress()
+		}
 		if _, group := s.Pause(); group != nil {
 			next = "next: " + format.GroupTitle(s, group)
 			if inner := s.NextInRelease(group); inner != nil {
@@ -67,7 +70,7 @@ func (r RunStatus) text(to Stream) string {
 		count += " (namespace " + r.Operation.Namespace + ")"
 	}
 	head := r.Operation.Name + " " + r.Operation.Release + " " + withOrigin(status, r.Message)
-	return clean(strings.Join(format.NonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
+	return clean(strings.Join(format.NonEmpty(head, working, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 
 // doneWord describes the objects that count as done.

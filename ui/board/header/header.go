@@ -196,7 +196,7 @@ func (h *Header) runMark() (theme.Mark, string) {
 	case run == event.Held:
 		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
 	case run == event.Paused:
-		return h.Theme.Mark(string(run)), h.Join(h.pauseText(), h.inFlight(), h.awayText())
+		return h.Theme.Mark(string(run)), h.Join(h.workInReleases(), h.pauseText(), h.inFlight(), h.awayText())
 	case run == event.Replacing, run == event.Aborting:
 		return h.Theme.Mark(string(run)), h.Join(s.RunMessage, h.inFlight(), h.awayText())
 	case !s.AwaySince.IsZero():
@@ -220,6 +220,14 @@ func (h *Header) runMark() (theme.Mark, string) {
 		mark.Glyph, mark.Role = degraded.Glyph, degraded.Role
 	}
 	return mark, h.Outlook().Text
+}
+
+// workInReleases names the groups that run in a paused stack, whose counts are of releases.
+func (h *Header) workInReleases() string {
+	if !h.State.Operation.IsStack() {
+		return ""
+	}
+	return h.State.InProgress()
 }
 
 // pauseText says why the run is paused, and which group a step starts.

@@ -1,0 +1,32 @@
+package stack
+
+import (
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestProgressOfSteppedRelease: while a group that was stepped runs, the progress of the paused release names it (S6, R41).
+func TestProgressOfSteppedRelease(t *testing.T) {
+	m := &member{}
+	groups := []*plan.Group{{ID: "kafka:zookeeper"}, {ID: "kafka:broker"}}
+	apply := func(e event.Event) { e.Phase = "apply"; m.state.Apply(e) }
+	apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups}}})
+	apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "kafka"}})
+	apply(event.Event{Kind: event.KindRun, Status: event.Paused})
+	for _, step := range []struct {
+		group  string
+		status event.Status
+		want   string
+	}{
+		{"kafka:zookeeper", event.Ready, "paused: 1 of 2 groups done"},
+		{"kafka:broker", event.Running, "paused: 1 of 2 groups done; kafka:broker in progress"},
+		{"kafka:broker", event.Ready, "paused: 2 of 2 groups done"},
+	} {
+		apply(event.Event{Kind: event.KindGroup, Group: step.group, Status: step.status})
+		if got := m.progress(); got != step.want {
+			t.Errorf("%s %s: %q, want %q", step.group, step.status, got, step.want)
+		}
+	}
+}
