@@ -194,7 +194,7 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	}
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
 	method := pick(l.generator, "auto", "auto", "true", "false")
-	if len(before.records) > 0 && !deployed { // lockstep continues the install (R50), Helm upgrades, so auto differs, and what client-side apply removes
+	if len(before.records) > 0 && !deployed || l.diverged { // lockstep continues the install (R50), Helm upgrades, so auto differs, and what client-side apply removes
 		method = "true"
 	}
 	args = append(args, "--server-side="+method)

@@ -65,9 +65,15 @@ func TestCRDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		docs, err := ours.CRDs(c.values)
+		docs, err := ours.CRDs(c.values, false)
 		if err != nil {
 			t.Fatal(name, err)
+		}
+		if name == "same CRD" { // a create on the client leaves an existing CRD as it is
+			first, err := ours.CRDs(c.values, true)
+			if err != nil || len(first) == 0 || first[0].Chart != "shop" {
+				t.Errorf("%s, client-side: %+v, %v", name, first, err)
+			}
 		}
 		var got, names []string
 		for _, d := range docs {

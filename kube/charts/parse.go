@@ -127,9 +127,9 @@ func numberGenerated(docs []Document) {
 }
 
 // CRDs returns the objects in crds/ of the chart and of the subcharts that the values enable, in the order
-// in which Helm applies them. An object that several charts contain is returned once, from the last of
-// them: Helm applies all of them one after the other.
-func (c *Chart) CRDs(values map[string]any) ([]Document, error) {
+// in which Helm applies them. An object that several charts contain is returned once: from the last of them, because Helm
+// applies one after the other, or with clientSide from the first, because Helm then leaves existing CRDs as they are.
+func (c *Chart) CRDs(values map[string]any, clientSide bool) ([]Document, error) {
 	h, err := c.processed(values)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,9 @@ func (c *Chart) CRDs(values map[string]any) ([]Document, error) {
 	var distinct []Document
 	for i, r := range Resources(docs, "", OfflineScope(docs...)) {
 		if at, repeated := positions[r.Object]; repeated {
-			distinct[at] = docs[i]
+			if !clientSide {
+				distinct[at] = docs[i]
+			}
 			continue
 		}
 		positions[r.Object] = len(distinct)

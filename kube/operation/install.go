@@ -150,7 +150,7 @@ func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	t := preflight.Target{Method: helmclient.Method{
 		ClientSide: in.ClientSide, Replace: in.ForceReplace, Force: in.ForceConflicts, Migrate: true, Adopts: true,
 	}}
-	if t.CRDs, err = in.crds(in.Values, in.upgradeCRDs); err != nil {
+	if t.CRDs, err = in.crds(in.Values, in.upgradeCRDs, in.ClientSide && !in.upgradeCRDs); err != nil {
 		return p, err
 	}
 	if err := s.CheckCRDs(t.CRDs); err != nil {

@@ -110,12 +110,12 @@ func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered
 }
 
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. upgrade is set to also apply
-// objects that exist.
-func (o *ChartOptions) crds(values map[string]any, upgrade bool) (preflight.CRDs, error) {
+// objects that exist, clientSide if Helm would create them on the client.
+func (o *ChartOptions) crds(values map[string]any, upgrade, clientSide bool) (preflight.CRDs, error) {
 	if o.SkipCRDs {
 		return preflight.CRDs{}, nil
 	}
-	docs, err := o.Chart.CRDs(values)
+	docs, err := o.Chart.CRDs(values, clientSide)
 	return preflight.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
 }
 

@@ -143,7 +143,7 @@ func (up *Upgrade) newTarget(s *preflight.Session, values map[string]any) (targe
 	if !up.UpgradeCRDs {
 		return target, nil
 	}
-	if target.CRDs, err = up.crds(values, true); err != nil {
+	if target.CRDs, err = up.crds(values, true, false); err != nil {
 		return target, err
 	}
 	return target, s.CheckCRDs(target.CRDs)
