@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -68,7 +68,7 @@ const rolesHeader = `# Exactly the permissions that ServiceAccount %[1]s in name
 func (r Roles) Write(w io.Writer) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, rolesHeader, r.Account, r.Namespace, strings.Join(strings.Fields(r.Name), " "))
-	if len(path.IsValidPathSegmentName(r.Name)) > 0 || strings.ContainsFunc(r.Name, unicode.IsControl) { // a stack has the name of any folder
+	if len(content.IsPathSegmentName(r.Name)) > 0 || strings.ContainsFunc(r.Name, unicode.IsControl) { // a stack has the name of any folder
 		r.Name = names.Of(r.Name)
 	}
 	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
