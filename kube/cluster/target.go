@@ -250,6 +250,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		t.takeBack(obj)
 		return out, nil
 	}
+	if t.session.Resumes && !retry && hook == nil && diagnose.IsImmutable(err) && t.hasFailed(ctx, i, f) {
+		return t.Apply(ctx, g, obj) // a retry, which replaces it
+	}
 	if retry && diagnose.IsFieldConflict(err) {
 		return t.keepEdited(i, obj, err)
 	}
@@ -266,7 +269,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil) // saves most of the memory
-		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && HasFailed(u, f.Rule) {
+		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}
 	}
@@ -323,9 +326,10 @@ func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error 
 	return t.session.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
 }
 
-// HasFailed reports whether an object is a failed Job or Pod.
-func HasFailed(u *unstructured.Unstructured, rule status.Rule) bool {
-	return (u.GetKind() == "Job" || u.GetKind() == "Pod") && status.Compute(u, rule, time.Now()).Status == event.Failed
+// hasFailed reports whether an object is now a failed Job or Pod of this release.
+func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fact) bool {
+	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	return err == nil && status.HasFailed(live, f.Rule) && t.session.LookAtOwner(ctx, i) == nil
 }
 
 // reportRetries reports the retries of requests for an object until stop is called.

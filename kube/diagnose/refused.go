@@ -317,6 +317,9 @@ var immutablePhrases = []string{
 	"pod updates may not change", "spec is immutable after creation",
 }
 
+// IsImmutable reports whether an update was refused because it would change an immutable field.
+func IsImmutable(err error) bool { return len(immutable(err)) > 0 }
+
 // immutable lists the immutable fields that an update tried to change, each with the reason. Only the text of a message
 // shows that a field is immutable. The reason omits the field's value, which may be pages long.
 func immutable(err error) (fields []string) {

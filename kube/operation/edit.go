@@ -182,6 +182,9 @@ func (e *Edit) Changes() ([]preview.Change, error) {
 			if err := c.Compare(old, after[c.Object]); err != nil {
 				return nil, err
 			}
+			if slices.Contains(e.operation.prepared.Replaced, c.Object) {
+				c.Message = preview.FailedReplaced
+			}
 		}
 		if !existed || c.Diff != "" {
 			changes = append(changes, c.Masked(e.operation.Mask().Text))

@@ -20,6 +20,7 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/status"
 )
 
 // change is an existing object that the operation will probably change.
@@ -29,6 +30,9 @@ type change struct {
 	old    *resource.Info // in the old revision, nil if that lacks it
 	method helmclient.Method
 	before manifest.Before
+	// resumes means that the operation replaces a failed Job or Pod (R50); replaced that it replaces this object.
+	resumes, replaced bool
+	rule              status.Rule
 }
 
 // checkChanges sends the updates of existing objects as dry runs. Updates that the API server refuses now and will refuse
@@ -42,7 +46,7 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 	}
 	changes := v.changes(p, incoming)
 	errs := make([]error, len(changes))
-	concurrently(len(changes), func(i int) { errs[i] = v.tryChange(changes[i]) })
+	concurrently(len(changes), func(i int) { errs[i] = v.tryChange(&changes[i]) })
 	written := map[plan.Object]bool{}
 	for _, c := range changes {
 		written[c.object] = true
@@ -50,6 +54,10 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, written: func(o *incomingObject) bool { return o.new || o.hook || written[o.Object] }}
 	for n, c := range changes {
 		if errs[n] == nil {
+			continue
+		}
+		if c.replaced {
+			p.Replaced = append(p.Replaced, c.object)
 			continue
 		}
 		w := plan.Warning{Object: &changes[n].object}
@@ -90,7 +98,7 @@ func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
 		if isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
 			continue
 		}
-		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before()})
+		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before(), p.Resumes && !f.Rule.Hook, false, f.Rule})
 	}
 	return append(out, v.crdChanges(p)...)
 }
@@ -141,14 +149,14 @@ func (v *clusterView) crdChanges(p *Prepared) (out []change) {
 	manifest.DropPrefetched(list)
 	for _, i := range list {
 		if f := b.Fact(i); f.Before().Version != "" {
-			out = append(out, change{f.Resource.Object, i, nil, p.Target.CRDs.Method(), f.Before()})
+			out = append(out, change{f.Resource.Object, i, nil, p.Target.CRDs.Method(), f.Before(), false, false, f.Rule})
 		}
 	}
 	return out
 }
 
 // tryChange sends a change as a dry run. It returns the answer of the API server if that refuses the change.
-func (v *clusterView) tryChange(c change) error {
+func (v *clusterView) tryChange(c *change) error {
 	live := &unstructured.Unstructured{} // server-side apply only asks whether the object exists
 	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
 	live.SetNamespace(c.info.Namespace)
@@ -161,6 +169,10 @@ func (v *clusterView) tryChange(c change) error {
 		}
 	}
 	_, err := c.method.DryRun(v.Helm.Client, live, c.old, c.info)
+	if c.resumes && diagnose.IsImmutable(err) {
+		old, readErr := v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
+		c.replaced = readErr == nil && status.HasFailed(old, c.rule)
+	}
 	return RefusalOf(err)
 }
 

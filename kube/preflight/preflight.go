@@ -229,6 +229,8 @@ type Basis struct {
 	// continues one that failed or was interrupted (R50).
 	Marks   []release.Mark
 	Resumes bool
+	// Replaced are failed Jobs and Pods that cannot be updated. This operation replaces them, because it resumes.
+	Replaced []plan.Object
 }
 
 // RecordChanges are the revisions whose release records an operation may update or delete.

@@ -22,6 +22,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/preflight"
+	"lockstep/kube/status"
 )
 
 // Action is the planned action on an object.
@@ -251,6 +252,10 @@ func (s *session) previewUpdate(ctx context.Context, c *Change, kind event.Phase
 		c.Action, c.Message = ActionChange, "changes unknown: "+webhookNoDryRun
 		return nil
 	}
+	if s.prepared.Resumes && diagnose.IsImmutable(err) && status.HasFailed(live, s.builder.Fact(i).Rule) {
+		c.Action, c.Message = ActionChange, FailedReplaced
+		return nil
+	}
 	if err = c.refuse(err); err == nil {
 		c.refused = refusal
 	}
@@ -263,13 +268,16 @@ func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.
 		return err
 	}
 	switch { // an object may change although no field differs
-	case s.prepared.Resumes && cluster.HasFailed(live, s.builder.Fact(i).Rule):
-		c.Action, c.Message = ActionChange, "failed; will be replaced"
+	case s.prepared.Resumes && status.HasFailed(live, s.builder.Fact(i).Rule):
+		c.Action, c.Message = ActionChange, FailedReplaced
 	case !isSameState(live, next):
 		c.Action, c.Message = ActionChange, "only server-managed metadata changes: field ownership and generation"
 	}
 	return nil
 }
+
+// FailedReplaced is the message about a failed Job or Pod that the operation replaces (R50).
+const FailedReplaced = "failed; will be replaced"
 
 // isSameState reports whether two states of an object differ at most in the times of their field
 // managers. In that case the API server writes nothing.

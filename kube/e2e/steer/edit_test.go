@@ -248,3 +248,33 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 		t.Errorf("an uninstall can be edited: %v", err)
 	}
 }
+
+// TestEditReplacesAFailedJob edits the template of a failed Job: the review says that the Job is replaced, and it is, in the
+// edited run as in an upgrade that resumes (R46, R50).
+func TestEditReplacesAFailedJob(t *testing.T) {
+	t.Parallel()
+	job := func(code string) string {
+		return strings.Replace(failingJob("migrate", rig.Group("migrate")), `exit-code: "1"`, `exit-code: "`+code+`"`, 1)
+	}
+	chart := rig.ChartOf(t, job(`{{ .Values.code }}`), rig.ConfigMap("last", rig.Group("last", "migrate")))
+	values := func(code string) map[string]any { return map[string]any{"code": code} }
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, true, values("1") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, values("2"), func(e *kube.Edit) {
+		changes, err := e.Changes()
+		if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "will be replaced") {
+			t.Errorf("the review says %+v, %v", changes, err)
+		}
+	}), func() event.Command { return event.Command{Name: event.Abort} }))
+	if text := fmt.Sprint(failed.State.Reason(), failed.Events); strings.Contains(text, "immutable") || !strings.Contains(text, "exited with code 2") {
+		t.Errorf("the edited run: %s", failed.State.Reason())
+	}
+	up := rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install, u.WaitForJobs, u.Values = true, true, values("0") })
+	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate change") {
+		t.Errorf("the plan says %q", lines)
+	}
+	r.MustRun(r.Upgrade("plain", up))
+}
