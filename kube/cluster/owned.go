@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -37,15 +38,29 @@ func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fa
 	for looks := 0; ; looks++ {
 		f.KeepSent(i)
 		f.Require(i, looks == maxLooks)
+		replaces := f.Replaces && f.Seen().Version == ""
 		err := t.send(i)
 		conflict := hasChanged(err, i)
 		if !conflict && !diagnose.IsFieldConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		if notOwned := s.LookAtOwner(ctx, i); notOwned != nil || !conflict || looks == maxLooks {
+		notOwned := s.LookAtOwner(ctx, i)
+		switch {
+		case notOwned == nil && replaces && f.Seen().Version != "":
+			return &createdMeanwhile{f.Resource.Object}
+		case notOwned != nil, !conflict, looks == maxLooks:
 			return cmp.Or(notOwned, err)
 		}
 	}
+}
+
+// createdMeanwhile is the error about the object of a hook that somebody else created after the previous one was deleted: the
+// hook of another release, or of another run. It must not count as this hook's, which has not run.
+type createdMeanwhile struct{ plan.Object }
+
+func (e *createdMeanwhile) Error() string {
+	return fmt.Sprintf("somebody else created %s after the previous one had been deleted, perhaps a hook of another release; "+
+		"give the hooks different names, or try again when the other one is done", e.Object)
 }
 
 // LookAtOwner reads an object and returns CheckOwner.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -32,7 +33,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	switch {
 	case err == nil:
 		old, err = meta.Accessor(i.Object)
-	case apierrors.IsAlreadyExists(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
+	case apierrors.IsAlreadyExists(err), apierrors.IsInvalid(err), apierrors.IsConflict(err), errors.As(err, new(*createdMeanwhile)):
 		old, err = t.metadataOf(i).Get(ctx, i.Name, metav1.GetOptions{})
 	}
 	if err != nil || old.GetDeletionTimestamp() == nil {

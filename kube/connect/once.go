@@ -12,17 +12,32 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// A request that is retried may already have been carried out. That is harmless for an apply or a patch, because they
-// are idempotent. For other writes this file finds out whether an earlier try succeeded, so that callers do not mistake
+// A request that is retried may already have been carried out. That is harmless for a patch and for most applies, because
+// they are idempotent. For other writes this file finds out whether an earlier try succeeded, so that callers do not mistake
 // its result for the work of another run.
 
 // creates reports whether the request creates an object.
 func (c *call) creates() bool {
 	return c.request.Method == http.MethodPost && c.writes && c.target.Resource != "" && c.target.Name == ""
+}
+
+// NeverVersion is a resourceVersion that no object has: the first revision of a store belongs to no object. The API server
+// ignores the resourceVersion of an apply that creates an object, and compares it if the object exists. So an apply with
+// this version can only create.
+const NeverVersion = "1"
+
+// appliesNew reports whether the request is an apply that can only create its object.
+func (c *call) appliesNew() bool {
+	if c.request.Method != http.MethodPatch || !c.writes || c.request.Header.Get("Content-Type") != string(types.ApplyPatchType) {
+		return false
+	}
+	u := object(c.body)
+	return u != nil && u.GetResourceVersion() == NeverVersion
 }
 
 // generateName names an object that has metadata.generateName, as the API server would. If the API server chose the
@@ -59,6 +74,8 @@ func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*htt
 	case c.request.Method == http.MethodDelete && resp.StatusCode == http.StatusNotFound:
 		return withBody(resp, http.StatusOK, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`)), nil
 	case c.creates() && statusOf(resp).Reason == metav1.StatusReasonAlreadyExists:
+		return c.liveIfOurs(ctx, resp, c.created), nil
+	case c.appliesNew() && statusOf(resp).Reason == metav1.StatusReasonConflict:
 		return c.liveIfOurs(ctx, resp, c.created), nil
 	case c.request.Method == http.MethodPut && c.writes && statusOf(resp).Reason == metav1.StatusReasonConflict:
 		return c.liveIfOurs(ctx, resp, c.updated), nil

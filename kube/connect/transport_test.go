@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // fakeServer handles the try with number n, from 1.
@@ -57,6 +58,9 @@ func request(ctx context.Context, method, path, body string) *http.Request {
 	req, err := http.NewRequestWithContext(ctx, method, "https://cluster"+path, r)
 	if err != nil {
 		panic(err)
+	}
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", string(types.ApplyPatchType))
 	}
 	return req
 }
@@ -194,6 +198,8 @@ func TestLostResponses(t *testing.T) {
 		"an older object":          {"POST", secretsPath, `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","creationTimestamp":"1999-01-01T00:00:00Z"}}`, nil, 409},
 		"updated":                  {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"me"}}`, statusResponse(409, "Conflict"), 200},
 		"updated by somebody else": {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"you"}}`, statusResponse(409, "Conflict"), 409},
+		"applied":                  {"PATCH", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"1","labels":{"a":"b"}}}`, `{"metadata":{"name":"x","resourceVersion":"5","labels":{"a":"b"},"creationTimestamp":"NOW"}}`, statusResponse(409, "Conflict"), 200},
+		"applied by somebody else": {"PATCH", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"1","labels":{"a":"b"}}}`, `{"metadata":{"name":"x","resourceVersion":"5","creationTimestamp":"NOW"}}`, statusResponse(409, "Conflict"), 409},
 		"deleted":                  {"DELETE", secretsPath + "/x", "", "", statusResponse(404, "NotFound"), 200},
 		"generated name":           {"POST", "/apis/batch/v1/namespaces/n/jobs", `{"metadata":{"generateName":"migrate-"}}`, "SENT", nil, 200},
 		"ordinary object":          {"POST", "/apis/apps/v1/namespaces/n/deployments", `{"metadata":{"name":"x"},"spec":{"cpu":"1000m"}}`, `{"metadata":{"name":"x","creationTimestamp":"NOW"},"spec":{"cpu":"1"}}`, nil, 200},

@@ -13,6 +13,7 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 )
 
 // Seen is an object as it was when lockstep last read or wrote it. The next write requires that the object is still the
@@ -51,11 +52,6 @@ func (f *Fact) see(m metav1.Object) {
 	}
 }
 
-// neverVersion is a resourceVersion that no object has: the first revision of a store belongs to no object. The API server
-// ignores the resourceVersion of an apply that creates an object, and compares it if the object exists. So an apply with
-// this version can only create.
-const neverVersion = "1"
-
 // Require makes the next write of an object fail with a conflict unless the object is as it was last seen: absent, or at the
 // same version. With uidOnly, the object only has to be the same one: its owner could then change between the last look and
 // the write, as with Helm, but only for that moment.
@@ -64,7 +60,7 @@ func (f *Fact) Require(i *resource.Info, uidOnly bool) {
 	switch s := f.seen; {
 	case !ok || !s.Known:
 	case s.Version == "":
-		u.SetResourceVersion(neverVersion)
+		u.SetResourceVersion(connect.NeverVersion)
 	case uidOnly:
 		u.SetResourceVersion("")
 		u.SetUID(s.UID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -84,32 +85,69 @@ func (s *Stack) checkIdentities() error {
 	return nil
 }
 
-// checkSharedObjects returns an error for each pair of releases that have an object in common.
+// checkSharedObjects returns an error for each pair of releases that have an object in common. A hook's object belongs to no
+// release, so releases that run one after another can each have it; two that may run at the same time would replace the
+// other's hook while it runs.
 func (s *Stack) checkSharedObjects() (errs []error) {
 	type key struct {
 		cluster connect.ClusterID
 		plan.Object
 	}
-	owner, reported := map[key]*member{}, map[[2]*member]bool{}
+	type use struct {
+		*member
+		hook bool
+	}
+	uses, reported := map[key][]use{}, map[[2]*member]bool{}
 	for _, m := range s.members {
-		if m.op == nil || m.remove {
+		if m.op == nil {
 			continue
 		}
 		for g, o := range event.Objects(m.op.Phases()) {
-			if g.Phase.Kind != event.PhaseApply {
+			here := use{m, g.Phase.Kind == event.PhaseHooks}
+			if isGenerated(o) || !here.hook && (m.remove || g.Phase.Kind != event.PhaseApply) {
 				continue
 			}
-			other := owner[key{m.cluster, o}]
-			if other == nil {
-				owner[key{m.cluster, o}] = m
-			} else if other != m && !reported[[2]*member{other, m}] {
-				reported[[2]*member{other, m}] = true
-				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
-					"remove it from one of the charts", m.At, other.id, m.id, o))
+			k := key{m.cluster, o}
+			for _, other := range uses[k] {
+				pair, hook := [2]*member{other.member, m}, here.hook || other.hook
+				if other.member == m || reported[pair] || hook && inOrder(m, other.member) {
+					continue
+				}
+				reported[pair] = true
+				errs = append(errs, sharedObject(m, other.member, o, hook))
 			}
+			uses[k] = append(uses[k], here)
 		}
 	}
 	return errs
+}
+
+// inOrder reports whether two releases never run at the same time.
+func inOrder(a, b *member) bool {
+	return a.remove != b.remove || a.requires(b, map[*member]bool{}) || b.requires(a, map[*member]bool{})
+}
+
+// requires reports whether a release needs another one, or one that does. It visits each release once.
+func (m *member) requires(other *member, visited map[*member]bool) bool {
+	if m == other || visited[m] {
+		return m == other
+	}
+	visited[m] = true
+	return slices.ContainsFunc(m.needs, func(n *member) bool { return n.requires(other, visited) })
+}
+
+// isGenerated reports whether the name of a planned object is a metadata.generateName: names end with a letter or a digit.
+func isGenerated(o plan.Object) bool {
+	return strings.HasSuffix(o.Name, "-") || strings.Contains(o.Name, "-#")
+}
+
+func sharedObject(m, other *member, o plan.Object, hook bool) error {
+	if hook {
+		return fmt.Errorf("%s: releases %s and %s may run at the same time, and both have %s, which is a hook's: one would replace it "+
+			"while the other's runs; let one of the releases need the other, or remove it from one of the charts", m.At, other.id, m.id, o)
+	}
+	return fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
+		"remove it from one of the charts", m.At, other.id, m.id, o)
 }
 
 // provided are the objects that releases create, by cluster.

@@ -2,12 +2,16 @@ package hooks
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -146,4 +150,60 @@ func TestDeletedHookObject(t *testing.T) {
 	if out.Err != nil || shown == 0 {
 		t.Errorf("%d events about the finalizer, %v", shown, out.Err)
 	}
+}
+
+// TestHookCreatedMeanwhile: somebody else creates a hook's object after the previous one was deleted. It is not the hook's, so
+// the hook has failed, and nothing is written to it. An object of which only the response was lost is the hook's (R31a, R53).
+func TestHookCreatedMeanwhile(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by somebody else", true: "by the hook"}[lost], func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Meddles = "another hook"
+			hook := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", hook, "10ms"), rig.ConfigMap("a", nil)), nil))
+			var once sync.Once
+			r.Client = r.ConnectThrough(rig.Interceptor{
+				Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
+					if !lost && req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/jobs/work") && !req.URL.Query().Has("dryRun") {
+						once.Do(func() {
+							if _, err := r.Cluster.BatchV1().Jobs(r.Namespace).Create(t.Context(), otherHook(r.Namespace), metav1.CreateOptions{FieldManager: "helm"}); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					return false
+				},
+				ModifyResponse: func(resp *http.Response) (err error) {
+					if lost && resp.Request.Method == http.MethodPatch && strings.HasSuffix(resp.Request.URL.Path, "/jobs/work") && !resp.Request.URL.Query().Has("dryRun") {
+						once.Do(func() { err = errors.New("the response is lost") })
+					}
+					return err
+				},
+			}, "")
+			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Job("work", hook, "20ms"), rig.ConfigMap("a", nil)), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			job, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "work", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			others := job.Labels["whose"] == "other"
+			switch {
+			case lost && (out.Err != nil || others):
+				t.Errorf("%v, of another hook %t", out.Err, others)
+			case !lost && (out.Err == nil || !strings.Contains(out.Err.Error(), "somebody else created Job/work") || !others || len(job.ManagedFields) > 2):
+				t.Errorf("%v, of another hook %t, fields of %v", out.Err, others, job.ManagedFields)
+			}
+		})
+	}
+}
+
+// otherHook returns Job/work as a hook of another release.
+func otherHook(namespace string) *batchv1.Job {
+	about := metav1.ObjectMeta{Name: "work", Namespace: namespace, Labels: map[string]string{"whose": "other"}, Annotations: map[string]string{"helm.sh/hook": "pre-install"}}
+	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "example/app:1.0"}}}
+	return &batchv1.Job{ObjectMeta: about, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
 }
