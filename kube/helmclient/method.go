@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 )
 
@@ -83,10 +84,52 @@ func answer(err error) error {
 	return err
 }
 
+// MigrationError is a refusal of the prediction for an object that Helm migrates to server-side apply. The operation may
+// pass: no dry run can contain both the migration and the apply.
+type MigrationError struct{ error }
+
+func (e *MigrationError) Unwrap() error { return e.error }
+
 // dryRunMigration predicts the update of an object that Helm migrates to server-side apply (migrated): a dry run of the
-// migration would have no effect on the dry run of the apply. So conflicts with the fields to migrate do not count, and the
-// fields that only they have are removed afterwards.
+// migration would have no effect on the dry run of the apply. Without it the object has old and new fields, which may be
+// alternatives, such as two types of a volume. If the API server refuses that, the differences between the manifests are the
+// prediction. Only a conflict with another manager, or a value of a wrong type, is refused for certain.
 func (m Method) dryRunMigration(helm *helmkube.Client, live, migrated *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+	next, err := m.applyMigrated(helm, live, migrated, old, target)
+	if isCertain(err) {
+		return next, err
+	}
+	if old == nil && !m.Adopts {
+		old = likeTarget(live, target)
+	}
+	next, err = Method{ClientSide: true, Adopts: m.Adopts, MergeCustom: true}.dryRun(helm, live, old, target)
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		return nil, &MigrationError{err}
+	}
+	return next, err
+}
+
+// likeTarget returns the live object with the metadata of the target and without a status: its fields that the target lacks
+// are removed.
+func likeTarget(live *unstructured.Unstructured, target *resource.Info) *resource.Info {
+	out, object := *target, live.DeepCopy()
+	delete(object.Object, "status")
+	if u, ok := target.Object.(*unstructured.Unstructured); ok {
+		object.Object["metadata"] = u.DeepCopy().Object["metadata"]
+	}
+	out.Object = object
+	return &out
+}
+
+// isCertain reports whether a result of applyMigrated is what the update will return, too.
+func isCertain(err error) bool {
+	status := (*apierrors.StatusError)(nil)
+	return !errors.As(err, &status) || diagnose.IsFieldConflict(err) || diagnose.LacksPermission(err) || connect.Mistyped(err.Error())
+}
+
+// applyMigrated sends the apply as a dry run. Conflicts with the fields to migrate do not count, and the fields that only
+// they have are removed afterwards.
+func (m Method) applyMigrated(helm *helmkube.Client, live, migrated *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
 	m.Migrate = false
 	if !m.Force {
 		_, err := m.dryRun(helm, live, old, target)
@@ -115,7 +158,7 @@ func (m Method) dryRunMigration(helm *helmkube.Client, live, migrated *unstructu
 			after = append(after, f)
 		}
 	}
-	if !manifest.FieldsOf(before...).Prune(next.Object, manifest.FieldsOf(after...)) {
+	if !manifest.FieldsOf(before...).Prune(next.Object, manifest.FieldsOf(after...).OfSecret(next)) {
 		return next, nil
 	}
 	return confirm(helm, live, next, target)

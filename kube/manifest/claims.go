@@ -78,8 +78,8 @@ func (f *Fact) Preconditions(uidOnly bool) *metav1.Preconditions {
 	return p
 }
 
-// written records the response to a write.
-func (f *Fact) written(i *resource.Info) {
+// recordWrite records the response to a write.
+func (f *Fact) recordWrite(i *resource.Info) {
 	if m, err := meta.Accessor(i.Object); err == nil {
 		f.see(m)
 	}

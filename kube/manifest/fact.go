@@ -87,7 +87,7 @@ func (f *Fact) KeepSent(i *resource.Info) {
 // versions before and after the apply, and records the new one.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
-	f.written(i)
+	f.recordWrite(i)
 	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID}
 	switch {
 	case before.Absent():

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/kube/connect"
 )
@@ -52,6 +53,18 @@ func (f Fields) add(more Fields) {
 		f[key] = child
 		Fields(child).add(added)
 	}
+}
+
+// OfSecret returns the fields with those that the API server adds to a Secret: it copies stringData to data.
+func (f Fields) OfSecret(u *unstructured.Unstructured) Fields {
+	texts, _ := f.child("f:stringData")
+	if texts == nil || u.GroupVersionKind() != (schema.GroupVersionKind{Version: "v1", Kind: "Secret"}) {
+		return f
+	}
+	all := Fields{}
+	all.add(f)
+	all.add(Fields{"f:data": map[string]any(texts)})
+	return all
 }
 
 // child returns the fields in an element of a list or map. found is false if neither the element nor anything in it is
@@ -111,7 +124,7 @@ func (f Fields) contain(value any) bool {
 	case []any:
 		return !slices.ContainsFunc(value, func(x any) bool {
 			for key := range f {
-				if stands(key, x) {
+				if isKeyOf(key, x) {
 					return !has(key, x)
 				}
 			}
@@ -133,9 +146,9 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// stands reports whether a key stands for an element of a list. The keys of elements include defaults, such as the protocol
+// isKeyOf reports whether a key identifies an element of a list. The keys of elements include defaults, such as the protocol
 // of a port, which the element may lack.
-func stands(key string, element any) bool {
+func isKeyOf(key string, element any) bool {
 	if text, ok := strings.CutPrefix(key, "v:"); ok {
 		var value any
 		return json.Unmarshal([]byte(text), &value) == nil && sameJSON(value, element)
@@ -208,7 +221,7 @@ func (f Fields) pruneList(list []any, keep Fields) []any {
 	for _, element := range list {
 		key := ""
 		for k := range f {
-			if stands(k, element) {
+			if isKeyOf(k, element) {
 				key = k
 			}
 		}

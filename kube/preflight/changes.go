@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -47,11 +48,11 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 	changes := v.changes(p, incoming)
 	errs := make([]error, len(changes))
 	concurrently(len(changes), func(i int) { errs[i] = v.tryChange(&changes[i]) })
-	written := map[plan.Object]bool{}
+	changed := map[plan.Object]bool{}
 	for _, c := range changes {
-		written[c.object] = true
+		changed[c.object] = true
 	}
-	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, written: func(o *incomingObject) bool { return o.new || o.hook || written[o.Object] }}
+	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, willWrite: func(o *incomingObject) bool { return o.new || o.hook || changed[o.Object] }}
 	for n, c := range changes {
 		if errs[n] == nil {
 			continue
@@ -176,9 +177,10 @@ func (v *clusterView) tryChange(c *change) error {
 	return RefusalOf(err)
 }
 
-// RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user.
+// RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user. A refusal may
+// have no reason: a webhook can answer with a code alone.
 func RefusalOf(err error) error {
-	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || diagnose.LacksPermission(err) || IsNoDryRun(err) {
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) || diagnose.LacksPermission(err) || IsNoDryRun(err) {
 		return nil
 	}
 	return err
@@ -192,8 +194,8 @@ type Refusals struct {
 	ctx      context.Context
 	prepared *Prepared
 	planned  *plannedObjects
-	// written reports whether the operation creates, changes or runs an object.
-	written func(*incomingObject) bool
+	// willWrite reports whether the operation creates, changes or runs an object.
+	willWrite func(*incomingObject) bool
 }
 
 // NewRefusals returns the Refusals of an operation that writes the given objects.
@@ -220,16 +222,24 @@ var (
 	webhookDenied = regexp.MustCompile(`admission webhook "([^"]+)" denied`)
 )
 
+// IsDenied reports whether a policy or a webhook refused an object, which may depend on other objects.
+func IsDenied(err error) bool {
+	return err != nil && (policyDenied.MatchString(err.Error()) || webhookDenied.MatchString(err.Error()))
+}
+
 func (r *Refusals) whyItMayPass(o plan.Object, err error) string {
 	text := err.Error()
 	policy, webhook := policyDenied.FindStringSubmatch(text), webhookDenied.FindStringSubmatch(text)
+	migration := (*helmclient.MigrationError)(nil)
 	switch {
+	case errors.As(err, &migration):
+		return "it cannot be checked before: Helm first changes the owners of the object's fields, from client-side to server-side apply"
 	case policy != nil:
 		return r.changedBefore(o, "the policy", r.mattersToPolicy(policy[1]))
 	case webhook != nil:
 		return r.webhookMayAccept(o, webhook[1])
 	case strings.Contains(text, "attempting to grant RBAC permissions"):
-		return r.changedBefore(o, "your permissions", func(x *incomingObject) bool { return x.Object.Group == "rbac.authorization.k8s.io" })
+		return r.changedBefore(o, "your permissions", func(x *incomingObject) bool { return x.Object.Group == rbacGroup })
 	case strings.Contains(text, "already allocated"):
 		return "the address or port may be free by then"
 	case diagnose.IsFieldConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), connect.Mistyped(text):
@@ -247,7 +257,7 @@ func (r *Refusals) webhookMayAccept(o plan.Object, name string) string {
 			return fmt.Sprintf("the operation applies its webhook (%s)", x)
 		}
 	}
-	return r.changedBefore(o, "the webhook", func(x *incomingObject) bool { return !runsToCompletion(x) || r.hasAccess(x, o) })
+	return r.changedBefore(o, "the webhook", func(x *incomingObject) bool { return !runsToCompletion(x) || r.planned.hasAccess(x, o) })
 }
 
 const admissionGroup = "admissionregistration.k8s.io"
@@ -255,14 +265,14 @@ const admissionGroup = "admissionregistration.k8s.io"
 var policyResource = schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"}
 
 // mattersToPolicy returns a function that reports whether an object may change what a ValidatingAdmissionPolicy decides: the
-// policies themselves, namespaces, and the parameters of the policy.
+// policies themselves, namespaces, permissions, and the parameters of the policy.
 func (r *Refusals) mattersToPolicy(name string) func(*incomingObject) bool {
 	kind := ""
 	if found, err := r.client.Dynamic.Resource(policyResource).Get(r.ctx, name, metav1.GetOptions{}); err == nil {
 		kind, _, _ = unstructured.NestedString(found.Object, "spec", "paramKind", "kind")
 	}
 	return func(x *incomingObject) bool {
-		return x.Object.Group == admissionGroup || x.Kind == "Namespace" && x.Object.Group == "" || kind != "" && x.Kind == kind
+		return x.Object.Group == admissionGroup || x.Object.Group == rbacGroup || x.Kind == "Namespace" && x.Object.Group == "" || kind != "" && x.Kind == kind
 	}
 }
 
@@ -276,18 +286,23 @@ func (r *Refusals) mayBeRewritten(o plan.Object) string {
 			return r.planned.possibleDefiner(o, r.prepared.Common.Provided) + " may change its schema"
 		}
 	}
-	return r.changedBefore(o, "the object", func(x *incomingObject) bool { return runsToCompletion(x) && r.hasAccess(x, o) })
+	return r.changedBefore(o, "the object", func(x *incomingObject) bool { return runsToCompletion(x) && r.planned.hasAccess(x, o) })
 }
 
-// changedBefore says that an object that is written before o may change something. It returns "" if none matters.
+// changedBefore says that an object that may be written before o may change something: unless it is certain to come later, it
+// may come first, too. It returns "" if none matters.
 func (r *Refusals) changedBefore(o plan.Object, what string, matters func(*incomingObject) bool) string {
 	object := r.planned.byObject[o]
 	if object == nil {
 		return ""
 	}
 	for _, x := range r.planned.objects {
-		if x != object && r.written(x) && matters(x) && r.planned.appliedBefore(x, object) {
+		switch {
+		case x == object || !r.willWrite(x) || !matters(x):
+		case r.planned.appliedBefore(x, object):
 			return fmt.Sprintf("%s comes first and may change %s", x, what)
+		case !r.planned.appliedBefore(object, x):
+			return fmt.Sprintf("%s may come first and change %s", x, what)
 		}
 	}
 	for _, x := range r.prepared.Common.Provided.incoming() {
@@ -314,27 +329,6 @@ func (planned *plannedObjects) appliedBefore(a, b *incomingObject) bool {
 		return n
 	}
 	return wave(a.Object) < wave(b.Object)
-}
-
-// runsToCompletion reports whether an object runs once, as a migration does.
-func runsToCompletion(o *incomingObject) bool { return o.Kind == "Job" || o.Kind == "Pod" }
-
-// hasAccess reports whether the pods of an object may change another one through the API server: they call kubectl, or a
-// role of the chart lets them.
-func (r *Refusals) hasAccess(o *incomingObject, other plan.Object) bool {
-	pods, ok := refs.FindPods(o.Object, o.fields)
-	if !ok {
-		return false
-	}
-	return podsMention(pods, "kubectl") || slices.ContainsFunc(r.planned.objects, func(x *incomingObject) bool {
-		switch x.Kind {
-		case "ConfigMap":
-			return refs.Mentions(x.fields["data"], "kubectl")
-		case "ClusterRole", "Role":
-			return x.grants(other, "delete", "update", "patch")
-		}
-		return false
-	})
 }
 
 // IsNoDryRun reports whether a dry run failed only because a webhook does not support it.

@@ -214,6 +214,96 @@ func podsMention(pods refs.Pods, name string) bool {
 	return refs.Mentions(pods.Meta["annotations"], name)
 }
 
+// runsToCompletion reports whether an object runs once, as a migration does.
+func runsToCompletion(o *incomingObject) bool { return o.Kind == "Job" || o.Kind == "Pod" }
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+// hasAccess reports whether the pods of an object may change another one through the API server: they call kubectl, a role
+// of the chart or of an earlier release lets them, or roles that are not known.
+func (planned *plannedObjects) hasAccess(o *incomingObject, other plan.Object) bool {
+	pods, ok := refs.FindPods(o.Object, o.fields)
+	if !ok {
+		return false
+	}
+	account := plan.Object{Kind: "ServiceAccount", Namespace: o.Namespace, Name: accountOf(pods)}
+	if podsMention(pods, "kubectl") || hasClient(pods) || account.Name != "default" && planned.byObject[account] == nil {
+		return true
+	}
+	for _, x := range planned.byObject {
+		switch x.Kind {
+		case "ConfigMap":
+			if refs.Mentions(x.fields["data"], "kubectl") {
+				return true
+			}
+		case "ClusterRole", "Role":
+			if x.fields["aggregationRule"] != nil || x.grants(other, "delete", "deletecollection", "update", "patch") {
+				return true
+			}
+		case "ClusterRoleBinding", "RoleBinding":
+			if x.binds(account) && planned.byObject[x.role()] == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// accountOf returns the name of the ServiceAccount of pods.
+func accountOf(pods refs.Pods) string {
+	for _, field := range []string{"serviceAccountName", "serviceAccount"} {
+		if name, _ := pods.Spec[field].(string); name != "" {
+			return name
+		}
+	}
+	return "default"
+}
+
+// hasClient reports whether the name of an image says that it contains a client of the API server, such as kubectl, k8s or
+// helm. The registry does not count.
+func hasClient(pods refs.Pods) bool {
+	for _, kind := range []string{"initContainers", "containers"} {
+		list, _ := pods.Spec[kind].([]any)
+		for _, c := range list {
+			c, _ := c.(map[string]any)
+			image, _ := c["image"].(string)
+			if host, name, ok := strings.Cut(image, "/"); ok && strings.ContainsAny(host, ".:") {
+				image = name
+			}
+			if slices.ContainsFunc([]string{"kube", "k8s", "helm", "openshift"}, func(part string) bool { return strings.Contains(image, part) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// binds reports whether a binding gives its role to a ServiceAccount, directly or by a group.
+func (o *incomingObject) binds(account plan.Object) bool {
+	subjects, _ := o.fields["subjects"].([]any)
+	return slices.ContainsFunc(subjects, func(s any) bool {
+		subject, _ := s.(map[string]any)
+		name, _ := subject["name"].(string)
+		namespace, _ := subject["namespace"].(string)
+		if subject["kind"] == "ServiceAccount" {
+			return name == account.Name && (namespace == "" || namespace == account.Namespace)
+		}
+		return strings.HasPrefix(name, "system:serviceaccount") || name == "system:authenticated"
+	})
+}
+
+// role returns the role of a binding.
+func (o *incomingObject) role() plan.Object {
+	ref, _ := o.fields["roleRef"].(map[string]any)
+	kind, _ := ref["kind"].(string)
+	name, _ := ref["name"].(string)
+	role := plan.Object{Group: rbacGroup, Kind: kind, Name: name}
+	if kind == "Role" {
+		role.Namespace = o.Namespace
+	}
+	return role
+}
+
 // warning returns a warning about the object.
 func (o *incomingObject) warning(format string, args ...any) plan.Warning {
 	object := o.Object

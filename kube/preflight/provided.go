@@ -12,7 +12,7 @@ import (
 // Provided are objects that other releases create before an operation starts (S3). The checks
 // treat them as existing. A nil Provided is empty.
 type Provided struct {
-	objects map[plan.Object]map[string]any // only StorageClasses and PersistentVolumes have fields
+	objects map[plan.Object]map[string]any // only those of keepsFields have fields
 	kinds   map[plan.GroupKind]bool        // defined by CRDs among the objects
 	// operatorsMayAddKinds is set if an operator among the objects may add kinds that are not in kinds.
 	operatorsMayAddKinds bool
@@ -60,6 +60,9 @@ func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	return all
 }
 
+// keepsFields are the kinds of provided objects whose fields matter: volumes, what runs to completion, and its permissions.
+var keepsFields = []string{"StorageClass", "PersistentVolume", "Job", "Pod", "ConfigMap", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
+
 // Provides returns the objects that an operation creates.
 func (p *Prepared) Provides() (*Provided, error) {
 	out := NewProvided()
@@ -83,7 +86,7 @@ func (p *Prepared) Provides() (*Provided, error) {
 	}
 	for n, r := range charts.Resources(docs, p.Common.Namespace, charts.OfflineScope(docs...)) {
 		var fields map[string]any
-		if r.Object.Kind == "StorageClass" || r.Object.Kind == "PersistentVolume" {
+		if slices.Contains(keepsFields, r.Object.Kind) {
 			fields = docs[n].Object.Object
 		}
 		out.objects[r.Object] = fields

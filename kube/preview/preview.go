@@ -61,7 +61,8 @@ type Change struct {
 	// (ttlSecondsAfterFinished): the deployed revision has run the same Job.
 	HasRun bool `json:"-"`
 
-	refused error // by the API server, of an update
+	refused error  // by the API server, unless that is about the object alone
+	intends Action // the action if the refusal passes
 }
 
 // Modifies reports whether the change modifies the cluster. Hooks do not count: they run
@@ -143,7 +144,7 @@ func (s *session) judge(ctx context.Context, changes []Change, writes func(plan.
 			}
 		}
 		if why := refusals.MayPass(c.Object, c.refused); why != "" {
-			c.Action, c.Message = ActionChange, why
+			c.Action, c.Message = c.intends, why
 		}
 	}
 	return nil
@@ -257,7 +258,7 @@ func (s *session) previewUpdate(ctx context.Context, c *Change, kind event.Phase
 		return nil
 	}
 	if err = c.refuse(err); err == nil {
-		c.refused = refusal
+		c.refused, c.intends = refusal, ActionChange
 	}
 	return err
 }
@@ -342,10 +343,13 @@ func (s *session) previewCreation(c *Change, kind event.PhaseKind, i *resource.I
 		return nil // the operation may change its schema first
 	}
 	_, err := s.dryRun(kind, c.Object, i, nil)
-	if isMalformed(err) {
-		return c.refuse(err)
+	if !isMalformed(err) {
+		return nil
 	}
-	return nil
+	if preflight.IsDenied(err) {
+		c.refused, c.intends = err, ActionCreate
+	}
+	return c.refuse(err)
 }
 
 // isMalformed reports whether an object was refused because it is invalid itself. Some errors about

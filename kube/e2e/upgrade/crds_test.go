@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -89,4 +90,31 @@ func TestUpgradeCRDs(t *testing.T) {
 	if w := r.WritesSince(start); len(w) > 0 {
 		t.Errorf("the refused upgrade wrote %v", w)
 	}
+}
+
+// TestCRDConversion: an upgrade of a CRD that Helm created by client-side apply may drop its conversion webhook.
+func TestCRDConversion(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	group := r.Namespace + ".example"
+	crd := func(conversion string) string {
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
+			"\n  scope: Namespaced\n  names: {kind: Gear, listKind: GearList, plural: gears, singular: gear}\n  conversion: {" + conversion + "}" +
+			"\n  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n"
+	}
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(crd(`strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://127.0.0.1:1/"}}`)), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Client.Dynamic.Resource(rig.CRDResource).Create(t.Context(), u, metav1.CreateOptions{FieldManager: "helm"}); err != nil {
+		t.Fatal(err)
+	}
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
+	next := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd("strategy: None"), "templates/a.yaml": rig.ConfigMap("a", nil)})
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.UpgradeCRDs = true }))
+	_, changes := r.Changes(op, err)
+	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != kube.ActionChange || !strings.Contains(c.Diff, "webhook") {
+		t.Errorf("the plan says %s %q\n%s", c.Action, c.Message, c.Diff)
+	}
+	r.MustRun(op, nil)
 }

@@ -99,6 +99,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 	t.Parallel()
 	kubectl := strings.Replace(rig.Job("prepare", map[string]string{"helm.sh/hook": "pre-upgrade"}, "0s"), "{name: main,", "{name: main, command: [sh, -c, kubectl delete deployment fixed],", 1)
 	role := rig.Object("rbac.authorization.k8s.io/v1/Role/prepare", map[string]string{"helm.sh/hook": "pre-upgrade"}, `rules: [{apiGroups: [apps], resources: [deployments], verbs: [delete]}]`)
+	image := strings.Replace(rig.Job("prepare", map[string]string{"helm.sh/hook": "pre-upgrade"}, "0s"), "example/app", "registry.test/kubectl", 1)
 	for name, tt := range map[string]struct {
 		more    []string
 		prepare func(*rig.Rig)
@@ -106,6 +107,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 		says    []string
 	}{
 		"a hook with kubectl":    {[]string{kubectl}, nil, "Deployment/fixed", []string{"immutable", "Job/prepare comes first and may change the object"}},
+		"a hook of kubectl":      {[]string{image}, nil, "Deployment/fixed", []string{"immutable", "Job/prepare comes first and may change the object"}},
 		"a hook with a role":     {[]string{role}, nil, "Deployment/fixed", []string{"immutable", "Job/migration comes first and may change the object"}},
 		"parameters of a policy": {nil, func(r *rig.Rig) { deny(r, true) }, "ConfigMap/checked", []string{"ValidatingAdmissionPolicy", "ConfigMap/params comes first and may change the policy"}},
 		"a webhook":              {nil, webhookDown, "ConfigMap/checked", []string{"nowhere.example.com", "that may pass"}},
