@@ -232,6 +232,18 @@ func TestHeartbeatNamesTheObjectThatWaitsLongest(t *testing.T) {
 		"30.0s c:a ready")
 }
 
+// TestHeartbeatOfABlockedObject: the heartbeat says the cause once, and how long the run has waited in all, although the
+// request was sent again in the meantime.
+func TestHeartbeatOfABlockedObject(t *testing.T) {
+	const cause = "being deleted: waiting for finalizer example.com/held"
+	fake := newFake(map[string]behaviour{"x": {blocked: 4 * sec, blocks: 10}})
+	opts := Options{Heartbeat: 10 * sec, Operation: event.Operation{Timeout: 30 * sec}, Diagnose: func(context.Context, plan.Object) Finding { return Finding{Cause: cause} }}
+	trace, _ := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
+	if got := strings.Join(trace, "\n"); !strings.Contains(got, "10.0s waiting c:a Pod/x ("+cause+"; 10s so far)") {
+		t.Error(got)
+	}
+}
+
 func TestRemovalWaitsUntilGone(t *testing.T) { // R31
 	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept}, "z": {outcome: event.Absent}})
 	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z", "c < a b: w")}}

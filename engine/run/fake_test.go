@@ -44,6 +44,7 @@ type behaviour struct {
 	stale    bool
 	hang     bool          // the request returns only when it is cancelled
 	blocked  time.Duration // the first apply finds an object of the same name, which is gone after this; -1 for never
+	blocks   int           // how many tries are blocked, at least one
 	stuck    bool          // never gone after its deletion
 }
 
@@ -121,7 +122,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	}
 	time.Sleep(b.request)
 	broken := b.untilTry == 0 || try <= b.untilTry
-	if b.blocked != 0 && try == 1 {
+	if b.blocked != 0 && try <= max(1, b.blocks) {
 		return Response{Message: "waiting for finalizer example.com/held", WaitGone: func(ctx context.Context) {
 			if b.blocked < 0 {
 				<-ctx.Done()

@@ -318,7 +318,10 @@ func (m *machine) publishHeartbeat(s *stage) {
 		return
 	}
 	message := oldest.state()
-	if oldest.found.Cause != "" && !oldest.found.Symptom {
+	switch known := oldest.found.Cause != "" && !oldest.found.Symptom; {
+	case known && oldest.request == requestBlocked: // it says what the message says
+		message = oldest.found.Cause
+	case known:
 		message += ": " + oldest.found.Cause
 	}
 	message += fmt.Sprintf("; %s so far", m.now.Sub(oldest.since).Round(time.Second))

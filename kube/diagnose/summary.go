@@ -321,7 +321,7 @@ func unhealthyConditions(u *unstructured.Unstructured) []condition {
 		switch {
 		case c.isNegative(), c.kind == "Reconciling", c.kind == "Progressing" && isOperator: // an operator is done when it is False
 			return c.status != "True"
-		case c.kind == "ScalingLimited": // both values are normal
+		case c.kind == "ScalingLimited", c.reason == "PodCompleted": // both values are normal; a completed pod is not ready
 			return true
 		}
 		return c.status == "True"
