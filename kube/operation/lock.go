@@ -165,12 +165,13 @@ func (op *Operation) guard(ctx context.Context) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil { // nothing is retried any more, but this write may still be sent
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastLookTimeout)
+	err := op.ledger.Admit(ctx, op.listRecords)
+	if err != nil && ctx.Err() != nil { // aborted, maybe during the look: nothing is retried any more, but this write may still be sent
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookTimeout)
 		defer cancel()
+		err = op.ledger.Admit(last, op.listRecords)
 	}
-	return op.ledger.Admit(ctx, op.listRecords)
+	return err
 }
 
 // lastLookTimeout limits the look at the records before a write after an abort.

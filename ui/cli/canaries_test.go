@@ -77,7 +77,7 @@ spec: {containers: [{name: main, image: web}]}
 apiVersion: v1
 kind: Pod
 metadata:
-  name: {{ .Release.Name }}-crash-{{ .Values.revision }}
+  name: {{ .Release.Name }}-{{ include "keycloak.web" . }}-crash-{{ .Values.revision }}
   annotations:
     helm.sh/resource-group: second
     sandbox/exit-code: "3"
@@ -96,7 +96,7 @@ spec: {containers: [{name: main, image: web}]}
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: {{ .Release.Name }}-unused, annotations: {helm.sh/resource-group: second}}
+metadata: {name: '{{ .Release.Name }}-{{ include "keycloak.web" . }}-unused', annotations: {helm.sh/resource-group: second}}
 {{- end }}
 spec:
 {{- if eq .Values.mode "invalid" }}
