@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,12 @@ type ClusterID struct{ text string }
 type Signs struct {
 	uid     string // of namespace kube-system, "" if the user may not read it
 	address string
+}
+
+// Server returns the address of the API server.
+func (s Signs) Server() string {
+	server, _, _ := strings.Cut(s.address, " ")
+	return server
 }
 
 // Signs reads what identifies the cluster.

@@ -45,12 +45,16 @@ type File struct {
 	// Others are excluded by a condition, a selector or the environment. A stack does not touch them. They have no chart and
 	// no values.
 	Others []Release
-	// Unread are files that do not define the environment, and include others that were not read.
-	Unread    []string
+	// Unread says which included files were not read, so that their releases are unknown.
+	Unread    []Unread
 	Selectors []string // from the options
 	// Warnings are about needs on releases that are not installed.
 	Warnings []string
 }
+
+// Unread is a file that includes others that were not read: Missing, if it is set, which does not exist; else all of them,
+// because File does not define the environment.
+type Unread struct{ File, Missing string }
 
 // Source returns the path for messages.
 func (f *File) Source() string {

@@ -26,6 +26,9 @@ func (r *reader) include(s *state, n *node, selectors, after []string) (*result,
 	if missing && mustExist(s.scalars["missingFileHandler"]) {
 		return nil, n.errorf("helmfiles: %s does not exist", i.path)
 	}
+	if missing {
+		r.unread = append(r.unread, Unread{File: s.path, Missing: i.path})
+	}
 	out := &result{}
 	for _, entry := range entries {
 		files, err := findFiles(entry)

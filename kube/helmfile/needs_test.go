@@ -135,7 +135,25 @@ releases: [{name: d, chart: ./c}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Releases) != 1 || len(f.Others) != 1 || f.Others[0].ID() != "m/b" || len(f.Unread) != 1 || !strings.HasSuffix(f.Unread[0], "c.yaml") {
+	if len(f.Releases) != 1 || len(f.Others) != 1 || f.Others[0].ID() != "m/b" || len(f.Unread) != 1 || !strings.HasSuffix(f.Unread[0].File, "c.yaml") {
 		t.Errorf("releases %v, others %v, unread %v", f.Releases, f.Others, f.Unread)
+	}
+}
+
+// TestMissingInclude: a file that may be missing (missingFileHandler) may define releases, so they count as unread (S10).
+func TestMissingInclude(t *testing.T) {
+	dir := writeFiles(t, `
+== helmfile.yaml
+missingFileHandler: Warn
+helmfiles: [sub.yaml]
+---
+releases: [{name: a, chart: ./c}]
+`)
+	f, err := Read(t.Context(), Options{Path: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Releases) != 1 || len(f.Unread) != 1 || f.Unread[0].Missing != "sub.yaml" {
+		t.Errorf("releases %v, unread %v", f.Releases, f.Unread)
 	}
 }

@@ -145,7 +145,7 @@ func isScalar(n *kyaml.Node) bool { return documents.Resolve(n).Kind == kyaml.Sc
 // leaveOut records the releases of a file that does not define the environment.
 func (r *reader) leaveOut(s *state) error {
 	if len(s.includes) > 0 {
-		r.unread = append(r.unread, s.path)
+		r.unread = append(r.unread, Unread{File: s.path})
 	}
 	for i, n := range s.releases {
 		rel, _, err := r.readHead(s, i+1, n)

@@ -23,7 +23,7 @@ type reader struct {
 	Options
 	depth  int       // number of nested includes
 	others []Release // excluded releases of all files
-	unread []string  // see File
+	unread []Unread  // see File
 }
 
 // maxDepth limits nested includes, because they may form a cycle.

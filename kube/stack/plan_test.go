@@ -30,6 +30,7 @@ func TestStackName(t *testing.T) {
 	}
 	for opts, want := range map[*Options]string{
 		{File: file, Name: "a b"}: `invalid --stack "a b": use at most 63 letters, digits, "-", "_" and "."; start and end with a letter or digit`,
+		{File: &helmfile.File{Unread: []helmfile.Unread{{File: "f.yaml:2", Missing: "sub.yaml"}}}, Name: "a", Prune: true}: "--prune needs all releases of the file, but f.yaml:2 includes sub.yaml, which does not exist; restore it, remove the entry, or omit --prune",
 		{File: file, Prune: true}: "--prune needs --stack NAME; use the same name as in earlier runs",
 	} {
 		if _, err := Prepare(t.Context(), *opts, connectTo); err == nil || err.Error() != want {

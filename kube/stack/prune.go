@@ -43,8 +43,12 @@ func (s *Stack) checkOptions() error {
 	case !s.opts.Prune && len(s.opts.PruneNamespaces) > 0:
 		return errors.New("--prune-namespace needs --prune")
 	case s.opts.Prune && len(s.opts.File.Unread) > 0:
+		unread := s.opts.File.Unread[0]
+		if unread.Missing != "" {
+			return fmt.Errorf("--prune needs all releases of the file, but %s includes %s, which does not exist; restore it, remove the entry, or omit --prune", unread.File, unread.Missing)
+		}
 		return fmt.Errorf("--prune needs all releases of the file, but %s includes others and does not define environment %q; "+
-			"define the environment there, or omit --prune", s.opts.File.Unread[0], s.opts.File.Environment)
+			"define the environment there, or omit --prune", unread.File, s.opts.File.Environment)
 	case s.opts.Prune && connect.RecordResource(connect.StorageDriver()) == "":
 		return fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s; "+
 			"omit --prune, and remove old releases with: lockstep uninstall NAME", connect.StorageDriver())

@@ -194,7 +194,7 @@ func (p *packedRun) pinForPod(
 
 // stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
 func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions) error {
-	if flags.prune && len(file.Others) > 0 {
+	if flags.prune && len(file.Others)+len(file.Unread) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l, a condition or the environment excludes releases")
 	}
 	name := kube.StackName(file)
