@@ -5,14 +5,17 @@ import (
 	"time"
 )
 
-// SetGuard sets a function that each write calls first. The function waits until the write may be sent; if its context has
-// ended, it decides at once. If it returns an error, the write is not sent.
-func (w *Writes) SetGuard(wait func(context.Context) error) { w.guard.Store(&wait) }
+// Guard waits until a write may be sent; if its context has ended, it waits for nothing. If it returns an error, the write is
+// not sent. With atOnce it sends no request: an error then means that the write must ask again.
+type Guard func(ctx context.Context, atOnce bool) error
+
+// SetGuard sets a function that each write calls first.
+func (w *Writes) SetGuard(g Guard) { w.guard.Store(&g) }
 
 // admit waits until a write may be sent.
-func (w *Writes) admit(ctx context.Context) error {
-	if wait := w.guard.Load(); wait != nil {
-		return (*wait)(ctx)
+func (w *Writes) admit(ctx context.Context, atOnce bool) error {
+	if g := w.guard.Load(); g != nil {
+		return (*g)(ctx, atOnce)
 	}
 	return nil
 }
@@ -31,11 +34,11 @@ func (c *call) enter(ctx context.Context) (*pass, error) {
 		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
 	}
 	for {
-		if err := c.t.writes.admit(ctx); err != nil {
+		if err := c.t.writes.admit(ctx, false); err != nil {
 			return nil, err
 		}
 		p, err := c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
-		if err != nil || c.t.writes.admit(canceled) == nil {
+		if err != nil || c.t.writes.admit(canceled, true) == nil {
 			return p, err
 		}
 		p.end(inconclusive, time.Time{}, "")

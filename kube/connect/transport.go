@@ -19,7 +19,7 @@ import (
 // The zero value is ready to use.
 type Writes struct {
 	any   atomic.Bool
-	guard atomic.Pointer[func(context.Context) error]
+	guard atomic.Pointer[Guard]
 }
 
 // Any reports whether anything was or may have been written.

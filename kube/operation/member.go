@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -51,7 +52,7 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	if err != nil || len(changed) > 0 {
 		return false, err
 	}
-	op.ledger.Seal()
+	op.ledger.Seal(time.Time{})
 	return true, nil
 }
 

@@ -131,7 +131,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	}
 	if op != nil {
 		if common.Journal.Before().Start != nil { // the run began in an earlier pod (S13)
-			s.Ledger.Seal()
+			s.Ledger.Seal(time.Time{})
 		}
 		op.setLedger(s.Ledger)
 	}

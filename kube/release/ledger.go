@@ -1,11 +1,11 @@
 package release
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -32,10 +32,10 @@ type Ledger struct {
 	sealed  bool
 	lost    *lease.LostError
 	newest  func() *rel1.Release // reads the newest revision, nil if that fails
-	// stale is set if somebody else has had time to write since the records were last read, see Waited.
-	stale  bool
-	looks  sync.Mutex // held during a look
-	writes int        // that have ended
+	looks   sync.Mutex           // held during a look
+	last    look                 // that succeeded
+	writes  int                  // that have ended
+	now     func() time.Time
 }
 
 // entry is the known state of a record.
@@ -57,7 +57,7 @@ type snapshot struct {
 
 // NewLedger returns the ledger of a run.
 func NewLedger(namespace, release string) *Ledger {
-	return &Ledger{namespace: namespace, release: release, entries: map[int]*entry{}}
+	return &Ledger{namespace: namespace, release: release, entries: map[int]*entry{}, now: time.Now}
 }
 
 // OnLost sets the function to call when the ledger first detects that somebody else has changed a record.
@@ -94,69 +94,15 @@ func (l *Ledger) Latest() (revision int, status rcommon.Status) {
 	return revision, status
 }
 
-// Waited records that the run has waited for something, so that somebody else may have written in the meantime.
-func (l *Ledger) Waited() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stale = true
-}
-
-// Admit returns a *lease.LostError if this run must not write any more. If the run has waited since the records were last
-// read, Admit reads them again. What remains is the time from that answer to the write: a record that somebody else
-// creates in between is found by the write itself if it is the same revision or has the same resourceVersion.
-//
-// Rule R51b: a run writes nothing to a release whose newest revision it neither created nor started from.
-func (l *Ledger) Admit(ctx context.Context, r Records) error {
-	l.looks.Lock()
-	defer l.looks.Unlock()
-	l.mu.Lock()
-	stale, lost := l.stale, l.lostErr()
-	l.stale = false
-	l.mu.Unlock()
-	if lost != nil || !stale {
-		return lost
-	}
-	err := l.Look(ctx, r)
-	if err != nil {
-		l.Waited()
-	}
-	return err
-}
-
-// Seal marks the start of the run, which is based on the records read so far. The first write also
-// seals the ledger.
-func (l *Ledger) Seal() {
+// Seal marks the start of the run, which is based on the records read so far. read is when the last read of all records
+// began, zero if that is unknown. The first write also seals the ledger.
+func (l *Ledger) Seal(read time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sealed = true
-}
-
-// Snapshots are the states of release records.
-type Snapshots []snapshot
-
-// Records lists the records of the release of a ledger, without their content.
-type Records func(context.Context) (Snapshots, error)
-
-// Look reads the state of all records. It returns a *lease.LostError if somebody else has changed them.
-func (l *Ledger) Look(ctx context.Context, list Records) error {
-	for {
-		before := l.countWrites()
-		all, err := list(ctx)
-		if err != nil {
-			return fmt.Errorf("read release %s: %w", l.release, err)
-		}
-		if why, newer, current := l.updateAll(all, before); why != "" {
-			return l.lose(why, newer)
-		} else if current {
-			return l.Lost()
-		}
+	if read.After(l.last.began) {
+		l.last.began, l.last.ended = read, l.now()
 	}
-}
-
-func (l *Ledger) countWrites() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writes
 }
 
 // updateAll updates the ledger with a list of all records, unless a write of this run has ended since there were before

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/release"
@@ -194,7 +196,7 @@ func newRecordsTest(r *rand.Rand) *recordsTest {
 	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger)), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
 	_, _ = storage.Init(w.ours).History("r")
-	ledger.Seal()
+	ledger.Seal(time.Time{})
 	_ = w.ours.Create(keyOf(2), record(2, rcommon.StatusPendingUpgrade))
 	return w
 }
@@ -344,5 +346,64 @@ func TestStorageWithoutVersions(t *testing.T) {
 	v.all[keyOf(1)] = rcommon.StatusUninstalling // by somebody else
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusSuperseded)); !errors.As(err, new(*lease.LostError)) || v.all[keyOf(1)] != rcommon.StatusUninstalling {
 		t.Errorf("overwriting a status that somebody else wrote: error %v, and it is now %s", err, v.all[keyOf(1)])
+	}
+}
+
+// TestAgeOfTheLastLook: a write needs a look that began at most a second ago, whatever the run did since (R51b).
+func TestAgeOfTheLastLook(t *testing.T) {
+	now, looks, took := time.Now(), 0, time.Duration(0)
+	all := Snapshots{{revision: 1, status: rcommon.StatusDeployed, uid: "1", version: "1"}}
+	list := func(context.Context) (Snapshots, error) {
+		looks++
+		now = now.Add(took)
+		return slices.Clone(all), nil
+	}
+	l := NewLedger("ns", "r")
+	l.now = func() time.Time { return now }
+	began := now
+	if _ = l.Look(t.Context(), list); looks != 1 {
+		t.Fatalf("%d looks", looks)
+	}
+	l.Seal(began)
+	wait := func(d time.Duration) func() { return func() { now = now.Add(d) } }
+	for _, step := range []struct {
+		what    string
+		do      func()
+		current bool // without a look
+		looks   int
+	}{
+		{"at once", wait(0), true, 0},
+		{"soon", wait(maxLookAge), true, 0},
+		{"a wait that no event shows, such as for an object to be gone", wait(time.Millisecond), false, 1},
+		{"right after a look", wait(maxLookAge / 2), true, 0},
+		{"a short wait of which the ledger is told", l.Waited, false, 1},
+		{"a wall clock that was set back", func() { now = now.Round(0).Add(-time.Hour) }, true, 0},
+		{"a suspended machine, by the wall clock", wait(2 * time.Hour), false, 1},
+		{"a server that answers slowly", func() { now, took = now.Add(2*maxLookAge), 3*maxLookAge }, false, 2},
+		{"the write that it answered for", wait(0), true, 1},
+	} {
+		step.do()
+		looks = 0
+		if err := l.Current(); (err == nil) != step.current || looks > 0 {
+			t.Errorf("%s: error %v after %d looks", step.what, err, looks)
+		}
+		if err := l.Admit(t.Context(), list); err != nil {
+			t.Errorf("%s: %v", step.what, err)
+		}
+		if step.what == "the write that it answered for" {
+			continue
+		}
+		if looks != step.looks {
+			t.Errorf("%s: %d looks, want %d", step.what, looks, step.looks)
+		}
+	}
+	took = 0
+	now = now.Add(2 * maxLookAge)
+	all = append(all, snapshot{revision: 2, status: rcommon.StatusDeployed, uid: "2", version: "2"})
+	if err := l.Admit(t.Context(), list); !errors.As(err, new(*lease.LostError)) {
+		t.Errorf("somebody else's revision: error %v", err)
+	}
+	if err := l.Current(); !errors.As(err, new(*lease.LostError)) {
+		t.Errorf("a write after it: error %v", err)
 	}
 }

@@ -303,6 +303,7 @@ func (b stackRig) firstWrites(since time.Time, verbs ...string) (order []string)
 type childStack struct {
 	layout
 	Kubeconfig, Locks       string
+	Server, User            string // instead of those of the kubeconfig, if set
 	Down, RollbackOnFailure bool
 	Lease                   time.Duration // of its Leases, 0 for the default
 	Releases                []release
@@ -322,7 +323,7 @@ func runChildStack(text string) int {
 		Common: kube.Common{Timeout: time.Minute, RollbackOnFailure: e.RollbackOnFailure, Lease: lease.Options{LockDir: e.Locks, Duration: e.Lease}},
 	}, func(string) (*kube.Client, error) {
 		s := cli.New()
-		s.KubeConfig = e.Kubeconfig
+		s.KubeConfig, s.KubeAPIServer, s.KubeAsUser = e.Kubeconfig, e.Server, e.User
 		s.SetNamespace(e.Home)
 		return kube.Connect(s, nil, nil)
 	})

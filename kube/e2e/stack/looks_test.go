@@ -1,0 +1,141 @@
+package stack
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
+)
+
+// lookIsOld waits until the last look at the records before a time is so old that a write needs another one (R51b).
+func (b stackRig) lookIsOld(since time.Time) {
+	b.Eventually("the last look is old", func() bool { return time.Since(since) > time.Second })
+}
+
+// TestNewerRevisionInsideAGroup: Helm writes to a release while the run waits inside a group, for an object to be gone. The
+// run writes nothing more to it, and nothing to the object (R51b).
+func TestNewerRevisionInsideAGroup(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []string{"rollback", "uninstall"} {
+		t.Run(theirs, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			stack := []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{
+				"values.yaml":        "data: one\n",
+				"templates/all.yaml": rig.ConfigMap("zz", nil, "v: {{ .Values.data }}") + "\n---\n" + rig.ConfigMap("aa", nil, "v: {{ .Values.data }}"),
+			})}}
+			b.mustUp(stack...)
+			patch := func(p string) {
+				if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Patch(t.Context(), "zz", types.MergePatchType, []byte(p), metav1.PatchOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			patch(`{"metadata":{"finalizers":["example.com/hold"]}}`)
+			if err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), "zz", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			stack[0].Values = map[string]any{"data": "two"}
+			var once sync.Once
+			taken := time.Time{}
+			s, err := b.prepare(false, nil, stack...)
+			state, _ := b.run(s, err, func(e event.Event) {
+				if e.Kind != event.KindObject || e.Object.Name != "zz" || !strings.Contains(e.Message, "finalizer") {
+					return
+				}
+				once.Do(func() {
+					waiting := time.Now()
+					if theirs == "rollback" {
+						b.MustHelm("rollback", "a", "1")
+					} else {
+						b.MustHelm("uninstall", "a", "--wait=hookOnly")
+					}
+					b.lookIsOld(waiting)
+					taken = time.Now()
+					patch(`{"metadata":{"finalizers":null}}`)
+				})
+			})
+			if got := result(state, "a"); state.Exit != 1 || got.Result != event.ChangedByOthers {
+				t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+			}
+			b.assertNoWritesSince(taken)
+		})
+	}
+}
+
+// assertNoWritesSince checks that lockstep wrote nothing but Leases to the test's namespace after a time.
+func (b stackRig) assertNoWritesSince(at time.Time) {
+	b.T.Helper()
+	if at.IsZero() {
+		b.T.Fatal("the run did not wait")
+	}
+	for _, e := range b.Audit() {
+		read := e.Verb == "get" || e.Verb == "list" || e.Verb == "watch"
+		if e.Received.After(at) && isLockstep(e) && e.Object.Namespace == b.Namespace && e.Object.Resource != "leases" && !read && e.Succeeded() {
+			b.T.Errorf("then the run wrote: %s %s/%s", e.Verb, e.Object.Resource, e.Object.Name)
+		}
+	}
+}
+
+// TestSuspendedWithoutLock suspends a run without permissions for Leases between two objects of a group. Helm rolls the release
+// back. The run wakes up and writes nothing (R51b).
+func TestSuspendedWithoutLock(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.ConnectAs("few",
+		rig.Rule("", "secrets,configmaps,services,serviceaccounts,pods,events", "*"), rig.Rule("apps", "deployments,replicasets", "*"))
+	v := map[string]string{"v": "{{ .Values.data }}"}
+	stack := []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{
+		"values.yaml": "data: one\n",
+		"templates/all.yaml": strings.Join([]string{
+			rig.Object("v1/ServiceAccount/first", v), rig.ConfigMap("second", v),
+			rig.Object("v1/Service/third", v, "spec: {ports: [{port: 80}]}"), rig.Deployment("fourth", v, "0s"),
+		}, "\n---\n"),
+	})}}
+	b.mustUp(stack...)
+	stack[0].Values = map[string]any{"data": "two"}
+	sent, suspended := make(chan bool, 1), make(chan bool)
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Intercept: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/second") && r.URL.Query().Get("dryRun") == "" {
+			sent <- true
+			<-suspended
+		}
+		next.ServeHTTP(w, r)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
+	out := b.suspend(childStack{
+		layout: b.layout, Kubeconfig: rig.Sandbox.Kubeconfig, Locks: filepath.Join(t.TempDir(), "locks"), Releases: stack,
+		Server: front.URL, User: b.Namespace + "-few",
+	}, func(e event.Event) bool {
+		at := e.Kind == event.KindObject && e.Object.Name == "first" && e.Change != ""
+		return at && <-sent
+	}, func() {
+		asleep := time.Now()
+		close(suspended)
+		b.Eventually("the request that was on its way is carried out", func() bool {
+			cm, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Get(t.Context(), "second", metav1.GetOptions{})
+			return err == nil && cm.Annotations["v"] == "two"
+		})
+		b.MustHelm("rollback", "a", "1")
+		b.lookIsOld(asleep)
+	})
+	state := &event.State{}
+	for _, e := range out.events {
+		state.Apply(e)
+	}
+	if got := result(state, "a"); state.Exit != 1 || got.Result != event.ChangedByOthers || got.Newer == nil || got.Newer.Author != "helm" {
+		t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+	}
+	b.assertNoWritesSince(out.woken)
+}
