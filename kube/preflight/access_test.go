@@ -67,3 +67,27 @@ func TestAccess(t *testing.T) {
 		})
 	}
 }
+
+// TestAccessOfEarlierReleases: a Job of an earlier release of a stack may change an object with the role of that release.
+func TestAccessOfEarlierReleases(t *testing.T) {
+	web := plan.Object{Group: "apps", Kind: "StatefulSet", Namespace: "ns", Name: "web"}
+	for verb, want := range map[string]string{"delete": "Job/fixer of an earlier release may change the object", "get": ""} {
+		provided := NewProvided()
+		for o, text := range map[plan.Object]string{
+			{Group: "batch", Kind: "Job", Namespace: "ns", Name: "fixer"}:    "spec: {template: {spec: {containers: [{name: c, image: app}]}}}",
+			{Group: rbacGroup, Kind: "Role", Namespace: "ns", Name: "fixer"}: "rules: [{apiGroups: [apps], resources: [statefulsets], verbs: [" + verb + "]}]",
+		} {
+			var fields map[string]any
+			if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
+				t.Fatal(err)
+			}
+			provided.objects[o] = fields
+		}
+		planned := &plannedObjects{byObject: provided.incoming()}
+		planned.byObject[web] = &incomingObject{Object: web}
+		r := &Refusals{planned: planned, prepared: &Prepared{Common: Common{Provided: provided}}}
+		if got := r.mayBeRewritten(web); got != want {
+			t.Errorf("%s: got %q", verb, got)
+		}
+	}
+}
