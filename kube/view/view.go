@@ -112,6 +112,18 @@ func (v *View) open(ctx context.Context) (*preflight.Session, error) {
 	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace, Mask: v.mask})
 }
 
+// Refresh reads the records again, so that Mask also hides the values of revisions created since.
+func (v *View) Refresh(ctx context.Context) error {
+	s, err := v.open(ctx)
+	if err == nil {
+		_, _, err = v.read(s)
+	}
+	if err != nil {
+		return fmt.Errorf("read release %s in namespace %s: %w", v.name, v.namespace, err)
+	}
+	return nil
+}
+
 // Feed returns the events of the view. Run closes the feed.
 func (v *View) Feed() *event.Feed { return &v.feed }
 

@@ -174,7 +174,7 @@ func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) boar
 	if err != nil {
 		return screen.Disconnected{ChangeSource: r}
 	}
-	return screen.NewInspector(r, client.Diagnoser(), view.Mask())
+	return screen.NewFollowingInspector(r, client.Diagnoser(), view)
 }
 
 // lostError returns the error of attach if the events ended before the run. It has the exit code of

@@ -5,10 +5,13 @@ package screen
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -23,11 +26,35 @@ type inspector struct {
 	ChangeSource
 	diagnoser *kube.Diagnoser
 	mask      *kube.Mask
+	refresh   func(context.Context) error // called before anything is shown, so that mask knows all values
 }
 
 // NewInspector returns an inspector that reads objects from the cluster, and changes from a run.
 func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
-	return inspector{changes, d, mask}
+	return inspector{changes, d, mask, func(context.Context) error { return nil }}
+}
+
+// maxRecordAge is how old the records may be from which an inspector knows what to hide.
+const maxRecordAge = time.Second
+
+// NewFollowingInspector is like NewInspector for a run in another process, which may create revisions with new secret
+// values. It shows nothing while it cannot read the records of the release (S14).
+func NewFollowingInspector(changes ChangeSource, d *kube.Diagnoser, view *kube.View) board.Inspector {
+	var mu sync.Mutex
+	var read time.Time
+	return inspector{changes, d, view.Mask(), func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		began := time.Now()
+		if began.Sub(read) < maxRecordAge {
+			return nil
+		}
+		if err := view.Refresh(ctx); err != nil {
+			return board.Unavailable("secret values cannot be hidden: " + err.Error())
+		}
+		read = began
+		return nil
+	}}
 }
 
 // Changes returns the changes of an operation in this process.
@@ -87,6 +114,9 @@ func (d Disconnected) Logs(context.Context, plan.Object, func(board.LogLine)) er
 func (d Disconnected) Live(context.Context, plan.Object) (string, error)            { return "", d.why() }
 
 func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
+	if err := i.refresh(ctx); err != nil {
+		return nil, err
+	}
 	events, err := i.diagnoser.Events(ctx, o)
 	lines := make([]string, len(events))
 	for n, e := range events {
@@ -96,6 +126,9 @@ func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) 
 }
 
 func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
+	if err := i.refresh(ctx); err != nil {
+		return nil, err
+	}
 	pods, err := i.diagnoser.Pods(ctx, o)
 	out := make([]board.Pod, len(pods))
 	for n, p := range pods {
@@ -109,6 +142,9 @@ func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error)
 }
 
 func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
+	if err := i.refresh(ctx); err != nil {
+		return "", err
+	}
 	text, err := i.diagnoser.Manifest(ctx, o)
 	return i.mask.Text(text), boardError(err)
 }
@@ -122,13 +158,23 @@ func boardError(err error) error {
 }
 
 func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
-	return boardError(i.diagnoser.FollowLogs(ctx, o, func(l kube.LogLine) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := i.diagnoser.FollowLogs(ctx, o, func(l kube.LogLine) {
+		if err := i.refresh(ctx); err != nil {
+			cancel(err)
+			return
+		}
 		hide := i.mask.Output
 		if l.Note {
 			hide = i.mask.Text
 		}
 		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Instance: l.Instance}, Time: l.Time, Text: hide(l.Text), Note: l.Note})
-	}))
+	})
+	if hidden := board.Unavailable(""); errors.As(context.Cause(ctx), &hidden) {
+		return hidden
+	}
+	return boardError(err)
 }
 
 // Shell prepares a shell in a container of one of the object's pods.
