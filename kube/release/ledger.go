@@ -45,6 +45,7 @@ type entry struct {
 	status   rcommon.Status   // "" if the record may not exist
 	sent     []rcommon.Status // by writes without an answer
 	deleting bool             // the run has sent a delete request
+	changed  bool             // somebody else has changed the status
 }
 
 // snapshot is the state of a record in the storage.
@@ -163,6 +164,7 @@ func (l *Ledger) lose(why string, newer *event.NewerRevision) error {
 func (l *Ledger) explainLoss(why string, newer *event.NewerRevision) (string, *event.NewerRevision) {
 	l.mu.Lock()
 	read, latest := l.newest, l.latest()
+	changed := newer != nil && l.entries[newer.Revision] != nil && l.entries[newer.Revision].changed // not by its author
 	l.mu.Unlock()
 	if read == nil || newer != nil && newer.Revision == 0 {
 		return why, newer
@@ -171,7 +173,7 @@ func (l *Ledger) explainLoss(why string, newer *event.NewerRevision) (string, *e
 	switch {
 	case rel != nil && rel.Version > latest:
 		why = fmt.Sprintf("revision %d (%s) was created in the meantime", rel.Version, rel.Info.Status)
-	case rel == nil || newer == nil || rel.Version != newer.Revision:
+	case rel == nil || newer == nil || changed || rel.Version != newer.Revision:
 		return why, newer
 	}
 	author := AuthorOf(rel)
@@ -209,7 +211,11 @@ func (l *Ledger) update(s snapshot) (why string, newer *event.NewerRevision) {
 		why = fmt.Sprintf("revision %d was deleted and recreated as %s", s.revision, s.status)
 		return why, &event.NewerRevision{Revision: s.revision, Status: s.status.String()}
 	case l.sealed && s.status != e.status && !slices.Contains(e.sent, s.status):
-		return fmt.Sprintf("revision %d changed from %s to %s", s.revision, e.expected(), s.status), nil
+		why = fmt.Sprintf("revision %d changed from %s to %s", s.revision, e.expected(), s.status)
+		if s.revision == l.latest() {
+			e.changed, newer = true, &event.NewerRevision{Revision: s.revision, Status: s.status.String()}
+		}
+		return why, newer
 	}
 	e.uid, e.version, e.status = s.uid, s.version, s.status
 	return "", nil

@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,12 +133,12 @@ func (s *Stack) lookAt(m *member, phase string, o plan.Object) error {
 	m.look.checking.Lock()
 	defer m.look.checking.Unlock()
 	if ran, _, current := s.lastLook(m); !current {
-		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		ctx, cancel := s.recordContext()
 		defer cancel()
 		record, err := s.plannedOperation(m).ReadRecord(ctx)
 		switch {
 		case err != nil:
-			return fmt.Errorf("cannot be read: %w", err)
+			return fmt.Errorf("is in an unknown state: %w", err)
 		case record.Newer != nil:
 			return errors.New(newerText(*record.Newer))
 		}

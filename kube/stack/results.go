@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -86,9 +87,15 @@ func succeeded(r event.Result, remove bool) bool {
 const (
 	// recordTimeout limits the reads of the release records after a failure.
 	recordTimeout = 10 * time.Second
-	// defaultRecordTimeout limits them after a success, if there is no --timeout.
+	// defaultRecordTimeout limits them while the run continues, if there is no --timeout.
 	defaultRecordTimeout = 5 * time.Minute
 )
+
+// recordContext returns the context of reads of the records while the run continues: an outage is waited out until a timeout
+// or a command ends the run (R53).
+func (s *Stack) recordContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.engine.RequestContext(), cmp.Or(s.opts.Common.Timeout, defaultRecordTimeout))
+}
 
 // finalResults returns the results of all releases after a failure.
 func (s *Stack) finalResults() []event.ReleaseResult {
@@ -216,8 +223,11 @@ func notes(results []event.ReleaseResult, rollback bool) (out []string) {
 
 // newerText describes a newer revision: "has a newer revision 3 by helm".
 func newerText(n event.NewerRevision) string {
-	if n.Revision == 0 {
+	switch {
+	case n.Revision == 0 || n.Status == rcommon.StatusUninstalled.String():
 		return "was uninstalled by somebody else"
+	case n.Author == "": // of a changed status, too
+		return fmt.Sprintf("has revision %d, which somebody else wrote or changed to %s", n.Revision, n.Status)
 	}
 	return "has a newer " + n.String()
 }

@@ -121,10 +121,10 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 // checkNewest returns a *lease.LostError if the newest revision of a release is not this run's, also while another run holds
 // its lock.
 func (s *Stack) checkNewest(op *operation.Operation) error {
-	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	ctx, cancel := s.recordContext()
 	defer cancel()
 	if _, err := op.ReadRecord(ctx); err != nil {
-		return fmt.Errorf("read the release record: %w", err)
+		return err
 	}
 	return op.Ledger().Lost()
 }

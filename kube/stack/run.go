@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ func (s *Stack) Run() error {
 	if err := s.lookAgain(); err != nil {
 		return s.fail(err)
 	}
-	ctx, cancel := context.WithTimeout(eng.RequestContext(), cmp.Or(s.opts.Common.Timeout, defaultRecordTimeout))
+	ctx, cancel := s.recordContext()
 	defer cancel()
 	results := s.results(ctx)
 	if err := s.failedResults(results); err != nil {

@@ -3,6 +3,7 @@ package stack
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
 	"lockstep/kube/throwaway/faultproxy"
 )
 
@@ -138,4 +141,95 @@ func TestSuspendedWithoutLock(t *testing.T) {
 		t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
 	}
 	b.assertNoWritesSince(out.woken)
+}
+
+// outage returns a connection on which the records of release of cannot be read for a while, from the first read after the lock
+// of release after was released.
+func (b stackRig) outage(after, of string, length time.Duration) func(string) (*kube.Client, error) {
+	var mu sync.Mutex
+	armed, began := false, time.Time{}
+	b.T.Cleanup(func() {
+		if began.IsZero() {
+			b.T.Error("there was no outage")
+		}
+	})
+	return func(string) (*kube.Client, error) {
+		return b.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/leases/"+lease.Name(after)) {
+				armed = true
+				return false
+			}
+			reads := r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/secrets") && strings.Contains(r.URL.Query().Get("labelSelector"), "name="+of)
+			if armed && reads && began.IsZero() {
+				began = time.Now()
+			}
+			if !armed || !reads || time.Since(began) > length {
+				return false
+			}
+			faultproxy.Refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", "away")
+			return true
+		}}, ""), nil
+	}
+}
+
+// TestOutageBetweenReleases: a stack waits until the records of a release can be read again, before the next release starts and
+// before a rollback (R53).
+func TestOutageBetweenReleases(t *testing.T) {
+	t.Parallel()
+	const length = 11 * time.Second
+	t.Run("next release", func(t *testing.T) {
+		t.Parallel()
+		b := newStackRig(t)
+		b.connect = b.outage("s", "a", length)
+		s, err := b.prepare(false, nil, release{Name: "a", Dir: chart(t, "a")}, release{Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}},
+			release{Name: "c", Dir: chart(t, "c"), Needs: []string{"a", "s"}})
+		if state, _ := b.run(s, err, nil); state.Exit != 0 {
+			t.Errorf("exit %d: %s", state.Exit, state.Reason())
+		}
+	})
+	t.Run("rollback", func(t *testing.T) {
+		t.Parallel()
+		b := newStackRig(t)
+		stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
+		b.mustUp(stack...)
+		stack[0].Values = map[string]any{"data": "two"}
+		stack[1].Values = map[string]any{"data": "two", "image": "example/no-such-image:1"}
+		b.connect = b.outage("c", "a", length)
+		s, err := b.prepare(false, func(o *kube.StackOptions) {
+			o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		}, stack...)
+		state, _ := b.run(s, err, nil)
+		if got := b.history("a", "c"); state.Outcome != "rolled back 2 releases" || !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
+			t.Errorf("outcome %q, history %v", state.Outcome, got)
+		}
+	})
+}
+
+// TestUninstalledWithHistory: Helm uninstalls a release that the run has deployed, and keeps its history. The result says so
+// (R51b).
+func TestUninstalledWithHistory(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.Meddles = "helm uninstalls a release during the run"
+	var once sync.Once
+	s, err := b.prepare(false, nil, release{Name: "a", Dir: chart(t, "a")}, release{Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}},
+		release{Name: "c", Dir: chart(t, "c"), Needs: []string{"s"}})
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready {
+			once.Do(func() {
+				s.Command(event.Command{Name: event.Pause})
+				b.MustHelm("uninstall", "a", "--keep-history")
+				s.Command(event.Command{Name: event.Resume})
+			})
+		}
+	})
+	got := result(state, "a")
+	if state.Exit != 1 || got.Result != event.ChangedByOthers || got.Newer == nil || *got.Newer != (event.NewerRevision{Revision: 1, Status: "uninstalled"}) {
+		t.Errorf("exit %d, result %+v %+v", state.Exit, got, got.Newer)
+	}
+	if !strings.Contains(state.Outcome, "/a was uninstalled by somebody else") || strings.Contains(state.Outcome, "cannot be read") {
+		t.Errorf("outcome %q", state.Outcome)
+	}
 }
