@@ -131,7 +131,7 @@ func TestEndlessOutages(t *testing.T) {
 }
 
 // TestUnauthorized expects that a response of 401 is an outage only if the credentials were accepted before and can be
-// read again; otherwise it is final, after one try with credentials read anew (R53).
+// read again; otherwise it is final, after one try with credentials that were read again (R53).
 func TestUnauthorized(t *testing.T) {
 	tests := map[string]struct {
 		renewable, accepted bool

@@ -22,7 +22,7 @@ import (
 // edit, and what commands and breakpoints have decided. The next pod plans from there, and ends the run if an earlier pod
 // had begun to end it.
 
-// keepTimeout limits one write of the journal. The run stands still meanwhile.
+// keepTimeout limits one write of the journal. The run waits for it.
 const keepTimeout = 20 * time.Second
 
 // keepStart keeps the state of the release before the operation's first write to it, unless an earlier pod has.

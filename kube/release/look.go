@@ -18,7 +18,7 @@ type look struct {
 const maxLookAge = time.Second
 
 // since returns how long ago a time was: the longer of what the monotonic and the wall clock say, because the first one may
-// stand still while the machine is suspended, and the second one may be set back.
+// stop while the machine is suspended, and the second one may be set back.
 func (l *Ledger) since(t time.Time) time.Duration {
 	now := l.now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))

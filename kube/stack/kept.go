@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/operation"
 )
 
-// keepTimeout limits one write of the journal. The stack's engine stands still meanwhile.
+// keepTimeout limits one write of the journal. The stack's engine waits for it.
 const keepTimeout = 20 * time.Second
 
 // steeringKeeper returns the function that keeps the steering of the stack (S13), nil outside a cluster.

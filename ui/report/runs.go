@@ -48,7 +48,7 @@ type RunTarget struct {
 
 // RunResult is the outcome of a run.
 type RunResult struct {
-	// Outcome is succeeded, failed, aborted, running or cut-off. State is paused or held while a running run stands still,
+	// Outcome is succeeded, failed, aborted, running or cut-off. State is paused or held while a running run waits for a person,
 	// and Why the reason.
 	Outcome string `json:"outcome"`
 	State   string `json:"state,omitempty"`

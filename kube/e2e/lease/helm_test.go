@@ -210,7 +210,7 @@ func TestHelmTakesTheRelease(t *testing.T) {
 			}
 			taken := time.Time{}
 			for _, e := range r.Audit() {
-				ours := e.UserAgent == "lockstep" || strings.HasPrefix(e.UserAgent, "lockstep/")
+				ours := e.UserAgent == "lockstep"
 				switch {
 				case !e.Received.After(start) || e.Object.Namespace != r.Namespace || e.Object.Resource == "leases" || !e.Succeeded():
 				case !ours && e.Verb == "create" && strings.HasPrefix(e.Object.Name, "sh.helm.release.v1.t."):

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -178,8 +179,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill runs a stack in a child process and kills the process at an event.
-func (b stackRig) kill(e childStack, at func(event.Event) bool) {
+// startChild starts a stack in a child process and returns it with its output, the events.
+func (b stackRig) startChild(e childStack) (*exec.Cmd, io.Reader) {
 	b.T.Helper()
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -195,6 +196,13 @@ func (b stackRig) kill(e childStack, at func(event.Event) bool) {
 	if err != nil {
 		b.T.Fatal(err)
 	}
+	return child, out
+}
+
+// kill runs a stack in a child process and kills the process at an event.
+func (b stackRig) kill(e childStack, at func(event.Event) bool) {
+	b.T.Helper()
+	child, out := b.startChild(e)
 	killed := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var ev event.Event

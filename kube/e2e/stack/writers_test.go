@@ -3,8 +3,6 @@ package stack
 import (
 	"bufio"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +43,7 @@ func (b stackRig) writesAfter(since time.Time, release string, objects ...string
 }
 
 func isLockstep(e auditlog.Event) bool {
-	return e.UserAgent == "lockstep" || strings.HasPrefix(e.UserAgent, "lockstep/")
+	return e.UserAgent == "lockstep"
 }
 
 // helmsChart writes a chart like chart, with the same objects, that Helm can deploy.
@@ -201,20 +199,7 @@ type suspended struct {
 // suspend runs a stack in a child process, suspends the process at an event, calls meanwhile and lets the process continue.
 func (b stackRig) suspend(e childStack, at func(event.Event) bool, meanwhile func()) (out suspended) {
 	b.T.Helper()
-	text, err := json.Marshal(e)
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childStackVar+"="+string(text))
-	child.Stderr = os.Stderr
-	stdout, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	child, stdout := b.startChild(e)
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		var ev event.Event
 		if json.Unmarshal(lines.Bytes(), &ev) != nil {

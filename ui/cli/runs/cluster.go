@@ -49,7 +49,7 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	return a.Display(cmd).Show(list)
 }
 
-// clusterRunState returns whether a run stands still, and why, from its log. It returns "" if it does not, or if its log
+// clusterRunState returns whether a run is paused or held, and why, from its log. It returns "" if it does not, or if its log
 // cannot be read.
 func clusterRunState(ctx context.Context, r kube.ClusterRun) (state, why string) {
 	if r.State != "running" {
