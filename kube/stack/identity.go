@@ -54,8 +54,8 @@ func (s *Stack) identifyClusters(ctx context.Context) error {
 			unsure := fmt.Sprintf("the user of context %s (%s) may not read namespace kube-system, so lockstep knows its cluster only by the address of the API server",
 				c.ContextName(), signs[i].Server())
 			if s.opts.Prune {
-				return fmt.Errorf("--prune needs to know which contexts are the same cluster, but %s; permit the user to get that namespace, or omit --prune, "+
-					"and remove old releases with: lockstep uninstall NAME", unsure)
+				return fmt.Errorf("--prune needs to know which contexts are the same cluster, but %s; give the user permission to get "+
+					"that namespace (verb get, resource namespaces, name kube-system), or omit --prune and remove old releases with: lockstep uninstall NAME", unsure)
 			}
 			s.warnings = append(s.warnings, plan.Warning{Rule: "S10", Message: unsure + "; no other context in the file may reach that cluster at another address"})
 		}

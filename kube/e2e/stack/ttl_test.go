@@ -23,7 +23,7 @@ func TestJobsDeletedByTTL(t *testing.T) {
 	layer := map[string]string{"helm.sh/layer": "a"}
 	dirs := []string{
 		rig.MakeDir(t, rig.Files{"templates/all.yaml": job("hook", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}) + "\n---\n" +
-			rig.ConfigMap("t", nil) + "\n---\n" + job("warm", nil)}),
+			rig.ConfigMap("t", nil, "v: v{{ .Values.data }}") + "\n---\n" + job("warm", nil)}),
 		rig.MakeDir(t, rig.Files{"templates/all.yaml": job("migrate", layer) + "\n---\n" +
 			rig.ConfigMap("u", map[string]string{"helm.sh/layer": "b", "helm.sh/dependson/layer": "a"})}),
 	}
@@ -59,9 +59,22 @@ func TestJobsDeletedByTTL(t *testing.T) {
 		t.Errorf("history %v", got)
 	}
 
+	// While t changes, u is unchanged and is compared again.
+	releases[0].Values = map[string]any{"data": 2}
+	again = time.Now()
+	b.mustUp(releases...)
+	if got := b.history("t", "u"); got[0] != "t 2 deployed" || got[1] != "u 1 deployed" {
+		t.Errorf("history after a change of the other release %v", got)
+	}
+	for _, w := range b.WrittenSince(again) {
+		if strings.Contains(w, "migrate") || strings.Contains(w, "/configmaps/u") {
+			t.Errorf("a change of t wrote %s", w)
+		}
+	}
+
 	releases[1].Values = map[string]any{"image": "app:2.0"}
 	b.mustUp(releases...)
-	if got := b.history("t", "u"); got[0] != "t 1 deployed" || got[1] != "u 2 deployed" {
+	if got := b.history("t", "u"); got[0] != "t 2 deployed" || got[1] != "u 2 deployed" {
 		t.Errorf("history after a change of a Job %v", got)
 	}
 	collected()
@@ -69,7 +82,7 @@ func TestJobsDeletedByTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mustUp(releases...)
-	if got := b.history("t", "u"); got[0] != "t 2 deployed" || got[1] != "u 2 deployed" {
+	if got := b.history("t", "u"); got[0] != "t 3 deployed" || got[1] != "u 2 deployed" {
 		t.Errorf("history after a ConfigMap was deleted %v", got)
 	}
 }

@@ -42,7 +42,8 @@ func TestPruneOfUnknownClusters(t *testing.T) {
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
 		t.Fatalf("exit %d: %s", state.Exit, state.Reason())
 	}
-	if _, err := b.prepare(false, options(true), releases...); err == nil || !strings.Contains(err.Error(), "--prune needs to know which contexts are the same cluster") {
+	if _, err := b.prepare(false, options(true), releases...); err == nil || !strings.Contains(err.Error(), "--prune needs to know which contexts are the same cluster") ||
+		!strings.Contains(err.Error(), "(verb get, resource namespaces, name kube-system)") {
 		t.Errorf("error %v", err)
 	}
 	if got := b.history("a", "x"); got[0] != "a 1 deployed" || got[1] != "x 1 deployed" {
