@@ -54,4 +54,6 @@ type ReleaseResult struct {
 	Changed bool `json:"changed,omitempty"`
 	// Newer is the newest revision if another writer created it (R51b).
 	Newer *NewerRevision `json:"newer,omitempty"`
+	// Reason is why the release was not rolled back, or what the last check of an unchanged release found.
+	Reason string `json:"reason,omitempty"`
 }

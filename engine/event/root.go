@@ -150,9 +150,21 @@ func (r Root) Why() string {
 // Reason describes in one sentence why an operation did not succeed, and the outcome for the
 // release: the first root failure; Message if there is none or the operation did not fail.
 func (s *State) Reason() string {
+	failure := s.Failure()
+	switch {
+	case failure == "":
+		return s.Message
+	case s.Outcome == "":
+		return failure
+	}
+	return failure + "; " + s.Outcome
+}
+
+// Failure is Reason without the outcome, "" if no group failed or the operation did not fail.
+func (s *State) Failure() string {
 	roots := s.Roots()
 	if len(roots) == 0 || s.Status != Failed {
-		return s.Message
+		return ""
 	}
 	reason := roots[0].String()
 	if roots[0].Object != nil && s.Operation.IsStack() { // the object is the release that the group deploys
@@ -164,9 +176,6 @@ func (s *State) Reason() string {
 	}
 	if more := len(roots) - 1; more > 0 {
 		reason += "; and " + text.Count(more, "more failure")
-	}
-	if s.Outcome != "" {
-		reason += "; " + s.Outcome
 	}
 	return reason
 }

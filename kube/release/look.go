@@ -36,7 +36,7 @@ func (l *Ledger) Look(ctx context.Context, list Records) error {
 		before, began := l.countWrites(), l.now()
 		all, err := list(ctx)
 		if err != nil {
-			return fmt.Errorf("read release %s: %w", l.release, err)
+			return fmt.Errorf("read the release records: %w", err)
 		}
 		if why, newer, current := l.updateAll(all, before); why != "" {
 			return l.lose(why, newer)

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
@@ -173,11 +175,23 @@ func (s *Stack) lookAgain() error {
 			defer func() { <-slots }()
 			if err := s.lookAt(m, phaseReleases, m.object()); err != nil {
 				errs[n] = fmt.Errorf("release %s %w", m.id, err)
+				s.setWhy(m, err)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return namedInOutcome(errors.Join(errs...))
+}
+
+// setWhy records why a release is not as the run was to leave it.
+func (s *Stack) setWhy(m *member, err error) {
+	why := text.CollapseSpace(err.Error())
+	if f := (*failure)(nil); errors.As(err, &f) {
+		why = f.reason
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.why = why
 }
 
 // maxChecks limits how many releases are checked at the same time at the end.
@@ -185,16 +199,19 @@ const maxChecks = 8
 
 // failedResults returns an error that names the releases whose records are not what the run was to achieve, nil for none.
 func (s *Stack) failedResults(results []event.ReleaseResult) error {
-	var ids []string
+	var all []string
+	named := true
 	for _, r := range s.unsuccessful(results) {
-		if r.Newer != nil {
-			ids = append(ids, r.Release+" "+newerText(*r.Newer))
-			continue
-		}
-		ids = append(ids, fmt.Sprintf("%s is %s", r.Release, r.Result))
+		note := noteOf(r, false)
+		named = named && note != ""
+		all = append(all, cmp.Or(note, fmt.Sprintf("%s is %s", r.Release, r.Result)))
 	}
-	if len(ids) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(ids, "; "))
+	err := errors.New(strings.Join(all, "; "))
+	if named {
+		return namedInOutcome(err)
+	}
+	return err
 }

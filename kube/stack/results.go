@@ -127,7 +127,10 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 		notReady: m.notReady, changed: len(m.changed) > 0,
 		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
 	}
-	op, rollback := m.op, m.rollback
+	op, rollback, why := m.op, m.rollback, m.why
+	if s.rollingBack && why == "" && rollback == nil && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {
+		why = "its own rollback failed"
+	}
 	s.mu.Unlock()
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)
@@ -138,7 +141,7 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 		}
 	}
 	r := event.ReleaseResult{
-		Release: m.id, Result: resultOf(f), Revision: f.record.Revision, Status: f.record.Status, Newer: f.record.Newer, Changed: f.changedBy(),
+		Release: m.id, Result: resultOf(f), Revision: f.record.Revision, Status: f.record.Status, Newer: f.record.Newer, Changed: f.changedBy(), Reason: why,
 	}
 	return r
 }
@@ -166,24 +169,22 @@ func outcomeOf(results []event.ReleaseResult) string {
 }
 
 // rollbackOutcomeOf counts the releases that the run changed, and those of them that are rolled back: by the rollback of the
-// stack, or by their own operation.
-func rollbackOutcomeOf(results []event.ReleaseResult, stuck []string) string {
+// stack, or by their own operation. It names each of the others.
+func rollbackOutcomeOf(results []event.ReleaseResult) string {
 	total, done, uninstalled := 0, 0, 0
 	for _, r := range results {
 		if !r.Changed {
 			continue
 		}
 		total++
-		switch r.Result {
-		case event.Uninstalled:
+		if r.Result == event.Uninstalled {
 			uninstalled++
-			done++
-		case event.RolledBack:
+		}
+		if undone(r) {
 			done++
 		}
 	}
 	outcome := ""
-	more := notes(results, true)
 	switch {
 	case done == total && uninstalled == total && total > 0:
 		outcome = "rolled back; " + text.Count(done, "release") + " uninstalled"
@@ -191,34 +192,80 @@ func rollbackOutcomeOf(results []event.ReleaseResult, stuck []string) string {
 		outcome = "rolled back " + text.Count(done, "release")
 	default:
 		outcome = fmt.Sprintf("rolled back %d of %d changed releases", done, total)
-		if len(stuck) == 0 && len(more) == 0 {
-			outcome += " (incomplete)"
-		}
 	}
-	if len(stuck) > 0 {
-		outcome += "; the rollback of " + strings.Join(stuck, ", ") + " failed"
-	}
-	return strings.Join(append([]string{outcome}, more...), "; ")
+	return strings.Join(append([]string{outcome}, notes(results, true)...), "; ")
 }
 
-// notes names the releases that somebody else has changed, and those whose records are not final, with what to do. In a
-// rollback, it says that the first ones were not rolled back.
+// undone reports whether a release that the run has changed is as it was.
+func undone(r event.ReleaseResult) bool {
+	return r.Result == event.Uninstalled || r.Result == event.RolledBack
+}
+
+// namedError is an error about releases that the outcome names with the same reasons.
+type namedError struct{ error }
+
+func namedInOutcome(err error) error {
+	if err == nil {
+		return nil
+	}
+	return namedError{err}
+}
+
+// messageOf returns the message of the closing event. It does not repeat what the outcome says.
+func messageOf(outcome string, cause error) string {
+	if _, named := cause.(namedError); named {
+		return outcome
+	}
+	message, _ := operation.ClosingTexts(outcome, cause)
+	return message
+}
+
+// notes returns the notes about all releases, see noteOf.
 func notes(results []event.ReleaseResult, rollback bool) (out []string) {
 	for _, r := range results {
-		switch {
-		case r.Result == event.ChangedByOthers && r.Newer != nil && rollback && r.Changed:
-			out = append(out, r.Release+" "+newerText(*r.Newer)+": not rolled back")
-		case r.Result == event.ChangedByOthers && r.Newer != nil:
-			out = append(out, r.Release+" "+newerText(*r.Newer))
-		case r.Result == event.Unfinished:
-			out = append(out, fmt.Sprintf("%s is still %s; run the same command again", r.Release, r.Status))
-		case r.Result == event.UnknownResult && r.Status != event.NoRelease:
-			out = append(out, fmt.Sprintf("the record of %s cannot be read and may still be %s; run the same command again once the cluster answers", r.Release, r.Status))
-		case r.Result == event.UnknownResult:
-			out = append(out, fmt.Sprintf("the record of %s cannot be read; run the same command again once the cluster answers", r.Release))
+		if note := noteOf(r, rollback && r.Changed && !undone(r)); note != "" {
+			out = append(out, note)
 		}
 	}
 	return out
+}
+
+// noteOf names a release that somebody else has changed, one whose record is not final, with what to do, and one that was not
+// rolled back (kept); it returns "" for any other. It says all about the release at once, so that nothing is said twice.
+func noteOf(r event.ReleaseResult, kept bool) string {
+	why := ""
+	if r.Reason != "" {
+		why = ": " + r.Reason
+	}
+	switch {
+	case r.Result == event.ChangedByOthers && r.Newer != nil && kept:
+		return r.Release + " " + newerText(*r.Newer) + ": not rolled back"
+	case r.Result == event.ChangedByOthers && r.Newer != nil:
+		return r.Release + " " + newerText(*r.Newer)
+	case r.Result == event.UnknownResult:
+		const unread, advice = "cannot be read", "; run the same command again once the cluster answers"
+		may := ""
+		if r.Status != event.NoRelease {
+			may = " and may still be " + r.Status
+		}
+		if kept {
+			return fmt.Sprintf("%s may not be rolled back: its record %s%s%s", r.Release, unread, may, advice)
+		}
+		return fmt.Sprintf("the record of %s %s%s%s", r.Release, unread, may, advice)
+	case r.Result == event.Unfinished && kept && why != "":
+		return fmt.Sprintf("%s was not rolled back%s; it is still %s; run the same command again", r.Release, why, r.Status)
+	case r.Result == event.Unfinished && kept:
+		return fmt.Sprintf("%s was not rolled back and is still %s; run the same command again", r.Release, r.Status)
+	case r.Result == event.Unfinished:
+		return fmt.Sprintf("%s is still %s; run the same command again", r.Release, r.Status)
+	case kept:
+		return r.Release + " was not rolled back" + why
+	case r.Result == event.NotReady && why != "":
+		return r.Release + " is not ready" + why
+	case r.Result == event.ChangedByOthers && why != "":
+		return r.Release + why
+	}
+	return ""
 }
 
 // newerText describes a newer revision: "has a newer revision 3 by helm".

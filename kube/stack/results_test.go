@@ -27,9 +27,13 @@ func TestResults(t *testing.T) {
 			if wrong := contradiction(got, f); wrong != "" {
 				t.Fatalf("%s, but %s: %+v", got, wrong, f)
 			}
-			releases = append(releases, event.ReleaseResult{
+			release := event.ReleaseResult{
 				Release: fmt.Sprint("r", n), Result: got, Status: f.record.Status, Revision: f.record.Revision, Newer: f.record.Newer, Changed: f.changedBy(),
-			})
+			}
+			if f.notReady || f.changed || r.IntN(3) == 0 {
+				release.Reason = fmt.Sprint("reason ", n)
+			}
+			releases = append(releases, release)
 		}
 		checkOutcomes(t, releases)
 	}
@@ -99,11 +103,11 @@ func contradiction(got event.Result, f facts) string {
 
 var number = regexp.MustCompile(`\d+`)
 
-// checkOutcomes checks that the numbers in the outcomes add up, and that every release which is not final or has a newer
-// revision is named.
+// checkOutcomes checks that the numbers in the outcomes add up, that each release which is not final, has a newer revision or
+// was not rolled back is named with the reason, and that nothing is said twice.
 func checkOutcomes(t *testing.T, releases []event.ReleaseResult) {
 	t.Helper()
-	outcome, undone := outcomeOf(releases), rollbackOutcomeOf(releases, nil)
+	outcome, rollback := outcomeOf(releases), rollbackOutcomeOf(releases)
 	counts, _, _ := strings.Cut(outcome, "; ")
 	sum, changed, done := 0, 0, 0
 	for _, n := range number.FindAllString(counts, -1) {
@@ -111,21 +115,49 @@ func checkOutcomes(t *testing.T, releases []event.ReleaseResult) {
 		sum += i
 	}
 	for _, r := range releases {
+		left := r.Changed && r.Result != event.RolledBack && r.Result != event.Uninstalled
 		if r.Changed {
 			changed++
 		}
-		if r.Changed && (r.Result == event.RolledBack || r.Result == event.Uninstalled) {
+		if r.Changed && !left {
 			done++
 		}
-		if named := strings.Contains(outcome, r.Release+" "); named != (r.Newer != nil || r.Result == event.Unfinished || r.Result == event.UnknownResult) {
-			t.Fatalf("%q and %+v", outcome, r)
+		named := r.Result == event.ChangedByOthers || r.Result == event.NotReady || r.Result == event.Unfinished || r.Result == event.UnknownResult
+		for text, want := range map[string]bool{outcome: named, rollback: named || left} {
+			times := strings.Count(text, r.Release+" ") + strings.Count(text, r.Release+":")
+			if times > 1 || (times == 1) != want || strings.Count(text, r.Reason) > 1 && r.Reason != "" || strings.Contains(text, "; ;") {
+				t.Fatalf("%q and %+v", text, r)
+			}
+		}
+		if left && r.Newer == nil && r.Result != event.UnknownResult && !strings.Contains(rollback, r.Reason) {
+			t.Fatalf("%q does not say why %+v was not rolled back", rollback, r)
+		}
+		if kept := strings.Contains(noteOf(r, left), "rolled back"); kept != left {
+			t.Fatalf("%q of %+v", noteOf(r, left), r)
 		}
 	}
 	if sum != len(releases) {
 		t.Fatalf("%q counts %d of %d releases", outcome, sum, len(releases))
 	}
-	first, _, _ := strings.Cut(undone, ";")
-	if partly := strings.HasPrefix(undone, fmt.Sprintf("rolled back %d of %d changed releases", done, changed)); partly == (done == changed) {
+	first, _, _ := strings.Cut(rollback, ";")
+	if partly := strings.HasPrefix(rollback, fmt.Sprintf("rolled back %d of %d changed releases", done, changed)); partly == (done == changed) {
 		t.Fatalf("%q, but %d of %d releases are rolled back", first, done, changed)
+	}
+}
+
+// TestMessages: the message of a run does not repeat what its outcome says about the releases.
+func TestMessages(t *testing.T) {
+	s := &Stack{byID: map[string]*member{"n/a": {}, "n/b": {}}}
+	for want, results := range map[string][]event.ReleaseResult{
+		"releases: 1 unchanged, 1 unknown; the record of n/a cannot be read; run the same command again once the cluster answers": {
+			{Release: "n/a", Result: event.UnknownResult, Status: event.NoRelease}, {Release: "n/b", Result: event.PassedUnchanged}},
+		"releases: 1 unchanged, 1 changed by others; n/a has a newer revision 3 by helm": {
+			{Release: "n/a", Result: event.ChangedByOthers, Newer: &event.NewerRevision{Revision: 3, Status: "deployed", Author: "helm"}}, {Release: "n/b", Result: event.PassedUnchanged}},
+		"releases: 1 unchanged, 1 failed: n/a is failed": {{Release: "n/a", Result: event.NotDeployed}, {Release: "n/b", Result: event.PassedUnchanged}},
+	} {
+		outcome := outcomeOf(results)
+		if got := messageOf(outcome, s.failedResults(results)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

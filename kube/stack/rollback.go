@@ -46,9 +46,10 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
+	s.explainKept(changed)
 	end.Results = s.finalResults()
-	end.Outcome = rollbackOutcomeOf(end.Results, s.stuck())
-	end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
+	end.Outcome = rollbackOutcomeOf(end.Results)
+	end.Message = messageOf(end.Outcome, cause)
 	return err
 }
 
@@ -58,16 +59,21 @@ func (s *Stack) setRollingBack(rollingBack bool) {
 	s.rollingBack, s.warned = rollingBack, false
 }
 
-// stuck returns the releases whose own rollback failed.
-func (s *Stack) stuck() (ids []string) {
+// explainKept records why releases were not rolled back although nothing failed in them: a release that needs one was not.
+func (s *Stack) explainKept(members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.members {
-		if m.rollback == nil && m.started && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {
-			ids = append(ids, m.id)
+	for _, m := range members {
+		if m.rolledBack || m.why != "" {
+			continue
+		}
+		i := slices.IndexFunc(members, func(o *member) bool {
+			return o != m && !o.rolledBack && slices.Contains(o.needs, m)
+		})
+		if i >= 0 {
+			m.why = members[i].id + ", which needs it, was not either"
 		}
 	}
-	return ids
 }
 
 // rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none. Then it reports the
@@ -83,6 +89,7 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 		err, message, change = nil, newerText(*lost.Newer), event.Kept
 	}
 	if err != nil {
+		s.setWhy(m, err)
 		return run.Response{}, err
 	}
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/operation"
 )
 
@@ -254,6 +256,7 @@ func (m *member) progress() string {
 // failure is the error of a release's operation. It has the root cause for the stack's diagnosis.
 type failure struct {
 	text    string
+	reason  string // without the outcome for the release
 	finding run.Finding
 	aborted bool
 	error   // of the operation
@@ -270,8 +273,9 @@ func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrA
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &failure{text: err.Error(), aborted: errors.Is(err, run.ErrAborted), error: err}
-	if reason := m.state.Reason(); reason != "" {
+	f := &failure{reason: cmp.Or(m.state.Failure(), text.CollapseSpace(err.Error())), aborted: errors.Is(err, run.ErrAborted), error: err}
+	f.text = f.reason
+	if reason := m.state.Reason(); reason != "" && m.state.Outcome != event.NothingWritten { // that is true of this release only
 		f.text = reason
 	}
 	f.finding = run.Finding{Cause: f.text, Degraded: true}
@@ -314,7 +318,7 @@ func (s *Stack) fail(cause error) error {
 		end.Outcome = outcomeOf(end.Results)
 		end.Message = end.Outcome
 		if ending != nil || !s.anyFailedGroup() {
-			end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
+			end.Message = messageOf(end.Outcome, cause)
 		}
 		if stage := (*run.StageError)(nil); ending == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
 			end.Message += "; " + stage.SkippedNote()

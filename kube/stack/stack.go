@@ -101,6 +101,7 @@ type member struct {
 	// somebody else has changed.
 	notReady bool
 	changed  []plan.Object
+	why      string // event.ReleaseResult.Reason, guarded by Stack.mu
 	look     look
 }
 

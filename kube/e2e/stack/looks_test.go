@@ -229,7 +229,7 @@ func TestUninstalledWithHistory(t *testing.T) {
 	if state.Exit != 1 || got.Result != event.ChangedByOthers || got.Newer == nil || *got.Newer != (event.NewerRevision{Revision: 1, Status: "uninstalled"}) {
 		t.Errorf("exit %d, result %+v %+v", state.Exit, got, got.Newer)
 	}
-	if !strings.Contains(state.Outcome, "/a was uninstalled by somebody else") || strings.Contains(state.Outcome, "cannot be read") {
+	if strings.Count(state.Reason(), "/a was uninstalled by somebody else") != 1 || strings.Contains(state.Outcome, "cannot be read") {
 		t.Errorf("outcome %q", state.Outcome)
 	}
 }

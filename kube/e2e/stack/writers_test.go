@@ -318,7 +318,7 @@ func TestUnchangedIsLookedAtAgain(t *testing.T) {
 						t.Errorf("the result of b is %+v %+v, want %+v", got, got.Newer, newer)
 					}
 				case "object":
-					if got.Result != event.ChangedByOthers || !strings.Contains(state.Reason(), "ConfigMap/b") {
+					if got.Result != event.ChangedByOthers || strings.Count(state.Reason(), "ConfigMap/b") != 1 || strings.Contains(state.Reason(), event.NothingWritten) {
 						t.Errorf("the result of b is %+v: %s", got, state.Reason())
 					}
 				}

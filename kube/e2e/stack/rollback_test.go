@@ -1,0 +1,49 @@
+package stack
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
+)
+
+// TestRollbackThatFails: the API server refuses the rollback of a release. The outcome names this release with the reason, and
+// the one that it needs, which therefore stays too: each fact once (S5).
+func TestRollbackThatFails(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "base", Dir: chart(t, "base")}, {Name: "a", Dir: chart(t, "a"), Needs: []string{"base"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	for i := range stack {
+		stack[i].Values = map[string]any{"data": "two"}
+	}
+	stack[2].Values["image"] = "example/no-such-image:1"
+	var applied atomic.Int32
+	b.connect = func(string) (*kube.Client, error) {
+		return b.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/configmaps/a") || r.URL.Query().Get("dryRun") != "" || applied.Add(1) == 1 {
+				return false
+			}
+			faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "policy says no")
+			return true
+		}}, ""), nil
+	}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+	}, stack...)
+	state, _ := b.run(s, err, nil)
+	a, base := b.id("a"), b.id("base")
+	want := "rolled back 1 of 3 changed releases; " + base + " was not rolled back: " + a + ", which needs it, was not either; " +
+		a + " was not rolled back: "
+	if state.Exit != 1 || !strings.HasPrefix(state.Outcome, want) || strings.Count(state.Outcome, "policy says no") != 1 || strings.Contains(state.Outcome, "incomplete") {
+		t.Errorf("exit %d, outcome %q", state.Exit, state.Outcome)
+	}
+	if got := result(state, "a"); !strings.Contains(got.Reason, "policy says no") {
+		t.Errorf("the result of a is %+v", got)
+	}
+}
