@@ -72,6 +72,7 @@ func TestJobsDeletedByTTL(t *testing.T) {
 		}
 	}
 
+	collected()
 	releases[1].Values = map[string]any{"image": "app:2.0"}
 	b.mustUp(releases...)
 	if got := b.history("t", "u"); got[0] != "t 2 deployed" || got[1] != "u 2 deployed" {
