@@ -42,8 +42,8 @@ type Options struct {
 	// and the breakpoints.
 	Kept *Steering
 	// Keep, if set, keeps the steering for a process that continues the run. It is called before a command takes effect,
-	// and blocks the run.
-	Keep func(Steering)
+	// and blocks the run. If it returns an error, the command is refused.
+	Keep func(Steering) error
 	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool
 	// InStack means that the operation is a release of a stack, which cannot be edited.
@@ -160,6 +160,13 @@ func (e *Engine) RequestContext() context.Context {
 // again. After the closing event EndingCommand returns an Abort.
 func (e *Engine) EndingCommand() *event.Command {
 	return ask(e, &event.Command{Name: event.Abort}, func(l *loop) *event.Command { return l.machine.steering.ending })
+}
+
+// Fail records that the run fails, unless a command ends it, so that a process that continues it also fails. The error is
+// that of Options.Keep.
+func (e *Engine) Fail(cause string) error {
+	reply := make(chan error, 1)
+	return call(e, reply, failed{cause, reply}, nil)
 }
 
 // StartRollback starts the rollback of a failed or aborted operation. Timeouts start over, and

@@ -35,6 +35,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
+	s.noteFailure()
 	s.continueGroup(g) // groups that started with it no longer wait for it
 	if f.reasonKind != causeKnown && s.m.opts.Diagnose != nil {
 		s.diagnosing++
@@ -64,6 +65,7 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 	f.Message = f.text(found)
 	f.Cause = cmp.Or(found.Cause, f.reason)
 	f.Evidence = found.Evidence
+	s.noteFailure()
 	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.reportRun()
 }

@@ -22,33 +22,45 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// resolveFailures re-checks, retries or gives up on the named group, or on all failed groups if none is named.
-func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
+// decideOnFailures decides on the named group, or on all failed groups if none is named.
+func (m *machine) decideOnFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
 		return "the run is not held on a failure"
 	}
-	s := m.stage
-	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureDiagnosing || target.Group != "" && f.Group != target.Group ||
-			target.Phase != "" && f.group.Phase != target.Phase
-	})
+	chosen := m.stage.failuresOf(target)
 	if len(chosen) == 0 {
 		return target.Group + " has not failed"
 	}
+	for _, f := range chosen {
+		f.group.accepted, f.group.givenUp = command == event.Accept, command == event.GiveUp
+	}
+	return ""
+}
+
+// failuresOf returns the reported failures of the named group, or all if none is named.
+func (s *stage) failuresOf(target event.Unit) []*failure {
+	return slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
+		return f.state == failureDiagnosing || target.Group != "" && f.Group != target.Group ||
+			target.Phase != "" && f.group.Phase != target.Phase
+	})
+}
+
+// resolveFailures re-checks, retries or gives up on groups as decided.
+func (m *machine) resolveFailures(command event.CommandName, target event.Unit) {
+	s := m.stage
+	chosen := s.failuresOf(target)
 	if command == event.GiveUp {
 		for _, f := range chosen {
 			f.state = failureGivenUp
-			f.group.givenUp = true
 		}
 		m.reportRun()
-		return ""
+		return
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
 	s.endedCount = 0 // groups that had ended are running again
 	s.appliedCount = 0
 	for _, f := range chosen {
-		f.group.accepted, f.group.givenUp = command == event.Accept, false
 		if command == event.Retry {
 			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)
@@ -57,7 +69,6 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 			s.recheck(f.group)
 		}
 	}
-	return ""
 }
 
 // recheck waits for the objects of a failed group again without applying them: somebody may have

@@ -1,10 +1,14 @@
 package run
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // Steering is what commands and breakpoints have decided about a run. Another process that continues the run starts
@@ -21,7 +25,9 @@ type Steering struct {
 	// Accepted units were re-checked without applying them, GivenUp ones stay failed (R44).
 	Accepted []event.Unit `json:"accepted,omitempty"`
 	GivenUp  []event.Unit `json:"givenUp,omitempty"`
-	// Ending is the accepted command that ends the run, Rollback the rollback that has started.
+	// Failure is why the run fails, "" while it may succeed. Ending is the accepted command that ends the run, Rollback the
+	// rollback that has started.
+	Failure  string        `json:"failure,omitempty"`
 	Ending   *KeptEnding   `json:"ending,omitempty"`
 	Rollback *KeptRollback `json:"rollback,omitempty"`
 }
@@ -83,6 +89,7 @@ func (m *machine) steeringNow() Steering {
 	if u := m.steering.stepUnit; u != nil {
 		s.StepUnit = &u.Unit
 	}
+	s.Failure = m.failed
 	s.Ending = keptEnding(m.steering.ending)
 	if m.rollback.started {
 		s.Rollback = &KeptRollback{m.rollback.cause, keptEnding(m.rollback.by)}
@@ -105,18 +112,110 @@ func (m *machine) steeringNow() Steering {
 	return s
 }
 
-// keep makes the engine keep the steering before it performs the other effects of the current message.
+// noteFailure records why the run fails. Failures that hold the run may be retried (R44).
+func (s *stage) noteFailure() {
+	if m := s.m; !m.opts.HoldOnFailure && !m.rollback.started {
+		f := s.failures[0]
+		m.failed, m.steered = f.Group+": "+f.Object.String()+": "+cmp.Or(f.Message, f.reason), true
+	}
+}
+
+// keeping is what the machine does about the steering that it keeps. The zero value means that all of it is kept.
+type keeping struct {
+	last    Steering // was kept last
+	next    Steering // is being kept
+	decided *undecided
+	again   time.Time // when to try again, zero if the last attempt succeeded or none is needed
+}
+
+// undecided is a command, or the end of a failed run, that takes effect once it is kept. effects are those to perform then.
+type undecided struct {
+	effects []effect
+	commit  func()
+	refuse  func(error)
+}
+
+// keepRetry is how long the run waits before it keeps again what it has decided itself.
+const keepRetry = 15 * time.Second
+
+// keepFirst performs commit once the current steering is kept, and refuse if it cannot be kept. The effects so far wait too.
 //
-// Rule S13: an accepted command is kept before it takes effect, and the process that continues the run starts from it
+// Rule S13: a command, or the end of a failed run, is kept before it takes effect; the next process starts from it
+func (m *machine) keepFirst(commit func(), refuse func(error)) {
+	now := m.steeringNow()
+	if m.opts.Keep == nil || reflect.DeepEqual(now, m.keeping.last) {
+		commit()
+		return
+	}
+	m.keeping.next, m.keeping.decided = now, &undecided{slices.Clone(m.effects), commit, refuse}
+	m.effects = append(m.effects[:0], keepSteering{now})
+}
+
+// keep makes the engine keep what the run itself has decided before it performs the other effects of the current message. If
+// that fails, the run tries again later: until then, the next process decides the same from what was kept before.
 func (m *machine) keep() {
-	if m.opts.Keep == nil || !m.steered || m.ended {
+	k := &m.keeping
+	if m.opts.Keep == nil || !m.steered || m.ended || m.now.Before(k.again) {
 		return
 	}
 	m.steered = false
-	if now := m.steeringNow(); !reflect.DeepEqual(now, m.kept) {
-		m.kept = now
+	if now := m.steeringNow(); reflect.DeepEqual(now, k.last) {
+		k.again = time.Time{}
+	} else {
+		k.next = now
 		m.effects = slices.Insert(m.effects, 0, effect(keepSteering{now}))
 	}
+}
+
+// steeringKept handles the result of a keepSteering.
+func (m *machine) steeringKept(err error) {
+	k := &m.keeping
+	decided := k.decided
+	k.decided = nil
+	if err == nil {
+		k.last, k.again = k.next, time.Time{}
+	}
+	switch {
+	case decided == nil && err != nil:
+		if k.again.IsZero() {
+			m.publish(event.Event{Kind: event.KindWarning, Rule: "S13", Message: text.CollapseSpace(fmt.Sprintf(
+				"if this process is replaced, the next one does not know the state of the run: %v", err))})
+		}
+		m.steered, k.again = true, m.now.Add(keepRetry)
+	case decided == nil:
+	case err == nil:
+		m.steered = true
+		m.effects = append(m.effects, decided.effects...)
+		decided.commit()
+	default:
+		decided.refuse(err)
+	}
+}
+
+// decisions are what a command changes before it is kept.
+type decisions struct {
+	steering              steering
+	rollback              rollback
+	timeouts              timeouts
+	clock, readinessClock clock
+	units                 []unit
+}
+
+func (m *machine) decisions() decisions {
+	d := decisions{m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock, make([]unit, len(m.units.all))}
+	for i, u := range m.units.all {
+		d.units[i] = *u
+	}
+	return d
+}
+
+// undo restores the decisions before a command.
+func (m *machine) undo(d decisions) {
+	m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock = d.steering, d.rollback, d.timeouts, d.clock, d.readinessClock
+	for i := range d.units {
+		*m.units.all[i] = d.units[i]
+	}
+	m.updateClocks()
 }
 
 // restore starts the run as Options.Kept says. A kept rollback is restored when it starts.

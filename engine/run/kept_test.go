@@ -34,6 +34,9 @@ type keptRun struct {
 	over    bool
 	// killAt is the number of keeps after which the process is killed, before any other effect; 0 for never.
 	killAt, keeps int
+	broken        bool // nothing can be kept
+	holds         bool // failures hold the run
+	onEffect      func()
 	phase         event.Phase
 	answers       []string
 }
@@ -56,7 +59,7 @@ func keptPhase(needs ...[]string) (p event.Phase) {
 // start starts a process. It continues from what the one before it kept.
 func (x *keptRun) start(flags Options) {
 	flags.Operation = event.Operation{Name: "upgrade"}
-	flags.HoldOnFailure = true
+	flags.HoldOnFailure = x.holds
 	flags.Kept = nil
 	if x.kept != nil {
 		var kept Steering
@@ -69,7 +72,7 @@ func (x *keptRun) start(flags Options) {
 		}
 		flags.Kept = &kept
 	}
-	flags.Keep = func(Steering) {}
+	flags.Keep = func(Steering) error { return nil }
 	x.m, x.watched, x.queue = newMachine(flags, epoch), map[string]*group{}, nil
 	x.perform(x.m.effects)
 	x.handle(announced{[]event.Phase{x.phase}})
@@ -92,10 +95,17 @@ func (x *keptRun) perform(effects []effect) (killed bool) {
 	for _, eff := range slices.Clone(effects) {
 		switch eff := eff.(type) {
 		case keepSteering:
+			if x.broken {
+				defer func() {
+					killed = killed || x.perform(x.m.handle(epoch.Add(time.Second), steeringKept{errors.New("no answer")}))
+				}()
+				break
+			}
 			x.kept = &eff.steering
 			if x.keeps++; x.keeps == x.killAt {
 				return true
 			}
+			defer func() { killed = killed || x.perform(x.m.handle(epoch.Add(time.Second), steeringKept{})) }()
 		case publish:
 			if e := eff.event; e.Kind == event.KindCommand {
 				x.answers = append(x.answers, fmt.Sprint(e.Command, " ", e.Group, ": ", e.Status, " ", e.Message))
@@ -107,6 +117,9 @@ func (x *keptRun) perform(effects []effect) (killed bool) {
 			x.report(eff.group.Group)
 		case endStage:
 			x.over = true
+		}
+		if x.onEffect != nil {
+			x.onEffect()
 		}
 	}
 	return false
@@ -175,7 +188,7 @@ func (x *keptRun) state() string {
 }
 
 func newKeptRun(r *rand.Rand) (x *keptRun, flags Options) {
-	x = &keptRun{keptWorld: &keptWorld{applied: map[string]bool{}, ready: map[string]bool{}, slow: map[string]bool{}, bad: map[string]bool{}, writes: map[string]int{}}}
+	x = &keptRun{holds: true, keptWorld: &keptWorld{applied: map[string]bool{}, ready: map[string]bool{}, slow: map[string]bool{}, bad: map[string]bool{}, writes: map[string]int{}}}
 	x.phase = keptPlan
 	if chain := r.IntN(2) == 0; chain {
 		x.phase = keptChain
@@ -211,13 +224,14 @@ func randomAction(r *rand.Rand) event.Command {
 
 // TestKeptSteering (S13): random commands, breakpoints and failures, and processes that are killed between any two
 // messages, or right after a write: the process that continues is in the state of a run that nobody killed, has
-// answered the same commands in the same way, and has written the same.
+// answered the same commands in the same way, and has written the same. A command that cannot be kept is refused and
+// changes nothing.
 func TestKeptSteering(t *testing.T) {
 	runs := 3000
 	if testing.Short() {
 		runs = 300
 	}
-	kills, keeps := 0, 0
+	kills, keeps, refused := 0, 0, 0
 	for seed := range uint64(runs) {
 		whole, flags := newKeptRun(rand.New(rand.NewPCG(seed, 1)))
 		parts, _ := newKeptRun(rand.New(rand.NewPCG(seed, 1)))
@@ -228,9 +242,16 @@ func TestKeptSteering(t *testing.T) {
 		for range 14 {
 			a := randomAction(r)
 			log = append(log, fmt.Sprint(a.Name, " ", a.Group))
+			before := whole.keeps
 			whole.act(a)
 			if r.IntN(3) == 0 {
-				parts.killAt = parts.keeps + 1
+				parts.killAt = parts.keeps + max(1, whole.keeps-before)
+				if len(parts.phase.Groups[1].After) > 0 && r.IntN(2) == 0 { // a chain: there is one order to start in
+					parts.killAt = parts.keeps + 1
+				}
+			}
+			if r.IntN(4) == 0 && parts.refuses(a) {
+				refused++
 			}
 			killed := parts.act(a)
 			parts.killAt = 0
@@ -248,7 +269,79 @@ func TestKeptSteering(t *testing.T) {
 		}
 		keeps += parts.keeps
 	}
-	if kills < runs || keeps < runs {
-		t.Errorf("%d kills, %d writes in %d runs", kills, keeps, runs)
+	if kills < runs || keeps < runs || refused < runs/2 {
+		t.Errorf("%d kills, %d writes, %d refused in %d runs", kills, keeps, refused, runs)
+	}
+}
+
+// refuses sends a command while nothing can be kept. It reports whether it was refused for that reason; then it has changed
+// nothing. It sends no command that needs no write but starts requests.
+func (x *keptRun) refuses(a event.Command) bool {
+	switch a.Name {
+	case "finish", "fix", "fixedByHand", event.Retry:
+		return false
+	case event.Accept, event.GiveUp:
+		if x.m.heldFailure() == nil {
+			return false
+		}
+	}
+	before, kept, killAt, log := x.state(), x.kept, x.killAt, len(x.answers)
+	clocks := [2]clock{x.m.clock, x.m.readinessClock}
+	x.broken, x.killAt = true, 0
+	x.handle(commanded{a})
+	x.broken, x.killAt = false, killAt
+	answer := x.answers[len(x.answers)-1]
+	switch {
+	case len(x.answers) != log+1:
+		panic(fmt.Sprint(len(x.answers)-log, " answers to ", a.Name))
+	case x.state() != before || x.kept != kept || clocks != [2]clock{x.m.clock, x.m.readinessClock}:
+		panic(fmt.Sprintf("%s: the state is\n%s\nand before\n%s", answer, x.state(), before))
+	}
+	return strings.Contains(answer, "could not be kept")
+}
+
+// TestFailureIsKept (S13, R33): at every instant at which the process may be killed, the next one knows that the run fails once
+// a group has failed or the caller has said so. It does not forget it, unless the failure is held.
+func TestFailureIsKept(t *testing.T) {
+	failures := 0
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		x, flags := newKeptRun(r)
+		x.holds = r.IntN(4) == 0
+		x.start(flags)
+		check := func(what string) {
+			failed := slices.ContainsFunc(x.m.units.all, func(u *unit) bool { return u.status == event.Failed })
+			known := x.kept != nil && x.kept.Failure != ""
+			if failed && !x.holds && !known || known && x.holds {
+				t.Fatalf("seed %d, after %s: failed %t, kept %+v", seed, what, failed, x.kept)
+			}
+			if failed {
+				failures++
+			}
+		}
+		x.onEffect = func() { check("an effect") }
+		for range 14 {
+			a := randomAction(r)
+			x.act(a)
+			check(string(a.Name))
+			if x.over {
+				break
+			}
+		}
+		if x.holds {
+			continue
+		}
+		reply := make(chan error, 1)
+		x.broken = true
+		x.m.failed = ""
+		before := x.kept
+		for _, eff := range slices.Clone(x.m.handle(epoch, failed{"a hook", reply})) {
+			if _, ok := eff.(keepSteering); !ok && (before == nil || before.Failure == "") {
+				t.Fatalf("seed %d: %T before the failure is kept", seed, eff)
+			}
+		}
+	}
+	if failures < 1000 {
+		t.Errorf("%d instants after a failure", failures)
 	}
 }

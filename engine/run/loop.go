@@ -54,6 +54,14 @@ func (l *loop) handle(msg message) {
 }
 
 func (l *loop) perform(effects []effect) {
+	if len(effects) == 0 {
+		return
+	}
+	keep, keeps := effects[0].(keepSteering)
+	var err error
+	if keeps {
+		err = l.opts.Keep(keep.steering)
+	}
 	for _, eff := range effects {
 		switch eff := eff.(type) {
 		case publish:
@@ -62,8 +70,6 @@ func (l *loop) perform(effects []effect) {
 			} else {
 				l.opts.Feed.Publish(eff.event)
 			}
-		case keepSteering:
-			l.opts.Keep(eff.steering)
 		case sendRequest:
 			l.send(eff.request)
 		case startWatch:
@@ -88,6 +94,9 @@ func (l *loop) perform(effects []effect) {
 		case replyTransition:
 			eff.reply <- eff.err
 		}
+	}
+	if keeps && !l.machine.ended {
+		l.perform(l.machine.handle(time.Now(), steeringKept{err}))
 	}
 }
 

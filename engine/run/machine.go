@@ -29,8 +29,9 @@ type machine struct {
 	rollback       rollback
 	epoch          int      // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
 	firstFailure   *Failure // of a group that stayed failed; it explains the end of the run
-	kept           Steering // the steering that was last kept
-	steered        bool     // the steering may differ from kept
+	failed         string   // why the run fails, "" while it may succeed
+	keeping        keeping
+	steered        bool // the steering may differ from the kept one
 	ended          bool
 }
 
@@ -58,8 +59,8 @@ func newMachine(opts Options, now time.Time) *machine {
 		m.steering.pause("before the first " + opts.Operation.GroupNoun())
 		m.reportRun()
 	}
-	if m.kept = m.steeringNow(); opts.Kept != nil {
-		m.kept = *opts.Kept
+	if m.keeping.last = m.steeringNow(); opts.Kept != nil {
+		m.keeping.last, m.failed = *opts.Kept, opts.Kept.Failure
 	}
 	return m
 }
@@ -90,6 +91,10 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
 		m.command(msg.command)
+	case failed:
+		m.fail(msg)
+	case steeringKept:
+		m.steeringKept(msg.err)
 	case serverUnreachable:
 		m.serverUnreachable(msg.since, msg.reason)
 	case serverReachable:
@@ -99,6 +104,9 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case transitionRequested:
 		m.steered = true
 		m.emit(replyTransition{msg.reply, msg.transition(m)})
+	}
+	if m.keeping.decided != nil {
+		return m.effects
 	}
 	m.advance()
 	m.keep()
@@ -201,6 +209,7 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 			m.setBreakpoint(u, noBreakpoint)
 		}
 	}
+	m.failed = ""
 	m.opts.Breakpoints = nil
 	m.opts.DisabledBreakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
@@ -225,7 +234,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
 	m.units = units{}
 	m.opts.Kept = nil
-	m.firstFailure = nil
+	m.firstFailure, m.failed = nil, ""
 	m.opts.Operation = op
 	paused := m.steering.paused
 	m.startOver()
@@ -247,6 +256,16 @@ func (m *machine) startOver() {
 	m.clock = clock{start: m.now}
 	m.readinessClock = clock{start: m.now}
 	m.updateClocks()
+}
+
+// fail records why the run fails.
+func (m *machine) fail(msg failed) {
+	reply := func(err error) { m.emit(replyTransition{msg.reply, err}) }
+	m.steered = true
+	if m.steering.ending == nil && m.failed == "" {
+		m.failed = text.CollapseSpace(msg.cause)
+	}
+	m.keepFirst(func() { reply(nil) }, reply)
 }
 
 // finish ends the run, unless an accepted command contradicts the end.

@@ -44,6 +44,13 @@ type (
 	}
 	// commanded is sent by Command.
 	commanded struct{ command event.Command }
+	// failed is sent by Fail.
+	failed struct {
+		cause string
+		reply chan<- error // buffered
+	}
+	// steeringKept is sent once after each keepSteering, before any other message.
+	steeringKept struct{ err error }
 	// serverUnreachable and serverReachable are sent by the methods of the same names.
 	serverUnreachable struct {
 		since  time.Time
@@ -73,7 +80,8 @@ type (
 	}
 	// sendRequest sends a request; an answered message returns its result.
 	sendRequest struct{ request request }
-	// keepSteering passes the steering to Options.Keep. It comes before the other effects of its message.
+	// keepSteering passes the steering to Options.Keep; a steeringKept message returns the result. It comes before the other
+	// effects of its message.
 	keepSteering struct{ steering Steering }
 	// startWatch starts to watch a group; observed messages return the results.
 	startWatch struct{ group *group }

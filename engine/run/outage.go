@@ -56,6 +56,7 @@ func (m *machine) serverReachable() {
 		return
 	}
 	m.outage = outage{}
+	m.keeping.again = time.Time{}
 	m.updateClocks()
 	m.readinessClock.idle += min(catchUp, m.now.Sub(o.since))
 	if o.reported {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // steering is the state that commands set. runStatus derives the status of the run from it and from
@@ -41,15 +42,30 @@ func (m *machine) command(c event.Command) {
 	}
 	m.steered = true
 	stops := m.rollback.started && (c.Name == event.Abort || c.Name == event.Rollback)
-	if why := m.execute(c); why != "" {
+	before, refuse := m.decisions(), func(why string) {
 		answer.Status, answer.Message = event.Refused, why
-	} else if stops {
-		answer.Message = "the rollback was stopped"
+		m.publish(answer)
 	}
-	m.publish(answer)
+	if why := m.execute(c); why != "" {
+		refuse(why)
+		return
+	}
+	m.keepFirst(func() {
+		switch c.Name {
+		case event.Accept, event.Retry, event.GiveUp:
+			m.resolveFailures(c.Name, c.Unit())
+		}
+		if stops {
+			answer.Message = "the rollback was stopped"
+		}
+		m.publish(answer)
+	}, func(err error) {
+		m.undo(before)
+		refuse(text.CollapseSpace("it could not be kept for the process that may continue the run: " + err.Error()))
+	})
 }
 
-// execute executes a command, or returns why it is refused.
+// execute executes a command, or returns why it is refused. Until the command is kept, it changes only decisions.
 func (m *machine) execute(c event.Command) string {
 	switch {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
@@ -75,7 +91,7 @@ func (m *machine) execute(c event.Command) string {
 	case event.Disable:
 		return m.toggleDisabled(c.Unit())
 	case event.Accept, event.Retry, event.GiveUp:
-		return m.resolveFailures(c.Name, c.Unit())
+		return m.decideOnFailures(c.Name, c.Unit())
 	case event.Edit:
 		return m.edit(c)
 	}

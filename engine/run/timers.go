@@ -60,7 +60,7 @@ func (m *machine) wake() time.Time {
 	if !t.cancelAt.IsZero() {
 		return t.cancelAt
 	}
-	next := earliest(m.nextDiagnosis(), m.outage.reportAt)
+	next := earliest(earliest(m.nextDiagnosis(), m.outage.reportAt), m.keeping.again)
 	if !m.clock.stopped.IsZero() || m.steering.ending != nil {
 		return next
 	}

@@ -6,6 +6,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"sync"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -28,6 +30,8 @@ type Kept struct {
 	// Edit is the edit (R46) whose revision runs, Next the accepted one whose revision has not started.
 	Edit *Edit `json:"edit,omitempty"`
 	Next *Edit `json:"next,omitempty"`
+	// RollBack are the releases of a stack that its rollback covers.
+	RollBack []string `json:"rollBack,omitempty"`
 }
 
 // Start is the state of a release when the run began.
@@ -52,6 +56,33 @@ func (k Kept) Continue() Kept {
 	}
 	k.Next = nil
 	return k
+}
+
+// Ending is how earlier processes of a run began to end it.
+type Ending struct {
+	// Command ends the run, nil after a failure. Cause is why the run ends.
+	Command *event.Command
+	Cause   error
+	// RollingBack is set if the rollback has started.
+	RollingBack bool
+}
+
+// Ending returns how an earlier process began to end the run, nil if none did.
+func (k Kept) Ending() *Ending {
+	s := k.Steering
+	if s == nil || s.Ending == nil && s.Rollback == nil && s.Failure == "" {
+		return nil
+	}
+	by, cause := s.Ending, cmp.Or(s.Failure, "an earlier pod of this Job ended the run")
+	if s.Rollback != nil {
+		by, cause = cmp.Or(by, s.Rollback.By), s.Rollback.Cause
+	}
+	e := &Ending{Cause: errors.New(cause), RollingBack: s.Rollback != nil}
+	if by != nil {
+		c := by.Command()
+		e.Command = &c
+	}
+	return e
 }
 
 // state is the content of a Journal.
@@ -190,11 +221,30 @@ func (e *Entry) Fits(change func(*Kept)) error {
 	return err
 }
 
+// keepTimeout limits one write. The run waits for it.
+const keepTimeout = 20 * time.Second
+
+// SteeringKeeper returns the run.Options.Keep of an entry, nil for a nil Entry. change, if set, changes the entry with it.
+func (e *Entry) SteeringKeeper(change func(*Kept, run.Steering)) func(run.Steering) error {
+	if e == nil {
+		return nil
+	}
+	return func(s run.Steering) error {
+		return e.Keep(context.Background(), func(k *Kept) {
+			if k.Steering = &s; change != nil {
+				change(k, s)
+			}
+		})
+	}
+}
+
 // Keep changes the entry and writes it.
 func (e *Entry) Keep(ctx context.Context, change func(*Kept)) error {
 	if e == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
 	j := e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()

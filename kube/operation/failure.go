@@ -89,6 +89,10 @@ func (op *Operation) explainUnwritten(err error) error {
 // endWritten ends a failed operation that wrote to the cluster.
 func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err error) (ended bool, cause error) {
 	op := r.op
+	var notKept error
+	if ending == nil {
+		notKept = KeepFailure(op.engine, op.prepared.Common, err)
+	}
 	final, sweepErr := a.finalize(err)
 	if op.lost() != nil { // as the last look at the records showed
 		return false, nil
@@ -99,11 +103,14 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	revisionCreated := op.createdRevision(a)
 	op.mu.Unlock()
 	rollback := ShouldRollBack(op.prepared.Common, ending)
-	if rollback && op.rollback != nil && revisionCreated {
+	if rollback && notKept == nil && op.rollback != nil && revisionCreated {
 		return r.rollBack(end, err, notes)
 	}
 	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
-	if rollback {
+	switch {
+	case rollback && notKept != nil:
+		notes = append(notes, notKept.Error())
+	case rollback:
 		outcome += ", and there is nothing to roll back to"
 	}
 	if cleanupFailure != "" || ending != nil && ending.Name == event.Stop {

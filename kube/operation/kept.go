@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -13,7 +12,6 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
 	"lockstep/kube/journal"
-	"lockstep/kube/lease"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -21,9 +19,6 @@ import (
 // A run in the cluster keeps what its next pod must know (S13): the state of the release when the run began, an accepted
 // edit, and what commands and breakpoints have decided. The next pod plans from there, and ends the run if an earlier pod
 // had begun to end it.
-
-// keepTimeout limits one write of the journal. The run waits for it.
-const keepTimeout = 20 * time.Second
 
 // keepStart keeps the state of the release before the operation's first write to it, unless an earlier pod has.
 func (op *Operation) keepStart(ctx context.Context) error {
@@ -35,30 +30,28 @@ func (op *Operation) keepStart(ctx context.Context) error {
 	if last := op.prepared.Last; last != nil {
 		start.Last = last.Version
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()
-	if err := c.Journal.Keep(ctx, func(k *journal.Kept) { k.Start = &start }); err != nil {
+	err := release.Retry(ctx, func() error { return c.Journal.Keep(ctx, func(k *journal.Kept) { k.Start = &start }) })
+	if err != nil {
 		return fmt.Errorf("keep the state of release %s for the pod that may replace this one: %w", c.Release, err)
 	}
 	return nil
 }
 
-// steeringKeeper returns the function that keeps the run's steering, nil outside a cluster.
-func (op *Operation) steeringKeeper() func(run.Steering) {
-	entry := op.prepared.Common.Journal
-	if entry == nil {
-		return nil
+// keepEdits keeps the edits of the steering with it.
+func (op *Operation) keepEdits(k *journal.Kept, s run.Steering) { k.Edit, k.Next = op.keptEdits(s) }
+
+// KeepFailure keeps that a run fails, before that has any effect: the next pod ends it in the same way. It tries again until
+// the timeout (R53). common is that of the operation or the stack.
+func KeepFailure(eng *run.Engine, common Common, cause error) error {
+	ctx, cancel := common.WithTimeout(run.RetryContext(eng.RequestContext()))
+	defer cancel()
+	err := release.Retry(ctx, func() error { return eng.Fail(cause.Error()) })
+	if err != nil {
+		return fmt.Errorf("not rolled back, because the failure could not be kept for the pod that may replace this one: %w", err)
 	}
-	return func(s run.Steering) {
-		ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
-		defer cancel()
-		edit, next := op.keptEdits(s)
-		err := entry.Keep(ctx, func(k *journal.Kept) { k.Steering, k.Edit, k.Next = &s, edit, next })
-		if err != nil {
-			op.feed.Publish(event.Event{Kind: event.KindWarning, Rule: "S13", Message: fmt.Sprintf(
-				"if this pod is replaced, the next one will not know the last command: %v", err)})
-		}
-	}
+	return nil
 }
 
 // keptEdits returns the edit whose revision runs, and the one that the steering has accepted; nil for none.
@@ -129,8 +122,7 @@ func (r *releaseState) goodRevision() int {
 // checkOwn returns an error if somebody else has created the latest revision since the Job's run began.
 func (r *releaseState) checkOwn(s *preflight.Session) error {
 	c, last := s.Common, r.stored
-	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || last.Version <= r.start.Last || release.CreatedBy(last, c.Job) ||
-		s.Lease.Status == lease.Unavailable { // revisions are signed only with a Lease
+	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || last.Version <= r.start.Last || release.CreatedBy(last, c.Job) {
 		return nil
 	}
 	return fmt.Errorf("release %s has revision %d (%s), which somebody else created after this run began (at revision %d): "+
@@ -157,30 +149,22 @@ func (op *Operation) ReleaseStatus() string {
 	return op.prepared.Last.Info.Status.String()
 }
 
-// continueEnding ends the run if an earlier pod had begun to: because of a command, or with a rollback.
+// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback.
 func (r *runner) continueEnding() (ended bool, err error) {
-	kept := r.op.prepared.Common.Journal.Before().Steering
-	if kept == nil || kept.Ending == nil && kept.Rollback == nil {
+	begun := r.op.prepared.Common.Journal.Before().Ending()
+	if begun == nil {
 		return false, nil
-	}
-	ending, cause := kept.Ending, errors.New("an earlier pod of this Job ended the operation")
-	if kept.Rollback != nil {
-		cause = errors.New(kept.Rollback.Cause)
-		if ending == nil {
-			ending = kept.Rollback.By
-		}
 	}
 	a, status, err := r.takeOver()
 	if err != nil {
 		return true, r.op.fail(r, a, err)
 	}
-	end := run.End{Status: event.Failed, Exit: event.ExitFailed, Release: status}
-	if ending != nil {
-		c := ending.Command()
-		r.engine.Command(c)
-		end.Status, end.Exit, cause = event.Aborted, event.ExitAborted, Aborted(&c, cause)
+	end, cause := run.End{Status: event.Failed, Exit: event.ExitFailed, Release: status}, begun.Cause
+	if c := begun.Command; c != nil {
+		r.engine.Command(*c)
+		end.Status, end.Exit, cause = event.Aborted, event.ExitAborted, Aborted(c, cause)
 	}
-	return true, r.endAgain(end, cause, ending == nil || ending.Name == event.Rollback, kept.Rollback != nil)
+	return true, r.endAgain(end, cause, ShouldRollBack(r.op.prepared.Common, begun.Command), begun.RollingBack)
 }
 
 // takeOver takes the Lease over from an earlier pod and marks the revision that it left. It returns the status of the

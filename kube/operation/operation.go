@@ -333,7 +333,7 @@ func (op *Operation) start() *run.Engine {
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
-		Kept: common.Journal.Before().Steering, Keep: op.steeringKeeper(),
+		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
 	})
 	op.mu.Unlock()
 	for _, c := range op.pendingCommands { // no more are queued once the engine is set

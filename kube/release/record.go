@@ -39,7 +39,7 @@ type Record struct {
 	Job  string `json:"job,omitempty"`
 	Undo bool   `json:"undo,omitempty"`
 	// Author is the run that created revision Authored, which may differ from the release's, as Revision does. Unlike
-	// Revision, it is also set without the Lease.
+	// Revision, they are also set without the Lease, and so are Job and Undo.
 	Author   string `json:"author,omitempty"`
 	Authored int    `json:"authored,omitempty"`
 }
@@ -124,13 +124,13 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool) error 
 	}
 	before := *r
 	if created {
-		r.Author, r.Authored = lease.Author(job), rel.Version
+		r.Author, r.Authored, r.Job, r.Undo = lease.Author(job), rel.Version, job, undo
 	}
 	if locked {
 		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
 	}
 	if created && locked {
-		r.Revision, r.Job, r.Undo = rel.Version, job, undo
+		r.Revision = rel.Version
 	}
 	if *r == before {
 		return nil
@@ -153,7 +153,7 @@ func AuthorOf(rel *rel1.Release) string {
 // CreatedBy reports whether a pod of the Job created the revision.
 func CreatedBy(rel *rel1.Release, job string) bool {
 	r := ReadRecord(rel)
-	return job != "" && r != nil && r.Job == job && r.Revision == rel.Version
+	return job != "" && r != nil && r.Job == job && r.Authored == rel.Version
 }
 
 // DeployedBy reports whether a pod of the Job created and deployed the revision, and not as a rollback on failure.

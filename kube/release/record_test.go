@@ -28,8 +28,14 @@ func TestDeployedBy(t *testing.T) {
 		{"copied", job, rcommon.StatusDeployed, 3, false, false},
 	} {
 		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
-		if err := sign(rel, true, true, test.created, test.undo); err != nil {
-			t.Fatal(err)
+		for _, locked := range []bool{true, false} { // without permissions for Leases, the revision still names its Job (S13)
+			rel.Chart.Files = nil
+			if err := sign(rel, true, locked, test.created, test.undo); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := CreatedBy(rel, job), test.created == job; got != want {
+				t.Errorf("%s: locked %t: created by the Job: %t, want %t", test.name, locked, got, want)
+			}
 		}
 		rel.Version = test.version
 		if got := DeployedBy(rel, job); got != test.want {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -13,23 +12,32 @@ import (
 	"lockstep/kube/operation"
 )
 
-// keepTimeout limits one write of the journal. The stack's engine waits for it.
-const keepTimeout = 20 * time.Second
-
-// steeringKeeper returns the function that keeps the steering of the stack (S13), nil outside a cluster.
-func (s *Stack) steeringKeeper() func(run.Steering) {
-	entry := s.opts.Journal.Entry("")
-	if entry == nil {
-		return nil
+// keepRollback keeps which releases a rollback covers when it starts.
+func (s *Stack) keepRollback(k *journal.Kept, steering run.Steering) {
+	if steering.Rollback == nil {
+		return
 	}
-	return func(steering run.Steering) {
-		ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
-		defer cancel()
-		if err := entry.Keep(ctx, func(k *journal.Kept) { k.Steering = &steering }); err != nil {
-			s.feed.Publish(event.Event{Kind: event.KindWarning, Rule: "S13", Message: fmt.Sprintf(
-				"if this pod is replaced, the next one will not know the last command: %v", err)})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.toUndo {
+		if !slices.Contains(k.RollBack, m.id) {
+			k.RollBack = append(slices.Clone(k.RollBack), m.id)
 		}
 	}
+}
+
+// goneEarlier reports whether an earlier pod of the Job uninstalled the release, or its rollback did.
+func (s *Stack) goneEarlier(m *member) bool {
+	kept := s.opts.Journal.Entry(m.id).Before()
+	start := kept.Start
+	switch {
+	case start == nil || m.op != nil && m.op.ReleaseStatus() != event.NoRelease:
+		return false
+	case m.remove:
+		return start.Last > 0
+	}
+	own := kept.Steering != nil && kept.Steering.Rollback != nil
+	return own || slices.Contains(s.opts.Journal.Entry("").Before().RollBack, m.id)
 }
 
 // keepBreakpoints keeps the breakpoints of a release that has not started.
@@ -50,9 +58,7 @@ func (s *Stack) keepBreakpoints(m *member) error {
 		steering.Breakpoints = append(steering.Breakpoints, run.KeptBreakpoint{Unit: event.Unit{Phase: phases[group], Group: group}, Status: status})
 	}
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
-	defer cancel()
-	return entry.Keep(ctx, func(k *journal.Kept) { k.Steering = &steering })
+	return entry.Keep(context.Background(), func(k *journal.Kept) { k.Steering = &steering })
 }
 
 // restoreBreakpoints sets the breakpoints that an earlier pod has kept, instead of those of --break-on.
@@ -77,21 +83,20 @@ func (m *member) changedEarlier() bool {
 	return changed && !rolledBack
 }
 
-// continueEnding ends the run if an earlier pod had begun to: because of a command, or with a rollback.
+// rollingBackEarlier reports whether an earlier pod of the Job had started the rollback.
+func (s *Stack) rollingBackEarlier() bool {
+	begun := s.opts.Journal.Entry("").Before().Ending()
+	return begun != nil && begun.RollingBack
+}
+
+// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback.
 func (s *Stack) continueEnding() (ended bool, err error) {
-	kept := s.opts.Journal.Entry("").Before().Steering
-	if kept == nil || kept.Ending == nil && kept.Rollback == nil {
+	begun := s.opts.Journal.Entry("").Before().Ending()
+	if begun == nil {
 		return false, nil
 	}
-	ending, cause := kept.Ending, errors.New("an earlier pod of this Job ended the run")
-	if kept.Rollback != nil {
-		cause = errors.New(kept.Rollback.Cause)
-		if ending == nil {
-			ending = kept.Rollback.By
-		}
-	}
-	if ending != nil {
-		s.engine.Command(ending.Command())
+	if begun.Command != nil {
+		s.engine.Command(*begun.Command)
 	}
 	for _, m := range s.members {
 		if m.op == nil {
@@ -101,10 +106,10 @@ func (s *Stack) continueEnding() (ended bool, err error) {
 			_ = m.op.DeleteDeadLease() // it expires
 		}
 	}
-	if ending != nil && ending.Name != event.Rollback { // otherwise the rollback marks what the earlier pod left
-		cause = errors.Join(append([]error{cause}, s.recover()...)...)
+	if operation.ShouldRollBack(s.opts.Common, begun.Command) { // it marks what the earlier pod left
+		return true, s.fail(begun.Cause)
 	}
-	return true, s.fail(cause)
+	return true, s.fail(errors.Join(append([]error{begun.Cause}, s.recover()...)...))
 }
 
 // recover marks the revisions that an earlier pod left unfinished as failed (R52).

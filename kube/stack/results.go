@@ -30,6 +30,7 @@ type facts struct {
 	record     operation.FinalRecord
 	known      bool
 	rolledBack int
+	gone       bool // an earlier pod of the Job uninstalled it
 }
 
 // resultOf returns the result of a release. It depends on the record alone for every release that the run has written to.
@@ -52,7 +53,7 @@ func resultOf(f facts) event.Result {
 		return event.UnknownResult
 	case !f.started:
 		return event.PassedUnchanged
-	case r.Status == event.NoRelease && (f.remove || r.Created > 0):
+	case r.Status == event.NoRelease && (f.remove || f.gone || r.Created > 0):
 		return event.Uninstalled
 	case r.Status == string(rcommon.StatusUninstalled) && f.remove:
 		return event.Uninstalled
@@ -70,7 +71,7 @@ func resultOf(f facts) event.Result {
 
 // changedBy reports whether the run has changed the release: it created a revision or removed it.
 func (f facts) changedBy() bool {
-	return f.started && (f.record.Created > 0 || f.remove && f.known && f.record.Newer == nil && resultOf(f) == event.Uninstalled)
+	return f.started && (f.record.Created > 0 || (f.remove || f.gone) && f.known && f.record.Newer == nil && resultOf(f) == event.Uninstalled)
 }
 
 // succeeded reports whether a result is what the run was to achieve.
@@ -122,8 +123,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	if m.op != nil {
 		earlier, _ = m.op.ChangedEarlier()
 	}
+	gone := s.goneEarlier(m)
 	f := facts{
-		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started || earlier, passed: m.skipped,
+		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started || earlier || gone, passed: m.skipped, gone: gone,
 		notReady: m.notReady, changed: len(m.changed) > 0,
 		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
 	}
@@ -132,6 +134,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 		why = "its own rollback failed"
 	}
 	s.mu.Unlock()
+	if gone && op == nil {
+		f.record.Status, f.known = event.NoRelease, true
+	}
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)
 		f.record, f.known = record, err == nil

@@ -32,6 +32,9 @@ func (s *Stack) toRollBack() (out []*member) {
 // command ends the run before or during the rollback.
 func (s *Stack) rollBack(end *run.End, cause error) error {
 	changed := s.toRollBack()
+	s.mu.Lock()
+	s.toUndo = changed
+	s.mu.Unlock()
 	info := s.info
 	info.Name = "rollback"
 	s.setRollingBack(true) // first, so that no command can come between

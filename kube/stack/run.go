@@ -67,7 +67,7 @@ func (s *Stack) start() *run.Engine {
 	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
 		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
-		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
+		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.opts.Journal.Entry("").SteeringKeeper(s.keepRollback),
 	})
 	s.mu.Lock()
 	s.engine = eng
@@ -306,7 +306,12 @@ func (s *Stack) fail(cause error) error {
 		if ending == nil && !s.anyStarted() {
 			end.Exit = event.ExitNothingWritten
 		}
-		if operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
+		rollBack := operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0
+		var notKept error
+		if ending == nil {
+			notKept = operation.KeepFailure(s.engine, s.opts.Common, cause)
+		}
+		if rollBack && notKept == nil {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue
@@ -315,7 +320,12 @@ func (s *Stack) fail(cause error) error {
 			return errors.Join(cause, err)
 		}
 		end.Results = s.finalResults()
-		end.Outcome = outcomeOf(end.Results)
+		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
+			end.Outcome = rollbackOutcomeOf(end.Results, s.stuck())
+		}
+		if rollBack {
+			end.Outcome += "; " + notKept.Error()
+		}
 		end.Message = end.Outcome
 		if ending != nil || !s.anyFailedGroup() {
 			end.Message = messageOf(end.Outcome, cause)

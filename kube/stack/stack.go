@@ -65,7 +65,8 @@ type Stack struct {
 	pausedBy *member
 	// rollingBack is set when the rollback starts, warned after the first interrupt of the rollback.
 	rollingBack, warned bool
-	ran                 int // operations that have started or ended
+	toUndo              []*member // what the rollback covers
+	ran                 int       // operations that have started or ended
 }
 
 // member is a release of the stack with its operation.

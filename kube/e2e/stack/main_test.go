@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -22,6 +23,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 )
 
@@ -306,6 +308,8 @@ type childStack struct {
 	Server, User            string // instead of those of the kubeconfig, if set
 	Down, RollbackOnFailure bool
 	Lease                   time.Duration // of its Leases, 0 for the default
+	Journal                 string        // a file with the journal of its Job, "" for none
+	KillAt                  instant       // when the process kills itself, "" for never
 	Releases                []release
 }
 
@@ -318,10 +322,19 @@ func runChildStack(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
+	options := kube.StackOptions{
 		File: e.helmfile(e.Releases...), Down: e.Down, Load: render(e.Releases),
 		Common: kube.Common{Timeout: time.Minute, RollbackOnFailure: e.RollbackOnFailure, Lease: lease.Options{LockDir: e.Locks, Duration: e.Lease}},
-	}, func(string) (*kube.Client, error) {
+	}
+	if e.Journal != "" {
+		j, err := journal.Open(context.Background(), &fileStore{path: e.Journal, killAt: e.KillAt}, rand.Text())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		options.Journal, options.Common.Job = j, e.Home+"/job"
+	}
+	s, err := kube.PrepareStack(context.Background(), options, func(string) (*kube.Client, error) {
 		s := cli.New()
 		s.KubeConfig, s.KubeAPIServer, s.KubeAsUser = e.Kubeconfig, e.Server, e.User
 		s.SetNamespace(e.Home)

@@ -1,20 +1,217 @@
 package stack
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/journal"
 )
 
-// memory is a journal.Store.
-type memory struct{ data []byte }
+// memory is a journal.Store. If it forgets failures, the next pod finds what one finds whose predecessor was killed before it
+// failed.
+type memory struct {
+	data    []byte
+	forgets bool
+	refuses func(text string) error // may be nil
+}
 
-func (m *memory) Load(context.Context) ([]byte, error)      { return m.data, nil }
-func (m *memory) Save(_ context.Context, data []byte) error { m.data = data; return nil }
+func (m *memory) Load(context.Context) ([]byte, error) { return m.data, nil }
+func (m *memory) Save(_ context.Context, data []byte) error {
+	text := unpack(data)
+	if m.refuses != nil {
+		if err := m.refuses(text); err != nil {
+			return err
+		}
+	}
+	if !m.forgets || !strings.Contains(text, `"failure":`) {
+		m.data = data
+	}
+	return nil
+}
+
+// unpack returns the text of a journal.
+func unpack(data []byte) string {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(z)
+	return string(text)
+}
+
+// instant is a write of the journal after which a process kills itself.
+type instant string
+
+const (
+	releaseFails     instant = "a release fails"
+	failureDiagnosed instant = "the failure is diagnosed"
+	stackFails       instant = "the stack fails"
+)
+
+// fileStore is a journal.Store that outlives its process.
+type fileStore struct {
+	path   string
+	killAt instant
+	writes int // with a failure
+}
+
+func (s *fileStore) Load(context.Context) ([]byte, error) {
+	data, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+func (s *fileStore) Save(_ context.Context, data []byte) error {
+	if err := os.WriteFile(s.path, data, 0o600); err != nil {
+		return err
+	}
+	text := unpack(data)
+	if strings.Contains(text, `"failure":`) {
+		s.writes++
+	}
+	stack := s.writes > 0 && strings.Contains(text, `"rollback":`) // the one that has rolled back is the release
+	if s.killAt == releaseFails && s.writes == 1 || s.killAt == failureDiagnosed && s.writes == 2 || s.killAt == stackFails && stack {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return nil
+}
+
+// TestKilledAfterTheFailure (S13, R33): the pod is killed after a release has failed and before the start of the rollback is
+// kept, and after the release has rolled itself back and before that of the stack is kept. The next pod, whose b would succeed,
+// rolls all back.
+func TestKilledAfterTheFailure(t *testing.T) {
+	t.Parallel()
+	for _, at := range []instant{releaseFails, failureDiagnosed, stackFails} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+			fails := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Job("{{ .Release.Name }}", map[string]string{"helm.sh/hook": "post-upgrade"}, `10ms, sandbox/exit-code: "3"`, "  backoffLimit: 0")})
+			stack := func(v, second string) []release {
+				return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
+			}
+			b.mustUp(stack("1", good)...)
+			e := childStack{
+				layout: b.layout, Kubeconfig: rig.Sandbox.Kubeconfig, Locks: rig.LockDir(), RollbackOnFailure: true,
+				Journal: filepath.Join(t.TempDir(), "journal"), KillAt: at, Releases: stack("2", fails),
+			}
+			child, out := b.startChild(e)
+			_, _ = io.Copy(io.Discard, out)
+			if err := child.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+				t.Fatalf("it was not killed: %v", err)
+			}
+			e.KillAt, e.Releases = "", stack("2", good)
+			child, out = b.startChild(e)
+			text, _ := io.ReadAll(out)
+			_ = child.Wait()
+			text = text[bytes.LastIndex(bytes.TrimSpace(text), []byte("\n"))+1:]
+			if !strings.Contains(string(text), `"exit":1`) || !strings.Contains(string(text), "post-upgrade:Job/b") {
+				t.Errorf("the next pod:\n%s", text)
+			}
+			if got := b.history("a", "b"); got[0] != "a 3 deployed" || got[1] != "b 3 deployed" {
+				t.Errorf("history %v\n%s", got, text)
+			}
+		})
+	}
+}
+
+// pods returns a function that prepares the stack of the next pod of one Job.
+func (b stackRig) pods(store *memory) func(down, rollback bool, releases ...release) (*kube.Stack, error) {
+	return func(down, rollback bool, releases ...release) (*kube.Stack, error) {
+		j, err := journal.Open(b.T.Context(), store, "")
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		return b.prepare(down, func(o *kube.StackOptions) {
+			o.Journal, o.Common.Job, o.Common.RollbackOnFailure = j, b.Namespace+"/job", rollback
+			o.Common.ReadinessTimeout = 2 * time.Second
+		}, releases...)
+	}
+}
+
+// TestFailureThatCannotBeKept (S13, R33): a failure that cannot be kept starts no rollback. A next pod would continue the run.
+// Once it can be kept, it rolls back.
+func TestFailureThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil) + "\n---\n" + rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	b.mustUp(release{Name: "a", Dir: good})
+	store, denied, tries := &memory{}, true, 0
+	store.refuses = func(text string) error {
+		switch tries++; {
+		case !strings.Contains(text, `"failure":`):
+			return nil
+		case denied:
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "journal", errors.New("the Role has changed"))
+		case tries%3 != 0:
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	pod := b.pods(store)
+	for _, want := range []string{"a 2 failed", "a 4 deployed"} {
+		s, err := pod(false, true, release{Name: "a", Dir: bad})
+		state, _ := b.run(s, err, nil)
+		if got := b.history("a"); state.Exit != 1 || got[0] != want || denied != strings.Contains(state.Reason(), "not rolled back, because the failure could not be kept") {
+			t.Errorf("exit %d, history %v, want %s: %s", state.Exit, got, want, state.Reason())
+		}
+		denied = false
+	}
+}
+
+// TestUninstalledByAnEarlierPod (S13): a pod that replaces one that has uninstalled all releases, because the run removes them
+// or as the rollback of their installation, counts them in the outcome.
+func TestUninstalledByAnEarlierPod(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	for _, test := range []struct {
+		down bool
+		want string
+	}{{false, "rolled back; 2 releases uninstalled"}, {true, "2 uninstalled"}} {
+		releases := []release{{Name: "a", Dir: good}, {Name: "b", Dir: bad, Needs: []string{"a"}}}
+		if test.down {
+			releases[1].Dir = good
+			b.mustUp(releases...)
+		}
+		pod := b.pods(&memory{})
+		var outcomes [2]string
+		for i := range outcomes {
+			s, err := pod(test.down, true, releases...)
+			state, _ := b.run(s, err, nil)
+			counts := map[event.Result]int{}
+			for _, r := range state.Results {
+				counts[r.Result]++
+			}
+			outcomes[i] = fmt.Sprint(state.Outcome, counts)
+		}
+		if outcomes[1] != outcomes[0] || !test.down && !strings.Contains(outcomes[0], test.want) {
+			t.Errorf("down %t: %q, and the next pod %q, want %s", test.down, outcomes[0], outcomes[1], test.want)
+		}
+	}
+}
 
 // TestReleaseOfAnEarlierPodIsTaken: an earlier pod of the Job left b failed, and somebody else upgrades b after the next pod
 // has planned. When a fails, which b needs, b is not rolled back, although this pod has not started it (S13, R51b).
@@ -28,20 +225,11 @@ func TestReleaseOfAnEarlierPodIsTaken(t *testing.T) {
 		return []release{{Name: "a", Dir: a}, {Name: "b", Dir: second, Needs: []string{"a"}}}
 	}
 	b.mustUp(stack(good, good)...)
-	store := &memory{}
-	pod := func(rollback bool, releases []release) (*kube.Stack, error) {
-		j, err := journal.Open(t.Context(), store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b.prepare(false, func(o *kube.StackOptions) {
-			o.Journal, o.Common.Job, o.Common.RollbackOnFailure = j, b.Namespace+"/job", rollback
-			o.Common.ReadinessTimeout = 2 * time.Second
-		}, releases...)
-	}
-	s, err := pod(false, stack(good, bad))
+	store := &memory{forgets: true}
+	pod := b.pods(store)
+	s, err := pod(false, false, stack(good, bad)...)
 	b.run(s, err, nil)
-	s, err = pod(true, stack(bad, bad))
+	s, err = pod(false, true, stack(bad, bad)...)
 	b.mustUp(release{Name: "b", Dir: good})
 	state, _ := b.run(s, err, nil)
 	if state.Exit != 1 {
