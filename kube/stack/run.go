@@ -321,7 +321,7 @@ func (s *Stack) fail(cause error) error {
 		}
 		end.Results = s.finalResults()
 		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
-			end.Outcome = rollbackOutcomeOf(end.Results, s.stuck())
+			end.Outcome = rollbackOutcomeOf(end.Results)
 		}
 		if rollBack {
 			end.Outcome += "; " + notKept.Error()
