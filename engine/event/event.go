@@ -230,6 +230,10 @@ const RollbackInProgress = "a rollback is in progress; repeat the command to sto
 // Rechecking is Event.Message of a running group that is re-checked (R44).
 const Rechecking = "re-checking"
 
+// UnreadyAgain is the start of Event.Message of a group that was ready and is in progress again (R21). Event.Object is the
+// object that is no longer ready.
+const UnreadyAgain = "no longer ready"
+
 // RollbackPrefix is the prefix of phase names in a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 

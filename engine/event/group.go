@@ -147,6 +147,9 @@ func (s *State) applyGroup(e Event) {
 	}
 	g.Status, g.Message = e.Status, e.Message
 	g.FailedObject, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
+	if e.Status == Running { // the object is no longer ready, but it has not failed
+		g.FailedObject = nil
+	}
 	s.object(e).refineCause(e)
 	if e.Status == Failed && !s.Operation.IsWatch() {
 		s.fixTracker.failed(g, e.Time)

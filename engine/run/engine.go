@@ -247,9 +247,13 @@ func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	}
 }
 
+func newStageRun(e *Engine) *StageRun {
+	return &StageRun{applied: make(chan struct{}), done: make(chan struct{}), engineDone: e.done}
+}
+
 // Start starts a stage. The previous stage must have ended.
 func (e *Engine) Start(s Stage) *StageRun {
-	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), engineDone: e.done}
+	r := newStageRun(e)
 	e.inbox.put(stageStarted{s, r})
 	return r
 }

@@ -133,6 +133,20 @@ func (x *live) stage(p phaseSpec, def event.Phase) error {
 	return err
 }
 
+func (x *live) confirm(last phaseSpec) error {
+	x.mu.Lock()
+	x.drain()
+	x.r.enter(last.phase())
+	x.r.confirming = true
+	x.mu.Unlock()
+	err := x.e.ConfirmReady()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drain()
+	x.r.stage, x.r.confirming = nil, false
+	return err
+}
+
 func (x *live) endingCommand() *event.Command { return x.e.EndingCommand() }
 func (x *live) finish(e End) error            { return x.e.Finish(e) }
 func (x *live) sleep(ms int)                  { time.Sleep(time.Duration(ms) * time.Millisecond) }
@@ -213,8 +227,14 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 	v := x.w.next()
 	x.mu.Unlock()
 	later(spec.After, results[spec.Result])
-	if spec.Result != c.p.goal() {
+	switch {
+	case spec.Result != c.p.goal():
 		fixed(spec.After)
+	case spec.Breaks > 0:
+		later(spec.After+spec.Breaks, results[spec.Broken])
+		if spec.Heals > 0 {
+			later(spec.After+spec.Breaks+spec.Heals, event.Ready)
+		}
 	}
 	return Response{Change: event.Created, Version: v}, nil
 }

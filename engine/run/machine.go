@@ -24,6 +24,7 @@ type machine struct {
 	units          units
 	admissions     []*admission // the oldest first
 	stage          *stage       // nil between stages
+	confirmable    []*stage     // ended without a failure since the operation, the edited revision or the rollback started
 	cohort         *cohort      // groups that started since the current message came in, nil if none
 	timeouts       timeouts
 	rollback       rollback
@@ -81,6 +82,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.admissions = append(m.admissions, msg.admission)
 	case stageStarted:
 		m.startStage(msg.stage, msg.run)
+	case confirmRequested:
+		m.confirm(msg.run)
 	case answered:
 		msg.request.stage.answer(msg.request, msg.response, msg.err)
 	case nameFreed:
@@ -251,6 +254,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 func (m *machine) startOver() {
 	m.emit(resetRequests{})
 	m.epoch++
+	m.confirmable = nil
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock = clock{start: m.now}

@@ -23,6 +23,9 @@ type (
 		stage Stage
 		run   *StageRun
 	}
+	// confirmRequested is sent by ConfirmReady. Exactly one endStage with the same run answers it, unless the run ends
+	// first.
+	confirmRequested struct{ run *StageRun }
 	// answered is sent once, by the goroutine that a sendRequest started.
 	answered struct {
 		request  request

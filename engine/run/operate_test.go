@@ -13,6 +13,7 @@ type operator interface {
 	announce(p phaseSpec)
 	admit(p phaseSpec, g *plan.Group) error
 	stage(p phaseSpec, groups event.Phase) error
+	confirm(last phaseSpec) error
 	endingCommand() *event.Command
 	rollback() error
 	startEditedRevision() error
@@ -25,6 +26,9 @@ func operate(s scenario, x operator) {
 		x.announce(p)
 	}
 	err := runPhases(s.Phases, x)
+	if err == nil && s.Confirm {
+		err = x.confirm(s.Phases[len(s.Phases)-1])
+	}
 	if err == nil {
 		x.sleep(s.Finalize)
 		err = x.finish(End{Status: event.Succeeded})
@@ -66,6 +70,11 @@ func conclude(s scenario, x operator) error {
 		}
 		if err := runPhases(s.Phases, x); err != nil {
 			return err
+		}
+		if s.Confirm {
+			if err := x.confirm(s.Phases[len(s.Phases)-1]); err != nil {
+				return err
+			}
 		}
 		x.sleep(s.Finalize)
 		return x.finish(End{Status: event.Succeeded})

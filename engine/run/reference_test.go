@@ -38,6 +38,7 @@ type reference struct {
 	moment     int
 	opened     bool
 	closed     bool
+	confirming bool // groups that were ready may be in progress again (R21)
 	timeout    bool
 	diagnosing int // failures whose diagnosis is running
 	wrong      []string
@@ -81,6 +82,18 @@ func (r *reference) announce(p phaseSpec) {
 			u.after = append(u.after, event.Unit{Phase: p.Name, Group: "c:" + a})
 		}
 		r.units[event.Unit{Phase: p.Name, Group: "c:" + g.Name}] = u
+	}
+}
+
+// confirmed checks that all groups that had to become ready are ready at the same time.
+func (r *reference) confirmed() {
+	for id, u := range r.units {
+		if u.kind != event.PhaseApply || u.spec.Leaf || r.steer.ending != "" || r.timeout {
+			continue
+		}
+		if why := r.notReady(id); u.status != event.Ready || why != "" {
+			r.fail("R21: the operation succeeds, but %v is %s: %s", id, u.status, why)
+		}
 	}
 }
 
@@ -130,6 +143,12 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		u.moment, u.since, u.sent, u.rechecking = r.moment, r.counted, map[string]bool{}, false
 		if was == event.Failed {
 			u.restarted, u.givenUp = true, false
+			return
+		}
+		if was == event.Ready {
+			if u.rechecking = true; !r.confirming || e.Object == nil || u.spec.Leaf {
+				r.fail("R21: %v is in progress again: %+v", e.Unit(), e)
+			}
 			return
 		}
 		r.started(e.Unit(), u, was, next)

@@ -26,6 +26,7 @@ type scenario struct {
 	Readiness   int           `json:",omitempty"`
 	Diagnosis   int           `json:",omitempty"` // duration of a diagnosis; 0 for no diagnoses
 	Finalize    int           `json:",omitempty"` // duration of the final write of the release record
+	Confirm     bool          `json:",omitempty"` // at the end, all groups must be ready at the same time (R21)
 	Hasty       bool          `json:",omitempty"` // the caller does not wait for a stage after a stop, as with Helm's action
 }
 
@@ -56,6 +57,9 @@ type objectSpec struct {
 	Stale   bool `json:",omitempty"` // an outdated status says ready
 	Blocked int  `json:",omitempty"` // the first apply finds an object of the same name, gone after this; -1 for never
 	Fixed   int  `json:",omitempty"` // from the failure until somebody else fixes it; 0 for never
+	// Breaks is how long the object is ready until its status is Broken, 0 for ever. It heals after Heals, 0 for never.
+	Breaks, Heals int    `json:",omitempty"`
+	Broken        string `json:",omitempty"`
 }
 
 type commandSpec struct {
@@ -113,7 +117,24 @@ func newScenario(seed uint64) scenario {
 		s.Outages = append(s.Outages, o)
 		at = o.At + o.For + 10
 	}
+	s.addBreaks(rand.New(rand.NewPCG(seed, 21)), apply.Name)
 	return s
+}
+
+// addBreaks makes objects of a phase break after they are ready.
+func (s *scenario) addBreaks(r *rand.Rand, phase string) {
+	if r.IntN(2) == 0 || s.Phases[len(s.Phases)-1].Name != phase { // else a removal deletes them
+		return
+	}
+	s.Confirm = true
+	for _, g := range s.Phases[len(s.Phases)-1].Groups {
+		for n := range g.Objects {
+			if o := &g.Objects[n]; r.IntN(3) == 0 {
+				o.Breaks, o.Broken = 1+r.IntN(8)*10, []string{"failed", "never", "never", "gone"}[r.IntN(4)]
+				o.Heals = r.IntN(3) * 30
+			}
+		}
+	}
 }
 
 func hookPhase(r *rand.Rand) phaseSpec {
@@ -316,6 +337,7 @@ func (s scenario) smaller(yield func(scenario) bool) {
 		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Groups = 0 }, func(c *scenario) { c.Timeout = 0 },
 		func(c *scenario) { c.Diagnosis = 0 },
 		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 }, func(c *scenario) { c.Hasty = false },
+		func(c *scenario) { c.Confirm = false },
 	} {
 		if !try(change) {
 			return

@@ -34,6 +34,7 @@ type simulation struct {
 	// earlier ones.
 	watched   map[event.Unit]*group
 	diagnoses int
+	confirms  map[*StageRun]bool
 	blocked   map[string]int // how often an object was blocked; gone once its name is free
 }
 
@@ -41,7 +42,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns the rule violations.
 func simulate(s scenario) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, watched: map[event.Unit]*group{}, blocked: map[string]int{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}}
 	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	x.r.steer.paused = s.Paused
@@ -221,6 +222,9 @@ func (x *simulation) perform(effects []effect) {
 		case replyAdmit:
 			eff.admission.done <- eff.err
 		case endStage:
+			if x.confirms[eff.run] && eff.err == nil {
+				x.r.confirmed()
+			}
 			x.over[eff.run], x.r.stage = eff.err, nil
 		case replyTransition:
 			eff.reply <- eff.err
@@ -254,8 +258,11 @@ func (x *simulation) request(r request) {
 		x.answer(r, Response{Change: event.Created, Version: v}, nil)
 		x.after(o.After, func() {
 			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
-			if o.Result != p.goal() {
+			switch {
+			case o.Result != p.goal():
 				x.fixLater(r, p, o)
+			case o.Breaks > 0:
+				x.breakLater(r, o)
 			}
 		})
 	})
@@ -290,6 +297,16 @@ func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
 	if o.Fixed > 0 {
 		x.after(o.Fixed, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
 	}
+}
+
+// breakLater schedules an object that is ready to break, and to heal.
+func (x *simulation) breakLater(r request, o objectSpec) {
+	x.after(o.Breaks, func() {
+		x.report(r.group, r.object.Object, results[o.Broken], x.w.next())
+		if o.Heals > 0 {
+			x.after(o.Heals, func() { x.report(r.group, r.object.Object, event.Ready, x.w.next()) })
+		}
+	})
 }
 
 func (x *simulation) answer(r request, out Response, err error) {
@@ -390,6 +407,22 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
 	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	return o.end(run)
+}
+
+func (o *simulated) confirm(last phaseSpec) error {
+	run := &StageRun{}
+	o.x.phases[run], o.x.confirms[run] = last, true
+	o.x.r.enter(last.phase())
+	o.x.r.confirming = true
+	o.x.post(confirmRequested{run})
+	err := o.end(run)
+	o.x.r.confirming = false
+	return err
+}
+
+// end waits for the end of a stage.
+func (o *simulated) end(run *StageRun) error {
 	left := func() bool { a := o.x.m.steering.ending; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
 	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
 	if _, over := o.x.over[run]; !over {

@@ -23,6 +23,9 @@ type Stage struct {
 	// group stops waiting for it after ObjectTimeout (goneGrace if no other group waits for the group),
 	// when a diagnosis says that waiting will not help, or at the operation's timeout (R30).
 	Lenient bool
+	// Ends reports whether the objects of a group no longer matter once the group is ready, as those of a hook; see
+	// Engine.ConfirmReady. Nil means that all matter.
+	Ends func(*plan.Group) bool
 }
 
 func (s *Stage) removes() bool { return s.Phase.Kind == event.PhaseRemove }
@@ -103,6 +106,7 @@ type stage struct {
 	failures          []*failure // in the order in which the groups failed
 	appliedReported   bool       // reportAllApplied was sent
 	closed            bool
+	confirming        bool // it was ended, and waits again for groups that are no longer ready
 	operationTimedOut bool // the operation's timeout has passed, so a lenient removal no longer waits
 	epoch             int  // of the machine when the stage started
 }
@@ -313,9 +317,16 @@ func (s *stage) close(cause error) {
 			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, cache), cause))
 		}
 	}
-	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {
+	switch ok := cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0; {
+	case !ok:
+		s.m.confirmable = nil
+		s.m.emit(endStage{s.run, err})
+	case s.confirming:
+		s.m.confirm(s.run)
+	default:
+		if s.Phase.Kind == event.PhaseApply {
+			s.m.confirmable = append(s.m.confirmable, s)
+		}
 		s.m.emit(endStage{s.run, nil})
-		return
 	}
-	s.m.emit(endStage{s.run, err})
 }

@@ -276,6 +276,7 @@ func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[str
 		Cluster:       target,
 		Await:         func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
 		ObjectTimeout: c.cfg.Options.Readiness,
+		Ends:          func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
 		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm

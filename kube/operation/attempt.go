@@ -41,6 +41,8 @@ type attempt struct {
 	preludeStarted bool // a phase of the prelude has started
 	// crdsApplied is set if applying crds/ may have changed which kinds the cluster serves.
 	crdsApplied bool
+	// confirmReady waits, once, until all groups are ready at the same time.
+	confirmReady func() error
 }
 
 // newAttempt returns an attempt with Helm's client and storage wrapped.
@@ -59,11 +61,12 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
-	driver := r.newDriver(t, ps.Helm, client)
+	confirmReady := sync.OnceValue(func() error { return r.awaitAllReady(t) })
+	driver := r.newDriver(t, ps.Helm, client, confirmReady)
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
 	ps.Helm.Config.Releases = helmstorage.Init(driver)
-	a := &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver}
+	a := &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver, confirmReady: confirmReady}
 	r.op.mu.Lock()
 	defer r.op.mu.Unlock()
 	r.op.attempts = append(r.op.attempts, a)
@@ -97,16 +100,17 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 	}
 }
 
-func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client) *release.Driver {
+func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client, beforeDeployed func() error) *release.Driver {
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
 			return t.prepared.Target.Record, client.ExpectHooks(rel)
 		},
-		HoldsLease: r.op.holdsLease,
-		Job:        r.op.prepared.Common.Job,
-		Undo:       t.rollbackOnFailure, // it does not complete the operation
-		Mask:       r.op.Mask().Text,
-		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
+		BeforeDeployed: beforeDeployed,
+		HoldsLease:     r.op.holdsLease,
+		Job:            r.op.prepared.Common.Job,
+		Undo:           t.rollbackOnFailure, // it does not complete the operation
+		Mask:           r.op.Mask().Text,
+		Timings:        func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})
 }
 
@@ -129,10 +133,23 @@ func (r *runner) runOperation() (a *attempt, status string, err error) {
 // runAction runs Helm's action, makes sure that the release record is final, and returns the status in it.
 func (a *attempt) runAction(operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = a.task.do(a); err == nil {
+		err = a.confirmReady()
+	}
+	if err == nil {
 		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
 	}
 	return rel, status, err
+}
+
+// awaitAllReady waits until all groups are ready at the same time, unless some are not checked or --wait says how Helm checks
+// them.
+func (r *runner) awaitAllReady(t task) error {
+	c := r.op.prepared.Common
+	if t.uninstalling || c.SkipLeaves || c.WaitStrategy() != helmclient.WaitOrdered {
+		return nil
+	}
+	return r.engine.ConfirmReady()
 }
 
 // warnOfTerminating warns about removed objects that are still being deleted at the end of an upgrade or rollback (R30).

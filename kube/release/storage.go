@@ -39,6 +39,9 @@ type DriverOptions struct {
 	BeforeCreate func(*rel1.Release) (*Record, error)
 	// BeforeUninstall is called before a revision is marked uninstalling.
 	BeforeUninstall func(*rel1.Release)
+	// BeforeDeployed is called before the created revision is marked deployed, and before another one is marked superseded
+	// by it. If it fails, neither is stored. Helm ignores that error, so the caller must check it.
+	BeforeDeployed func() error
 	// HoldsLease reports whether the run holds the Lease of the release. The Driver signs the
 	// revisions that it writes accordingly.
 	HoldsLease func() bool
@@ -214,6 +217,9 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 	if d.opts.BeforeUninstall != nil && rel.Info.Status == rcommon.StatusUninstalling {
 		d.opts.BeforeUninstall(rel)
 	}
+	if err := d.beforeDeployed(rel); err != nil {
+		return err
+	}
 	if err := d.sign(rel, false); err != nil {
 		return err
 	}
@@ -240,6 +246,16 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		err = update()
 	}
 	return err
+}
+
+func (d *Driver) beforeDeployed(rel *rel1.Release) error {
+	created := d.WriteResult().Created
+	deployed := rel.Version == created && rel.Info.Status == rcommon.StatusDeployed
+	superseded := rel.Version != created && created > 0 && rel.Info.Status == rcommon.StatusSuperseded
+	if d.opts.BeforeDeployed == nil || !deployed && !superseded {
+		return nil
+	}
+	return d.opts.BeforeDeployed()
 }
 
 // tooLarge reports whether the API server may have refused a release because of its size.

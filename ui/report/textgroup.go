@@ -28,7 +28,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 	switch e.Status {
 	case event.Running:
-		t.line(e, e.Status, startLine(g, removing, before, e.Message))
+		t.line(e, e.Status, startLine(g, removing, before, e))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.endLine(g, before, took))
 		t.objectFailures(e, g)
@@ -52,14 +52,16 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 }
 
-func startLine(g *event.GroupState, removing bool, before event.Status, message string) string {
+func startLine(g *event.GroupState, removing bool, before event.Status, e event.Event) string {
 	line := g.ID
 	if removing {
 		line += " removal"
 	}
 	switch {
-	case message == event.Rechecking:
-		line = message + " " + line
+	case e.Object != nil: // it was ready
+		return line + " is " + e.Message
+	case e.Message == event.Rechecking:
+		line = e.Message + " " + line
 	case before.Over():
 		line += " started again"
 	default:

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"slices"
 
 	"lockstep/engine/event"
@@ -74,17 +75,87 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 // recheck waits for the objects of a failed group again without applying them: somebody may have
 // fixed them in the cluster.
 func (s *stage) recheck(g *group) {
+	for _, o := range g.objects {
+		if o.last.Status == event.Failed {
+			o.last = Observation{}
+		}
+	}
+	s.awaitAgain(g)
+}
+
+// awaitAgain waits for the objects of a group again without applying them.
+func (s *stage) awaitAgain(g *group) {
 	g.attempt.round++
 	g.attempt.rechecking = true
 	for _, o := range g.objects {
 		o.pace.reset()
-		if o.last.Status == event.Failed {
-			o.last = Observation{}
-		}
 		if g.await || o.request != requestSucceeded {
 			s.setDeadline(g, o)
 		}
 		s.assess(g, o)
 	}
 	s.endGroup(g)
+}
+
+// ConfirmReady waits until all groups that had to become ready are ready at the same time (R21). It is for the end of an
+// operation, after its last stage: nothing else waits for a group whose objects break after it was ready. Such a group is in
+// progress again, with a new readiness timeout, and can fail and be held like any other. The error is a *StageError.
+// If a group has failed, there is nothing to wait for.
+func (e *Engine) ConfirmReady() error {
+	r := newStageRun(e)
+	e.inbox.put(confirmRequested{r})
+	return r.Wait()
+}
+
+// confirm continues the first ended stage with a group that is no longer ready, until there is none. It answers run.
+func (m *machine) confirm(run *StageRun) {
+	if m.windingDown() {
+		m.emit(endStage{run, nil}) // the command or the timeout decides
+		return
+	}
+	for _, s := range m.confirmable {
+		if groups := s.unreadyAgain(); len(groups) > 0 {
+			s.reopen(run, groups)
+			return
+		}
+	}
+	m.emit(endStage{run, nil})
+}
+
+// unreadyAgain returns the groups that were ready and no longer are.
+func (s *stage) unreadyAgain() (groups []*group) {
+	for _, g := range s.groups {
+		if g.await && g.status == event.Ready && g.attempt.notDone > 0 && (s.Ends == nil || !s.Ends(g.def)) {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// reopen continues an ended stage, to wait for some of its groups again without applying them.
+func (s *stage) reopen(run *StageRun, groups []*group) {
+	s.m.stage = s
+	s.run = run
+	s.closed, s.confirming = false, true
+	s.endedCount = 0
+	for _, g := range groups {
+		for _, o := range g.objects {
+			if !o.done {
+				s.m.setUnreadyAgain(g.unit, o)
+				break
+			}
+		}
+	}
+	for _, g := range groups {
+		s.awaitAgain(g)
+	}
+}
+
+// setUnreadyAgain publishes that a group that was ready is in progress again because of an object.
+func (m *machine) setUnreadyAgain(u *unit, o *object) {
+	u.status = event.Running
+	m.restartHeartbeat()
+	actual := o.actual()
+	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Running, Object: &actual,
+		Message: event.UnreadyAgain + ": " + actual.String() + ": " + cmp.Or(o.message, string(o.status))})
 }
