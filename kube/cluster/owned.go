@@ -36,6 +36,7 @@ func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fa
 		}
 	}
 	for looks := 0; ; looks++ {
+		s.Taken.note(s.Builder.Scope(), s.Claims, f)
 		f.KeepSent(i)
 		f.Require(i, looks == maxLooks)
 		replaces := f.Replaces && f.Seen().Version == ""
@@ -99,26 +100,28 @@ type Removal struct {
 	Keep bool
 	// UID, if not empty, keeps another object of the same name.
 	UID types.UID
+
+	taken *TakenOver // kept too
 }
 
-// WhyKept returns why an object is kept, "" if it is deleted.
-func (r Removal) WhyKept(scope manifest.Scope, s manifest.Seen) string {
-	switch {
+// WhyKept returns why an object is kept as it was last seen, "" if it is deleted.
+func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) string {
+	s := f.Seen()
+	switch other := scope.Other(s); {
 	case scope.OwnedByOther(s.Owner):
 		return "it belongs to " + s.Owner + " now"
 	case r.UID != "" && s.UID != r.UID:
 		return "created again by somebody else"
-	case r.UID == "" && s.Owner == "" && scope.Owner() != "":
+	case r.UID == "" && !claims.Removes(scope, f) && other != "":
+		return "it belongs to " + other + " now"
+	case r.UID == "" && !claims.Removes(scope, f):
 		return "not owned by this release"
+	case r.taken.has(f.Resource.Object, s.UID):
+		return "it existed before this run took it over"
 	case r.Keep && s.Keep:
 		return "helm.sh/resource-policy: keep"
 	}
 	return ""
-}
-
-// WhyLiveKept is like WhyKept for an object that has just been read.
-func (r Removal) WhyLiveKept(scope manifest.Scope, live metav1.Object) string {
-	return r.WhyKept(scope, manifest.SeenAs(live))
 }
 
 // Delete deletes an object, unless WhyKept says why it is kept. found is false if it does not exist. An object whose kind the
@@ -156,7 +159,7 @@ func (s Session) whyKept(f *manifest.Fact, how Removal) string {
 	if f.Rule.Hook && how.UID == "" && s.Claims.Check(s.Builder.Scope(), f) == nil {
 		return ""
 	}
-	return how.WhyKept(s.Builder.Scope(), f.Seen())
+	return how.WhyKept(s.Builder.Scope(), s.Claims, f)
 }
 
 // DeleteAndWait deletes an object and waits until it is gone. It leaves an object that Removal keeps. See AwaitGone for

@@ -36,6 +36,8 @@ type Session struct {
 	Resumes bool
 	// Claims are the existing objects that the release may write to without owning them.
 	Claims manifest.Claims
+	// Taken are the objects of others that the run has taken over.
+	Taken *TakenOver
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
@@ -84,7 +86,7 @@ func NewApply(s Session, list helmkube.ResourceList, send func(*resource.Info) e
 // NewRemoval returns a target that deletes a list.
 func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 	t := newTarget(s, list)
-	t.removal = how
+	t.removal, t.removal.taken = how, s.Taken
 	return t
 }
 
@@ -128,6 +130,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		}
 		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)
+			target.Labelled = target.Labelled && (f.Seen().Version == "" || f.Seen().Owner != "") // it may have lost its label
 		}
 		if f.Generated || f.Late {
 			t.watchLater(ctx, i, f, target, report)
@@ -396,6 +399,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	found, kept, err := t.session.Delete(ctx, i, t.removal)
 	switch {
 	case kept != "":
+		t.session.Taken.keep(obj)
 		return run.Response{Change: event.Kept, Message: kept}, nil
 	case err != nil:
 		return run.Response{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))

@@ -62,7 +62,7 @@ func (c *Client) prepareObjects(list helmkube.ResourceList) (helmkube.ResourceLi
 		return list, nil
 	}
 	c.cfg.warn(MarkUnread(c.cfg.Context, c.builder(), list))
-	list, warnings := Removable(c.builder(), list)
+	list, warnings := Removable(c.builder(), c.cfg.Session.Claims, list)
 	c.cfg.warn(warnings)
 	if err := c.removeUnlessHelmDoes(list); err != nil {
 		return nil, err

@@ -352,12 +352,15 @@ func (c *Client) removeUnlessHelmDoes(list helmkube.ResourceList) error {
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }
 
-// notDeletedByHelm returns the objects of an uninstall that Build withholds from Helm, because they did
-// not exist or could not be read. They stay in the plan.
+// notDeletedByHelm returns the objects of an uninstall that Build withholds from Helm, because they did not exist, could not
+// be read, or have lost the marks of the release, without which Helm keeps them. They stay in the plan.
 func (c *Client) notDeletedByHelm(list helmkube.ResourceList) helmkube.ResourceList {
+	lostMarks := func(f *manifest.Fact) bool {
+		return f.Seen().Version != "" && f.Seen().Owner != c.builder().Scope().Owner() && c.cfg.Session.Claims.Removes(c.builder().Scope(), f)
+	}
 	return list.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)
-		return f != nil && (f.Before().Absent() || f.Before().Err != nil)
+		return f != nil && (f.Before().Absent() || f.Before().Err != nil || lostMarks(f))
 	})
 }
 

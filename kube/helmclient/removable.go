@@ -15,7 +15,7 @@ import (
 
 // Removable returns the objects of a list that an uninstall deletes, and a warning for each object
 // that stays: because of helm.sh/resource-policy: keep, or because the release no longer owns it.
-func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
+func Removable(b *manifest.Builder, claims manifest.Claims, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
 	var warnings []plan.Warning
 	keep := func(o plan.Object, format string, args ...any) {
 		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf("%s is kept: ", o) + fmt.Sprintf(format, args...)})
@@ -27,8 +27,8 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 			return true
 		case manifest.HasKeepPolicy(i):
 			keep(f.Resource.Object, "helm.sh/resource-policy: keep")
-		case f.Seen().Version != "" && f.Seen().Owner != b.Scope().Owner():
-			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(f.Seen().Owner, "no release"))
+		case f.Seen().Version != "" && !claims.Removes(b.Scope(), f):
+			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(b.Scope().Other(f.Seen()), "no release"))
 		default:
 			return true
 		}

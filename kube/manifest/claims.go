@@ -23,8 +23,10 @@ type Seen struct {
 	Version string // its resourceVersion, "" if it did not exist
 	UID     types.UID
 	Owner   string // in the form of OwnerOf
-	Hook    bool   // it was created as a hook, which has no owner
-	Keep    bool   // it has helm.sh/resource-policy: keep
+	Marks   Marks
+	Applied bool // Helm manages some of its fields
+	Hook    bool // it was created as a hook, which has no owner
+	Keep    bool // it has helm.sh/resource-policy: keep
 
 	Migrates bool // Helm changes its managed fields before a server-side apply
 }
@@ -33,7 +35,8 @@ type Seen struct {
 func SeenAs(m metav1.Object) Seen {
 	a := m.GetAnnotations()
 	return Seen{
-		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Owner: OwnerOf(m), Hook: a[release.HookAnnotation] != "",
+		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(),
+		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
 		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
 	}
 }
@@ -90,8 +93,7 @@ type Claims struct {
 	// Take takes over the objects of others (--take-ownership). Advice says how, for errors.
 	Take   bool
 	Advice TakeAdvice
-	// Unmarked are the objects of the deployed revision. They belong to the release even without marks, as in Helm, unless
-	// they were created again while the operation runs.
+	// Unmarked are the objects of the deployed revision. They belong to the release even if they have lost its marks, see Owns.
 	Unmarked map[plan.Object]bool
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.
 	MadeByHook func(plan.Object) bool
@@ -108,21 +110,43 @@ type Claims struct {
 // TakeAdvice says how to take over one object, and how several.
 type TakeAdvice struct{ One, Many string }
 
+// Owns reports whether an object, as it was last seen, is the release's: it has the marks of the release; or it is an object of
+// the deployed revision, nobody has created it again since the operation looked first, and it has no marks of anybody else.
+// Writes and removals both ask this. The release is unknown in other programs that use Helm's actions.
+func (c Claims) Owns(scope Scope, f *Fact) bool {
+	s := f.seen
+	return scope.Owner() == "" || s.Owner == scope.Owner() ||
+		c.Unmarked[f.Resource.Object] && s.UID == f.before.uid && scope.Other(s) == ""
+}
+
+// Removes reports whether a removal may delete an object of the release (Owns). Without marks, it must have been applied with
+// Helm: somebody else may have created it in place of the release's.
+func (c Claims) Removes(scope Scope, f *Fact) bool {
+	return c.Owns(scope, f) && (scope.Owner() == "" || f.seen.Owner != "" || f.seen.Applied)
+}
+
 // Check returns a *NotOwned error if the release may not write to an object as it was last seen.
 //
 // Rule R31a: a run writes only to objects of its release, and refuses the others as Helm does.
 func (c Claims) Check(scope Scope, f *Fact) error {
 	s, o := f.seen, f.Resource.Object
 	switch {
-	case scope.Owner() == "", s.Version == "", c.Take, c.Leave, s.Owner == scope.Owner():
+	case s.Version == "", c.Take, c.Leave, c.Owns(scope, f):
 		return nil
 	case s.Owner != "" && !(c.Checked && s.UID == f.before.uid):
 	case f.Rule.Hook && (s.Hook || o.Kind == "CustomResourceDefinition"), f.Unlabelled && !f.Rule.Hook:
 		return nil
-	case s.UID == f.before.uid && (c.Unmarked[o] || c.Checked), c.adoptsHook(f):
+	case s.UID == f.before.uid && c.Checked, c.adoptsHook(f):
 		return nil
 	}
-	return &NotOwned{Object: o, Owner: s.Owner, Advice: c.Advice}
+	return &NotOwned{Object: o, Owner: scope.Other(s), Advice: c.Advice}
+}
+
+// FactOf returns a fact about an object that has just been read, nil if the object does not exist.
+func FactOf(o plan.Object, live metav1.Object) *Fact {
+	f := &Fact{Resource: plan.Resource{Object: o}}
+	f.see(live)
+	return f
 }
 
 // adoptsHook reports whether a hook of the release created the object, which is not a hook any more. Helm refuses it.

@@ -34,6 +34,29 @@ func Owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
+// Marks are the label and the annotations of an object that name its owner, each "" if it is missing.
+type Marks struct{ Manager, Release, Namespace string }
+
+func marksOf(m metav1.Object) Marks {
+	a := m.GetAnnotations()
+	return Marks{m.GetLabels()[ManagedByKey], a[ownerNameKey], a[ownerNamespaceKey]}
+}
+
+// Other returns who else than the scope's release the marks of an object name, "" for nobody. An object that has lost only
+// some of its marks names nobody else.
+func (s Scope) Other(seen Seen) string {
+	m := seen.Marks
+	switch {
+	case s.OwnedByOther(seen.Owner):
+		return seen.Owner
+	case m.Release != "" && m.Release != s.Release || m.Namespace != "" && m.Namespace != s.Namespace:
+		return Owner(m.Release, m.Namespace)
+	case m.Manager != "" && m.Manager != "Helm":
+		return fmt.Sprintf("%s (label %s)", m.Manager, ManagedByKey)
+	}
+	return ""
+}
+
 // OwnedByOther reports whether owner, in the form of Owner, is another release. It returns false if the
 // scope's release is unknown, as in other programs that use Helm's actions.
 func (s Scope) OwnedByOther(owner string) bool {

@@ -58,6 +58,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		JobsComplete: r.op.prepared.Common.WaitForJobs,
 		Resumes:      r.op.prepared.Resumes,
 		Claims:       t.prepared.Target.Claims,
+		Taken:        r.op.taken,
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))

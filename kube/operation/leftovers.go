@@ -21,6 +21,7 @@ type leftoverSearch struct {
 	// revisions are the revisions to search, the newest first.
 	revisions []*rel1.Release
 	old       *rel1.Release // nil for none
+	claims    manifest.Claims
 	// planned are the objects of the target and of the old revision, which are already in the plan.
 	planned []helmkube.ResourceList
 }
@@ -100,6 +101,6 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 		if !f.Before().Known {
 			return includeUnreadable
 		}
-		return f.Before().Version != "" && f.Seen().Owner == l.builder.Scope().Owner()
+		return f.Before().Version != "" && l.claims.Removes(l.builder.Scope(), f)
 	})
 }

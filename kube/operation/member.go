@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
@@ -73,6 +74,9 @@ func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object,
 
 // Ledger tracks the records of the release for the whole run, see preflight.Common.Continues.
 func (op *Operation) Ledger() *release.Ledger { return op.ledger }
+
+// Taken are the objects of others that the run has taken over, see preflight.Common.Taken.
+func (op *Operation) Taken() *cluster.TakenOver { return op.taken }
 
 // DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
 func (op *Operation) DeleteDeadLease() error {

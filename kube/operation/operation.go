@@ -6,6 +6,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
@@ -50,6 +52,7 @@ type shared struct {
 	feed   event.Feed
 	writes connect.Writes
 	ledger *release.Ledger
+	taken  *cluster.TakenOver
 	lock   lockState
 
 	mu              sync.Mutex // guards the fields below
@@ -82,6 +85,7 @@ func newOperation(c *connect.Client, main task) *Operation {
 	op.Mask().AddPlan(p.Phases)
 	op.running = op
 	op.setLedger(release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release))
+	op.taken = cmp.Or(op.prepared.Common.Taken, &cluster.TakenOver{})
 	op.revisions = []*Operation{op}
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
 	op.writes.SetGuard(op.guard)

@@ -60,7 +60,8 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(removed))
 	warnings = append(warnings, more...)
 	search := leftoverSearch{
-		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, planned: []helmkube.ResourceList{p.list, p.oldObjects},
+		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, claims: p.target.Claims,
+		planned: []helmkube.ResourceList{p.list, p.oldObjects},
 	}
 	leftovers, more := search.leftovers()
 	warnings = append(warnings, more...)

@@ -41,6 +41,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 			end.Release = event.NoRelease
 			notes = append(notes, leftBehind(r.op.feed.Events())) // such as its namespace and CRDs
 		}
+		notes = append(notes, r.op.taken.Kept())
 		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		r.engine.Close(end)
 		return true, cause
@@ -50,7 +51,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 		end.Release = final.status
 		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
-	notes = append(notes, leftBehind(r.op.feed.Events()))
+	notes = append(notes, leftBehind(r.op.feed.Events()), r.op.taken.Kept())
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }

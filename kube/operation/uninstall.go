@@ -94,12 +94,15 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
 		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
 	}
-	removable, more := helmclient.Removable(b, list)
+	p.Target.Claims, _ = state.claims(u.Common, b, false) // if the deployed revision cannot be read, objects without marks are kept
+	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(removable))
 	warnings = append(warnings, more...)
-	search := leftoverSearch{session: s, builder: b, revisions: state.Others(rel), old: rel, planned: []helmkube.ResourceList{list}}
+	search := leftoverSearch{
+		session: s, builder: b, revisions: state.Others(rel), old: rel, claims: p.Target.Claims, planned: []helmkube.ResourceList{list},
+	}
 	p.Leftovers, more = search.leftovers()
 	p.Warnings = uniqueWarnings(slices.Concat(state.warnings, warnings, more))
 	pre, post := helmclient.HookPhases(rel, "", p.Hooks, nil)

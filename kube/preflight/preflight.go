@@ -75,6 +75,8 @@ type Common struct {
 	// Continues is the ledger of this run's earlier operation on the release, nil if this is the first. The operation is
 	// refused if somebody else has written to the release since (R51b).
 	Continues *release.Ledger
+	// Taken are the objects of others that this run has taken over. The operations of a run on the release share them.
+	Taken *cluster.TakenOver
 
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress

@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/status"
 )
@@ -389,7 +390,8 @@ func (s *session) previewRemoval(ctx context.Context, c *Change) error {
 	if s.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
 		return nil
 	}
-	if c.Message = (cluster.Removal{Keep: true}).WhyLiveKept(s.builder.Scope(), live); c.Message != "" {
+	c.Message = (cluster.Removal{Keep: true}).WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
+	if c.Message != "" {
 		c.Action = ActionKeep
 	}
 	return nil

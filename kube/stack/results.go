@@ -137,6 +137,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	if gone && op == nil {
 		f.record.Status, f.known = event.NoRelease, true
 	}
+	if op != nil && why == "" {
+		why = op.Taken().Kept()
+	}
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)
 		f.record, f.known = record, err == nil
@@ -265,6 +268,8 @@ func noteOf(r event.ReleaseResult, kept bool) string {
 		return fmt.Sprintf("%s is still %s; run the same command again", r.Release, r.Status)
 	case kept:
 		return r.Release + " was not rolled back" + why
+	case undone(r) && why != "":
+		return r.Release + why
 	case r.Result == event.NotReady && why != "":
 		return r.Release + " is not ready" + why
 	case r.Result == event.ChangedByOthers && why != "":

@@ -122,7 +122,7 @@ func checkOutcomes(t *testing.T, releases []event.ReleaseResult) {
 		if r.Changed && !left {
 			done++
 		}
-		named := r.Result == event.ChangedByOthers || r.Result == event.NotReady || r.Result == event.Unfinished || r.Result == event.UnknownResult
+		named := r.Reason != "" && undone(r) || r.Result == event.ChangedByOthers || r.Result == event.NotReady || r.Result == event.Unfinished || r.Result == event.UnknownResult
 		for text, want := range map[string]bool{outcome: named, rollback: named || left} {
 			times := strings.Count(text, r.Release+" ") + strings.Count(text, r.Release+":")
 			if times > 1 || (times == 1) != want || strings.Count(text, r.Reason) > 1 && r.Reason != "" || strings.Contains(text, "; ;") {

@@ -108,7 +108,7 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn, common.Journal = false, nil, nil
 	deployed := s.plannedOperation(m)
-	common.Continues = deployed.Ledger()
+	common.Continues, common.Taken = deployed.Ledger(), deployed.Taken()
 	if err := s.checkNewest(deployed); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -61,5 +62,63 @@ func TestTakenOver(t *testing.T) {
 	}
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("remaining: %v, want [b]", got)
+	}
+}
+
+// TestTakenOverIsKept: a run takes over an object and fails. Its rollback keeps the object, because it existed before, and the
+// outcome says so. An uninstall of the deployed release deletes it, as Helm does (R31a).
+func TestTakenOverIsKept(t *testing.T) {
+	t.Parallel()
+	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
+	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	for _, owner := range []string{"", "other"} {
+		for _, operation := range []string{"install", "upgrade"} {
+			t.Run(operation+map[string]string{"": "/nobody", "other": "/release"}[owner], func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				r.TakesOver = []string{"configmaps/shared"}
+				marks, whose := map[string]string(nil), "of no release"
+				if owner != "" {
+					marks = map[string]string{"meta.helm.sh/release-name": owner, "meta.helm.sh/release-namespace": r.Namespace}
+					whose = "release other in namespace " + r.Namespace
+				}
+				replaceShared(r, marks, map[string]string{"theirs": "1"})
+				before := shared(r)
+				var op *kube.Operation
+				var err error
+				if operation == "install" {
+					op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Install) {
+						i.TakeOwnership, i.ForceConflicts, i.RollbackOnFailure, i.ReadinessTimeout = true, true, true, 2*time.Second
+					}))
+				} else {
+					r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
+					op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, first, mine, bad), func(u *kube.Upgrade) {
+						u.TakeOwnership, u.ForceConflicts, u.RollbackOnFailure, u.ReadinessTimeout = true, true, true, 2*time.Second
+					}))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				out := r.Run(op, nil)
+				want := "kept what existed before this run took it over: ConfigMap/shared (" + whose + ")"
+				if now := shared(r); now == nil || now.UID != before.UID || now.Data["theirs"] != "1" {
+					t.Errorf("the object is now %v", now)
+				}
+				if out.State.Exit != 1 || strings.Count(out.State.Outcome, want) != 1 {
+					t.Errorf("outcome %q, want %q", out.State.Outcome, want)
+				}
+				if left := r.ConfigMaps(r.Namespace); operation == "install" && slices.Contains(left, "first") || len(r.Revisions()) > 0 && operation == "install" {
+					t.Errorf("left %v, revisions %v", left, r.Revisions())
+				}
+				if operation != "install" {
+					return
+				}
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first, mine), func(i *kube.Install) { i.TakeOwnership = true }))
+				r.MustRun(r.Uninstall())
+				if now := shared(r); now != nil {
+					t.Errorf("after an uninstall, %v", now)
+				}
+			})
+		}
 	}
 }

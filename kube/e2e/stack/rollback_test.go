@@ -1,7 +1,9 @@
 package stack
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,5 +47,34 @@ func TestRollbackThatFails(t *testing.T) {
 	}
 	if got := result(state, "a"); !strings.Contains(got.Reason, "policy says no") {
 		t.Errorf("the result of a is %+v", got)
+	}
+}
+
+// TestTakenOverIsKept: the rollback of a stack keeps an object that a release had taken over, and the outcome says so (R31a).
+func TestTakenOverIsKept(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.TakesOver = []string{"configmaps/a"}
+	b.Create("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {theirs: \"1\"}\n")
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		load := o.Load
+		o.Load = func(ctx context.Context, r kube.HelmfileRelease) (kube.ChartOptions, error) {
+			chart, err := load(ctx, r)
+			chart.TakeOwnership = true
+			return chart, err
+		}
+	}, stack...)
+	state, _ := b.run(s, err, nil)
+	want := "rolled back; 2 releases uninstalled; " + b.id("a") + ": kept what existed before this run took it over: ConfigMap/a (of no release)"
+	if state.Outcome != want {
+		t.Errorf("outcome %q, want %q", state.Outcome, want)
+	}
+	if got := b.ConfigMapData("a"); got["theirs"] != "1" {
+		t.Errorf("ConfigMap/a has %v", got)
+	}
+	if left := b.ConfigMaps(b.Namespace); slices.Contains(left, "c") {
+		t.Errorf("left %v", left)
 	}
 }

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
@@ -94,5 +98,77 @@ func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	ended := out.EndedGroups()
 	if want := []string{"edge:three", "edge:two"}; !slices.Equal(ended[len(ended)-2:], want) {
 		t.Errorf("the last groups were %v, want %v", ended, want)
+	}
+}
+
+// TestLostMarks: an object of the deployed revision that has lost the release's marks (kubectl replace) is still the release's, for
+// writes and for removals. One that somebody else created in its place is kept by removals, and one that another manager has
+// marked by both (R31a).
+func TestLostMarks(t *testing.T) {
+	t.Parallel()
+	a, two := rig.ConfigMap("a", nil), rig.ConfigMap("two", nil)
+	changes := map[string]func(r *rig.Rig, cm *corev1.ConfigMap){
+		"lost": func(r *rig.Rig, cm *corev1.ConfigMap) { cm.Labels, cm.Annotations = nil, nil },
+		"marked by another manager": func(r *rig.Rig, cm *corev1.ConfigMap) {
+			cm.Labels, cm.Annotations = map[string]string{"app.kubernetes.io/managed-by": "argocd"}, nil
+		},
+		"created again": func(r *rig.Rig, cm *corev1.ConfigMap) {
+			if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), cm.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			cm.ObjectMeta = metav1.ObjectMeta{Name: cm.Name}
+		},
+	}
+	removals := map[string]struct {
+		clientSide bool
+		run        func(r *rig.Rig) (*kube.Operation, error)
+	}{
+		"upgrade": {false, func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+		}},
+		"client-side upgrade": {true, func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+		}},
+		"rollback":  {false, func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(1) }},
+		"uninstall": {false, (*rig.Rig).Uninstall},
+	}
+	for how, change := range changes {
+		for name, removal := range removals {
+			t.Run(how+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), func(i *kube.Install) { i.ClientSide = removal.clientSide }))
+				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, two), nil)))
+				client := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+				cm, err := client.Get(t.Context(), "two", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(r, cm)
+				if cm.UID == "" {
+					_, err = client.Create(t.Context(), cm, metav1.CreateOptions{FieldManager: "kubectl-create"})
+				} else {
+					_, err = client.Update(t.Context(), cm, metav1.UpdateOptions{FieldManager: "kubectl-replace"})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name == "upgrade" { // one that changes the object
+					op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, rig.ConfigMap("two", nil, "v: new")), func(u *kube.Upgrade) { u.PlanOnly = true }))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if refused := op.Conflicts(); (len(refused) > 0) != (how == "marked by another manager") {
+						t.Errorf("a write is refused: %v", refused)
+					}
+				}
+				op, err := removal.run(r)
+				r.MustRun(op, err)
+				_, err = client.Get(t.Context(), "two", metav1.GetOptions{})
+				if deleted := apierrors.IsNotFound(err); deleted != (how == "lost") {
+					t.Errorf("deleted: %t (%v)", deleted, err)
+				}
+			})
+		}
 	}
 }
