@@ -224,7 +224,7 @@ func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 	info := p.Info
 	info.Name = "uninstall"
 	u := Uninstall{Common: p.Common}
-	return &rollbackPlan{info, u.prepareRollback}
+	return &rollbackPlan{info, u.prepareRollback, p.Target.Release, u.hookEvents(p.Target.Release)}
 }
 
 // revision returns the number of the revision to create: 1, or the next one after a failed install, a failed uninstall,

@@ -78,6 +78,15 @@ func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 // Taken are the objects of others that the run has taken over, see preflight.Common.Taken.
 func (op *Operation) Taken() *cluster.TakenOver { return op.taken }
 
+// RollbackHooks returns the phases of the hooks that a rollback of the operation would run, by itself or by its stack.
+func (op *Operation) RollbackHooks() []event.Phase {
+	if op.rollback == nil || op.rollback.target == nil {
+		return nil
+	}
+	before, after := helmclient.HookPhases(op.rollback.target, event.RollbackPrefix, op.rollback.hooks, nil)
+	return slices.Concat(before, after)
+}
+
 // DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
 func (op *Operation) DeleteDeadLease() error {
 	c := op.prepared.Common

@@ -24,6 +24,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
@@ -178,6 +179,8 @@ func (t task) prefix() string {
 type rollbackPlan struct {
 	info    event.Operation
 	prepare func(*runner) (task, error)
+	target  *rel1.Release // whose hooks it runs
+	hooks   helmclient.HookEvents
 }
 
 // Feed returns the events of the operation. It ends when Run returns.

@@ -81,7 +81,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	op.editOptions = up
 	switch goodRevision := state.goodRevision(); {
 	case goodRevision > 0:
-		op.rollback = up.rollbackPlan(p, goodRevision)
+		op.rollback = up.rollbackPlan(p, state, goodRevision)
 	case state.start != nil: // this run has installed it
 		op.rollback = rollbackByUninstall(p)
 	}
@@ -287,7 +287,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 }
 
 // rollbackPlan returns the rollback of the upgrade to a good revision (R33). Helm itself may choose a failed one.
-func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollbackPlan {
+func (up *Upgrade) rollbackPlan(p *preflight.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
 	info := p.Info
 	info.Name = "rollback"
 	info.ToRevision = goodRevision
@@ -296,5 +296,9 @@ func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollba
 		Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts,
 		ForceReplace: up.ForceReplace, ServerSide: up.ServerSide, TakeOwnership: up.TakeOwnership,
 	}
-	return &rollbackPlan{info, rb.prepareRollback}
+	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(up.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
+	if i := slices.IndexFunc(state.All, func(rel *rel1.Release) bool { return rel.Version == goodRevision }); i >= 0 {
+		plan.target = state.All[i]
+	}
+	return plan
 }

@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -91,39 +92,76 @@ func (s *Stack) checkIdentities() error {
 
 // checkSharedObjects returns an error for each pair of releases that have an object in common. A hook's object belongs to no
 // release, so releases that run one after another can each have it; two that may run at the same time would replace the
-// other's hook while it runs.
+// other's hook while it runs. If only a rollback would run one of the hooks, and the run does not roll back on failure, it is
+// a warning: a command may still roll back.
 func (s *Stack) checkSharedObjects() (errs []error) {
 	type key struct {
 		cluster connect.ClusterID
 		plan.Object
 	}
-	type use struct {
-		*member
-		hook bool
-	}
-	uses, reported := map[key][]use{}, map[[2]*member]bool{}
+	type pair [2]*member
+	uses, reported, unlikely, warnings := map[key][]use{}, map[pair]bool{}, []pair{}, map[pair]plan.Warning{}
 	for _, m := range s.members {
-		if m.op == nil {
-			continue
-		}
-		for g, o := range event.Objects(m.op.Phases()) {
-			here := use{m, g.Phase.Kind == event.PhaseHooks}
-			if isGenerated(o) || !here.hook && (m.remove || g.Phase.Kind != event.PhaseApply) {
-				continue
-			}
+		for o, here := range s.usesOf(m) {
 			k := key{m.cluster, o}
 			for _, other := range uses[k] {
-				pair, hook := [2]*member{other.member, m}, here.hook || other.hook
-				if other.member == m || reported[pair] || hook && inOrder(m, other.member) {
-					continue
+				both, hook := pair{other.member, m}, here.hook || other.hook
+				switch err := sharedObject(m, other.member, o, hook); {
+				case other.member == m || reported[both] || hook && inOrder(m, other.member):
+				case here.unlikely || other.unlikely:
+					if !slices.Contains(unlikely, both) {
+						unlikely, warnings[both] = append(unlikely, both), plan.Warning{Rule: "S10", Message: err.Error()}
+					}
+				default:
+					reported[both] = true
+					errs = append(errs, err)
 				}
-				reported[pair] = true
-				errs = append(errs, sharedObject(m, other.member, o, hook))
 			}
 			uses[k] = append(uses[k], here)
 		}
 	}
+	for _, both := range unlikely {
+		if !reported[both] {
+			s.warnings = append(s.warnings, warnings[both])
+		}
+	}
 	return errs
+}
+
+// use is the use of an object by a release.
+type use struct {
+	*member
+	hook bool
+	// unlikely is set if only a rollback would run the hook, and the run does not roll back on failure.
+	unlikely bool
+}
+
+// usesOf returns the objects that the operation of a release applies, those of its hooks, and those of the hooks that its
+// rollback would run.
+func (s *Stack) usesOf(m *member) iter.Seq2[plan.Object, use] {
+	return func(yield func(plan.Object, use) bool) {
+		if m.op == nil {
+			return
+		}
+		for g, o := range event.Objects(m.op.Phases()) {
+			here := use{member: m, hook: g.Phase.Kind == event.PhaseHooks}
+			if isGenerated(o) || !here.hook && (m.remove || g.Phase.Kind != event.PhaseApply) {
+				continue
+			}
+			if !yield(o, here) {
+				return
+			}
+		}
+		if m.unchanged {
+			return
+		}
+		undo := use{member: m, hook: true, unlikely: !s.common(m).RollbackOnFailure}
+		for _, o := range event.Objects(m.op.RollbackHooks()) {
+			if !isGenerated(o) && !yield(o, undo) {
+				return
+			}
+		}
+	}
 }
 
 // inOrder reports whether two releases never run at the same time.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -73,4 +74,51 @@ func TestSharedHooks(t *testing.T) {
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
 		t.Errorf("down: exit %d: %s", state.Exit, state.Reason())
 	}
+}
+
+// TestSharedHooksOfARollback: a rollback would run hooks with one object in two releases at the same time. That is an error if the
+// run rolls back on failure, a warning otherwise, and neither if one release needs the other (S10).
+func TestSharedHooksOfARollback(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	dir := func(name, events string) string {
+		return rig.MakeDir(t, rig.Files{
+			"Chart.yaml":         "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
+			"templates/all.yaml": rig.ConfigMap(name, nil, "v: {{ .Values.data }}") + "\n---\n" + rig.Job("undo", map[string]string{"helm.sh/hook": events}, "10ms"),
+		})
+	}
+	stack := func(events string, needs ...string) []release {
+		return []release{{Name: "x", Dir: dir("x", events), Values: map[string]any{"data": "one"}}, {Name: "z", Dir: dir("z", events), Needs: needs, Values: map[string]any{"data": "one"}}}
+	}
+	check := func(what string, rollback bool, want string, releases ...release) {
+		t.Helper()
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure = rollback }, releases...)
+		got := ""
+		if err != nil {
+			got = "error " + err.Error()
+		} else {
+			for _, w := range s.OwnWarnings() {
+				got += "warning " + w.Message
+			}
+			s.Close()
+		}
+		if (want == "") != (got == "") || !strings.HasPrefix(got, want) || want != "" && !strings.Contains(got, "both have Job/undo, which is a hook's") {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	for what, events := range map[string]string{"first install": "pre-delete", "post-delete": "post-delete"} {
+		check(what, true, "error ", stack(events)...)
+		check(what, false, "warning ", stack(events)...)
+		check(what+" in order", true, "", stack(events, "x")...)
+	}
+	b.mustUp(stack("pre-rollback,post-rollback")...)
+	upgrade := stack("pre-install") // the hooks of the old revision run
+	check("unchanged", true, "", stack("pre-rollback,post-rollback")...)
+	for i := range upgrade {
+		upgrade[i].Dir, upgrade[i].Values = chart(t, upgrade[i].Name), nil
+	}
+	check("upgrade", true, "error ", upgrade...)
+	check("upgrade", false, "warning ", upgrade...)
+	upgrade[1].Needs = []string{"x"}
+	check("upgrade in order", true, "", upgrade...)
 }
