@@ -96,6 +96,34 @@ func replacesPrevious(h *release.Hook) bool {
 	return h.Kind != "CustomResourceDefinition" && (len(p) == 0 || slices.Contains(p, release.HookBeforeHookCreation))
 }
 
+// HookConflicts returns a conflict for each object of a hook that exists although the hook does not replace it, unless a hook of
+// the release has made it. Helm refuses it, or with server-side apply counts it as this hook's: a Job would not run.
+func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims) (conflicts []plan.Warning) {
+	hooks := slices.Concat(charts.HooksOf(rel.Hooks, events.Before), charts.HooksOf(rel.Hooks, events.After))
+	for n, h := range hooks {
+		if replacesPrevious(h) || h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
+			continue
+		}
+		list, _, err := b.BuildTarget(h.Manifest)
+		if err != nil { // the run reports it
+			continue
+		}
+		b.Prefetch(ctx, list, nil)
+		for _, i := range list {
+			f := b.Fact(i)
+			if f == nil || f.Before().Terminating || !claims.MadeByOthersHook(f) {
+				continue
+			}
+			o := f.Resource.Object
+			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: fmt.Sprintf(
+				"%s already exists (%s), made by a hook of another release or of an uninstalled one: this hook does not replace it, because its %s lacks %s; "+
+					"rename the hook, add that policy, or delete the object", o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)})
+		}
+		b.Forget(list)
+	}
+	return conflicts
+}
+
 // SetSent records that the hook is about to be created.
 func (s *scopedHook) SetSent() {
 	s.mu.Lock()

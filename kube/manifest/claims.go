@@ -154,6 +154,12 @@ func (c Claims) adoptsHook(f *Fact) bool {
 	return f.seen.Owner == "" && f.seen.Hook && c.MadeByHook != nil && c.MadeByHook(f.Resource.Object)
 }
 
+// MadeByOthersHook reports whether an object exists that a hook has made, but none of a stored revision of the release.
+func (c Claims) MadeByOthersHook(f *Fact) bool {
+	s := f.seen
+	return !c.Take && s.Version != "" && s.Hook && s.Owner == "" && !(c.MadeByHook != nil && c.MadeByHook(f.Resource.Object))
+}
+
 // AdoptHooks reports whether some objects of a list were created by hooks of the release.
 func (c Claims) AdoptHooks(b *Builder, list helmkube.ResourceList) bool {
 	for _, f := range b.facts(list) {
