@@ -47,6 +47,8 @@ type ObjectState struct {
 	Status  Status
 	Message string
 	Change  Change
+	// ReadyBy is the rule by which it counts as ready, "" if it is not ready or in old records.
+	ReadyBy Judge
 	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
 	// when the API server answered the request, Since when Status last changed.
 	Sent, Answered, Since time.Time
@@ -196,7 +198,7 @@ func (s *State) applyObject(e Event) {
 			o.DegradedSince = e.Time
 		}
 	}
-	o.Status, o.Message = e.Status, e.Message
+	o.Status, o.Message, o.ReadyBy = e.Status, e.Message, e.ReadyBy
 	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}

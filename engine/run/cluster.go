@@ -52,6 +52,8 @@ type Observation struct {
 	// Message is the reason in one line: "2 of 3 available". With Applying, it is why the request
 	// is being retried (R53), or the progress of the request.
 	Message string
+	// ReadyBy is the rule that decided Status, or "" if none did: the object is Deleting or Gone, for example.
+	ReadyBy event.Judge
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

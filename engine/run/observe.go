@@ -316,11 +316,16 @@ func (s *stage) goal() event.Status {
 
 // setObject updates an object and publishes the change, if there is one.
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
-	if o.status == status && o.message == message && change == "" {
+	var readyBy event.Judge
+	if status == event.Ready && !s.removes() { // else it is kept
+		readyBy = o.last.ReadyBy
+	}
+	if o.status == status && o.message == message && o.readyBy == readyBy && change == "" {
 		return
 	}
 	o.status = status
 	o.message = message
+	o.readyBy = readyBy
 	if o.request != requestNotSucceeded && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
@@ -330,7 +335,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
-		Status: status, Message: message, Change: change,
+		Status: status, Message: message, Change: change, ReadyBy: readyBy,
 	}
 	if status == event.Deleting || status == event.InProgress {
 		e.Finalizers = o.finalizers

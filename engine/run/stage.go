@@ -163,6 +163,7 @@ type object struct {
 	last     Observation
 	status   event.Status
 	message  string
+	readyBy  event.Judge // if it is ready, see Observation.ReadyBy
 	// finalizers are those that the run waits for: of the object, or of the previous one of its name.
 	finalizers []string
 	pace       Pace    // of its diagnoses

@@ -77,3 +77,28 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyBySaysTheRule: the events of an object say by which rule it is ready, also if only the rule changes (R22).
+func TestReadyBySaysTheRule(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {ready: sec, never: true}})
+	var got []string
+	_, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
+		b.at(2 * sec)
+		for o, report := range fake.reports {
+			report(Observation{Object: o, Status: event.InProgress, ReadyBy: event.ByKstatus, Version: 900})
+			report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByFirstStatus, Version: 901})
+			report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByKstatus, Version: 902})
+		}
+		b.at(3 * sec)
+		batch, _ := b.feed.Reader().Next(context.Background())
+		for _, e := range batch {
+			if e.Kind == event.KindObject && e.Status != event.Applying {
+				got = append(got, string(e.Status+" "+event.Status(e.ReadyBy)))
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, got, "applied ", "in-progress ", "in-progress ", "ready first-status", "ready kstatus")
+}

@@ -23,7 +23,7 @@ func NewObservation(s Session, list helmkube.ResourceList) Observation {
 func (t Observation) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	t.Target.Watch(ctx, g, func(ob run.Observation) {
 		if ob.Status == event.Gone && t.expiring[ob.Object] != nil {
-			ob.Status, ob.Message = event.Ready, "deleted by the cluster after it finished"
+			ob.Status, ob.Message, ob.ReadyBy = event.Ready, "deleted by the cluster after it finished", event.ByBuiltIn
 		}
 		report(ob)
 	})

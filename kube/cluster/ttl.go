@@ -117,7 +117,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 
 // withResult turns the observation that a Job is gone into one of its result.
 func withResult(ob, end run.Observation) run.Observation {
-	ob.Status, ob.Message = end.Status, end.Message
+	ob.Status, ob.Message, ob.ReadyBy = end.Status, end.Message, event.ByBuiltIn
 	if end.Status == event.Ready {
 		ob.Message = "finished, and removed by ttlSecondsAfterFinished"
 	}

@@ -52,27 +52,37 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	case rule.Hook:
 		return hookStatus(u, now)
 	case rule.Custom():
-		return byExpressions(u, rule)
+		return byExpressions(u, rule).by(event.ByChart)
 	}
 	switch groupKind(u) {
 	case "apps/Deployment":
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-			return result(event.Ready, "paused, not checked")
+			return result(event.Ready, "paused, not checked").by(event.ByBuiltIn)
 		}
 	case "apiregistration.k8s.io/APIService":
-		return apiServiceStatus(u)
+		return apiServiceStatus(u).by(event.ByBuiltIn)
 	case "batch/Job":
-		return jobStatus(u, rule.JobsComplete, now)
+		return jobStatus(u, rule.JobsComplete, now).by(event.ByBuiltIn)
 	case "Pod":
 		if r, ok := unschedulable(u, now); ok {
-			return r
+			return r.by(event.ByKstatus)
 		}
 	}
-	return byKstatus(u)
+	r := byKstatus(u)
+	if _, hasStatus := u.Object["status"]; r.Status == event.Ready && !hasStatus {
+		return r.by(event.ByExistence)
+	}
+	return r.by(event.ByKstatus)
 }
 
 func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
+}
+
+// by returns the result with the rule that decided it.
+func (r Result) by(rule event.Judge) Result {
+	r.ReadyBy = rule
+	return r
 }
 
 // byKstatus returns the status according to kstatus (R22, R26). Failed is final: decide has already handled Pods that may
@@ -172,11 +182,11 @@ func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression,
 func hookStatus(u *unstructured.Unstructured, now time.Time) Result {
 	switch groupKind(u) {
 	case "batch/Job":
-		return jobStatus(u, true, now)
+		return jobStatus(u, true, now).by(event.ByBuiltIn)
 	case "Pod":
-		return hookPodStatus(u, now)
+		return hookPodStatus(u, now).by(event.ByBuiltIn)
 	}
-	return result(event.Ready, "")
+	return result(event.Ready, "").by(event.ByExistence)
 }
 
 func hookPodStatus(u *unstructured.Unstructured, now time.Time) Result {

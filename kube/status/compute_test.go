@@ -78,6 +78,9 @@ func runCompute(t *testing.T, tests []computeTest) {
 					t.Errorf("%s %q recheck %s\nwant %s %q recheck %s",
 						r.Status, r.Message, r.Recheck, tt.status, tt.message, tt.recheck)
 				}
+				if (r.ReadyBy == "") != (r.Status == event.Deleting) { // R22
+					t.Errorf("%s is decided by rule %q", r.Status, r.ReadyBy)
+				}
 			}
 			if fmt.Sprint(u.Object) != before {
 				t.Error("Compute changed the object")
@@ -263,5 +266,30 @@ func TestComputeIdentity(t *testing.T) {
 	r := Compute(object(t, deployment(`replicas: 3`)), Rule{}, noon)
 	if want := (plan.Object{Group: "apps", Kind: "Deployment", Name: "d"}); r.Object != want || r.Version != 42 {
 		t.Errorf("%v version %d, want %v version 42", r.Object, r.Version, want)
+	}
+}
+
+// TestReadyBy expects that the result names the rule that decided it (R22).
+func TestReadyBy(t *testing.T) {
+	custom := Rule{Success: expressions(t, `{.phase} == Done`), Failure: expressions(t, `{.phase} == Broken`)}
+	for _, c := range []struct {
+		object string
+		rule   Rule
+		want   event.Judge
+	}{
+		{deployment(`replicas: 3`), Rule{}, event.ByKstatus},
+		{`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {paused: true}}`, Rule{}, event.ByBuiltIn},
+		{jobWith(``), Rule{}, event.ByBuiltIn},
+		{jobWith(``), Rule{Hook: true}, event.ByBuiltIn},
+		{podWith(`phase: Running`), Rule{}, event.ByKstatus},
+		{podWith(`phase: Running`), Rule{Hook: true}, event.ByBuiltIn},
+		{`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`, Rule{}, event.ByExistence},
+		{`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`, Rule{Hook: true}, event.ByExistence},
+		{crWith(`, status: {phase: Done}`), custom, event.ByChart},
+		{crWith(``), custom, event.ByChart},
+	} {
+		if got := Compute(object(t, c.object), c.rule, noon).ReadyBy; got != c.want {
+			t.Errorf("%s: %q, want %q", c.object, got, c.want)
+		}
 	}
 }

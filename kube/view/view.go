@@ -368,8 +368,11 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // every group starts with Running
 		publish(event.Running, "")
 	}
-	if !known || before.Status != ob.Status || before.Message != ob.Message {
-		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+	if ob.Status != event.Ready {
+		ob.ReadyBy = ""
+	}
+	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy {
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy})
 	}
 	if st != g.status || message != g.message {
 		publish(st, message)

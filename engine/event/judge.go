@@ -1,0 +1,16 @@
+package event
+
+// Judge is the rule by which an object counts as ready (R22).
+type Judge string
+
+const (
+	ByKstatus     Judge = "kstatus"
+	ByChart       Judge = "chart"        // the expressions in the object's annotations (R23)
+	ByOperator    Judge = "operator"     // an expression or file that the operator passes
+	ByBuiltIn     Judge = "built-in"     // lockstep's own rule for the kind
+	ByExistence   Judge = "exists"       // the kind has no status
+	ByFirstStatus Judge = "first-status" // its controller wrote a status that kstatus has no rule for
+	ByNoStatus    Judge = "no-status"    // its controller wrote no status in time
+	NotAwaited    Judge = "not-awaited"  // the user asked not to wait for it
+	BySettling    Judge = "settled"      // still ready some time after its containers started
+)
