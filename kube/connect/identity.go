@@ -21,6 +21,21 @@ type Signs struct {
 	address string
 }
 
+// MarshalText returns the signs for another process.
+func (s Signs) MarshalText() ([]byte, error) { return []byte(s.uid + " " + s.address), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (s *Signs) UnmarshalText(text []byte) error {
+	s.uid, s.address, _ = strings.Cut(string(text), " ")
+	return nil
+}
+
+// SameCluster reports whether two connections are known to be to one cluster.
+func SameCluster(a, b Signs) bool {
+	ids, _ := ClusterIDs(a, b)
+	return ids[0] == ids[1]
+}
+
 // Server returns the address of the API server.
 func (s Signs) Server() string {
 	server, _, _ := strings.Cut(s.address, " ")

@@ -204,20 +204,6 @@ func TestLargeGroupIsComparedInPart(t *testing.T) {
 	})
 }
 
-// TestSecretsAreMaskedInManifests: both manifests hide values even if the inspector's source did not.
-func TestSecretsAreMaskedInManifests(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		for _, key := range []string{"y", "Y"} {
-			c := &answerer{manifest: "kind: Secret\ndata:\n  key: c4n4ry\n"}
-			s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
-			s.press(key)
-			s.settle()
-			s.shows(t, "key: (hidden)")
-			s.showsNot(t, "c4n4ry")
-		}
-	})
-}
-
 // TestKeysAreUnique: within each table, an active key has only one binding.
 func TestKeysAreUnique(t *testing.T) {
 	for _, table := range tables() {

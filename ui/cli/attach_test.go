@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"lockstep/engine/event"
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -122,6 +125,47 @@ func (m *machine) runUntil(command, want string) {
 		}
 	}
 	m.t.Fatalf("lockstep %s: no %q in the output: %s", command, want, last)
+}
+
+// TestLiveRunsByCluster (S10): a live run is found under any name of its cluster, and not under the name of its context in a
+// kubeconfig of another cluster.
+func TestLiveRunsByCluster(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	_, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "by-cluster", "--create-namespace", "--no-tui", "--step")
+	m.waitPaused()
+	config, err := clientcmd.LoadFromFile(testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := func(change func(*clientcmdapi.Config)) string {
+		c, path := config.DeepCopy(), filepath.Join(t.TempDir(), "config")
+		change(c)
+		if err := clientcmd.WriteToFile(*c, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	renamed := kubeconfig(func(c *clientcmdapi.Config) {
+		c.Contexts["again"], c.CurrentContext = c.Contexts[c.CurrentContext], "again"
+	})
+	elsewhere := kubeconfig(func(c *clientcmdapi.Config) {
+		c.Clusters[c.Contexts[c.CurrentContext].Cluster].Server = "https://127.0.0.1:1"
+	})
+	watch := []string{"watch", "s", "-n", "by-cluster", "-o", "json", "--once", "--kubeconfig"}
+	if s := m.run(0, append(watch, renamed)...); !strings.Contains(s, `"paused"`) {
+		t.Errorf("under another name of the context: %s", s)
+	}
+	if s := m.run(0, "ctl", "s", "status", "--kubeconfig", renamed, "--kube-context", "again"); !strings.Contains(s, "paused") {
+		t.Errorf("ctl under another name of the context: %s", s)
+	}
+	if s := m.run(2, append(watch, elsewhere)...); strings.Contains(s, `"paused"`) {
+		t.Errorf("a run in another cluster: %s", s)
+	}
+	if s := m.run(0, "ctl", "s", "abort", "--kubeconfig", elsewhere); !strings.Contains(s, "abort") { // needs no cluster
+		t.Errorf("abort while the cluster is away: %s", s)
+	}
+	ends()
 }
 
 // TestControlFromOtherTerminals controls a run without a screen with ctl, while two screens and a

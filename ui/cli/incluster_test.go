@@ -217,7 +217,7 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	here, elsewhere := newMachine(t), newMachine(t)
 	slow := filepath.Join(data, "charts", "slow")
 	here.run(0, "install", "t", slow, "-n", ns, "--set", "readyDelay=100ms", "--no-tui")
-	here.start("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms,password=first-s3cret", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	here.startInCluster(ns, "upgrade", "t", slow, "--set", "readyDelay=200ms,password=first-s3cret", "--step")
 	ctl := func(user, command string) []string {
 		return append([]string{"ctl", "t"}, append(strings.Fields(command), "-n", ns, "--kube-as-user", user)...)
 	}
@@ -501,7 +501,7 @@ func TestBrokenConnections(t *testing.T) {
 		cuts = 50
 	}
 	m := newMachine(t)
-	_, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	_, ends := m.startInCluster(ns, "install", "s", filepath.Join(data, "charts", "fanout"), "--step")
 	m.runUntil("ctl s status -n "+ns, "paused")
 
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)

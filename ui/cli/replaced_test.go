@@ -54,6 +54,12 @@ func writeFiles(t *testing.T, dir string, files map[string]string) string {
 	return dir
 }
 
+// startInCluster starts an operation as a run in the cluster.
+func (m *machine) startInCluster(ns string, args ...string) (out *outputBuffer, ends func() int) {
+	m.t.Helper()
+	return m.start(append(args, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui")...)
+}
+
 // replacePod kills the pod of a run, and waits until its Job has replaced it.
 func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
 	t.Helper()
@@ -110,8 +116,10 @@ func TestReplacedPodOfAStack(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("one", false)})
 	m.run(0, "up", "-f", dir, "-n", ns, "--no-tui")
 	writeFiles(t, dir, map[string]string{"helmfile.yaml": file("two", true)})
-	up := []string{"up", "-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--rollback-on-failure", "--wait-for-jobs", "--break-on", "d"}
-	out, ends := m.start(up...)
+	up := func() (*outputBuffer, func() int) {
+		return m.startInCluster(ns, "up", "-f", dir, "--rollback-on-failure", "--wait-for-jobs", "--break-on", "d")
+	}
+	out, ends := up()
 	m.runUntil("ctl trio status -n "+ns, "paused")
 	for _, name := range []string{"a", "b"} {
 		if s := m.run(0, "get", "values", name, "-n", ns); !strings.Contains(s, "v: two") {
@@ -136,7 +144,7 @@ func TestReplacedPodOfAStack(t *testing.T) {
 		t.Errorf("the history of a is\n%s", s)
 	}
 
-	out, ends = m.start(up...)
+	out, ends = up()
 	m.runUntil("ctl trio status -n "+ns, "paused")
 	replacePod(t, client, ns, "trio")
 	m.runUntil("ctl trio status -n "+ns, "paused")
@@ -164,7 +172,7 @@ func TestReplacedPodContinuesAnEdit(t *testing.T) {
 	m := newMachine(t)
 	chart := writeFiles(t, t.TempDir(), keptChart)
 	ctl := func(args ...string) { m.run(0, append(append([]string{"ctl", "s"}, args...), "-n", ns)...) }
-	_, ends := m.start("install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--set", "v=before", "--step", "--break-on", "second")
+	_, ends := m.startInCluster(ns, "install", "s", chart, "--set", "v=before", "--step", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
 	ctl("edit", "--set", "v=edited")
 	ctl("break", "second")
@@ -193,7 +201,7 @@ func TestReplacedPodEndsTheRun(t *testing.T) {
 	m := newMachine(t)
 	chart := writeFiles(t, t.TempDir(), keptChart)
 	m.run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
-	_, ends := m.start("upgrade", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--set", "v=three", "--break-on", "second")
+	_, ends := m.startInCluster(ns, "upgrade", "s", chart, "--set", "v=three", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
 	m.run(0, "ctl", "s", "disable", "second", "-n", ns)
 	replacePod(t, client, ns, "s")
@@ -234,8 +242,7 @@ func TestReplacedPodDuringARollback(t *testing.T) {
 		t.Run(test.operation, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			out, ends := m.start(test.operation, test.release, chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui",
-				"--rollback-on-failure", "--wait-for-jobs", "--set", "v=two,fail=true")
+			out, ends := m.startInCluster(ns, test.operation, test.release, chart, "--rollback-on-failure", "--wait-for-jobs", "--set", "v=two,fail=true")
 			out.await(t, "undo started")
 			replacePod(t, client, ns, test.release)
 			if code := ends(); code != 1 {
@@ -250,5 +257,23 @@ func TestReplacedPodDuringARollback(t *testing.T) {
 				t.Errorf("the values are %s\n%s", s, m.run(0, "history", test.release, "-n", ns))
 			}
 		})
+	}
+}
+
+// TestHeldRunInTheCluster: the list of runs shows that a run is held, and by which failure.
+func TestHeldRunInTheCluster(t *testing.T) {
+	limitedParallel(t)
+	const ns = "held-run"
+	inNamespace(t, ns)
+	m := newMachine(t)
+	chart := writeFiles(t, t.TempDir(), keptChart)
+	_, ends := m.startInCluster(ns, "install", "s", chart, "--hold-on-failure", "--wait-for-jobs", "--set", "fail=true")
+	m.runUntil("runs -A --in-cluster -o json", `"state": "held"`)
+	if s := m.run(0, "runs", "-A", "--in-cluster"); !strings.Contains(s, "held: kept:second") {
+		t.Errorf("runs -A:\n%s", s)
+	}
+	m.run(0, "ctl", "s", "give-up", "-n", ns)
+	if code := ends(); code != 1 {
+		t.Errorf("exit code %d", code)
 	}
 }

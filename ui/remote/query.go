@@ -35,10 +35,25 @@ func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply 
 		r.Change = encodeChange(c)
 	case q.Type == protocol.QuerySent:
 		r.Text, err = s.changes.Sent(ctx, it)
+	case q.Type == protocol.QueryCluster:
+		if c, ok := s.changes.(Identified); ok {
+			r.Text, err = c.Cluster(ctx)
+		}
 	default:
 		err = inspector.Unavailable("the run uses another version of lockstep, which does not know this query")
 	}
 	return withError(r, err)
+}
+
+// Identified is a ChangeSource that knows what identifies its cluster.
+type Identified interface {
+	Cluster(context.Context) (string, error)
+}
+
+// Cluster asks the run what identifies its cluster.
+func (r *Run) Cluster(ctx context.Context) (string, error) {
+	reply, err := r.query(ctx, protocol.Request{Query: protocol.Query{Type: protocol.QueryCluster}})
+	return reply.Text, err
 }
 
 // withError adds an error, or inspector.Unavailable, to a reply.

@@ -41,6 +41,8 @@ type Run struct {
 	// By is the name of this user, for a run in the cluster, which several users may control. Set
 	// it before the first command.
 	By string
+	// Known means that the run was found in the cluster that the kubeconfig selects.
+	Known bool
 
 	conn     io.ReadWriteCloser
 	feed     event.Feed

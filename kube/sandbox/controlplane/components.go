@@ -19,6 +19,7 @@ import (
 	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	schedapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedoptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/controller/job"
 
 	"lockstep/kube/sandbox/command"
 	"lockstep/kube/sandbox/pki"
@@ -35,6 +36,10 @@ var disabledInAllVersions = []string{
 	"resourceclaim-controller", "certificatesigningrequest-signing-controller", "legacy-serviceaccount-token-cleaner-controller",
 }
 
+// jobBackOff is how long a Job first waits before it replaces a failed pod: 1s, as a container's first restart; 10s in a real
+// cluster.
+const jobBackOff = time.Second
+
 // RunControllerManager runs the controllers until ctx is done or they fail.
 func (Embedded) RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error {
 	s, err := cmoptions.NewKubeControllerManagerOptions()
@@ -46,6 +51,7 @@ func (Embedded) RunControllerManager(ctx context.Context, kubeconfig string, p *
 	if err != nil {
 		return err
 	}
+	job.DefaultJobPodFailureBackOff = jobBackOff
 	c, err := s.Config(ctx, known, disabled, aliases)
 	if err != nil {
 		return err

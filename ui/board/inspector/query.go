@@ -118,7 +118,7 @@ func (i *Inspector) load() tea.Cmd {
 			} else {
 				manifest, m.err = cluster.Sent(ctx, it)
 			}
-			m.Text = strings.Split(maskSecrets(it.Object, strings.TrimRight(manifest, "\n")), "\n")
+			m.Text = strings.Split(strings.TrimRight(manifest, "\n"), "\n")
 		}
 		return m
 	}

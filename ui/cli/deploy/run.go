@@ -30,7 +30,7 @@ import (
 // returns the operation to run next.
 func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
 	var restart atomic.Pointer[operationSpec]
-	changes := screen.Changes(op)
+	changes := screen.Changes(op, client)
 	r := displayedRun{
 		runOptions: spec.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client},
 		changes: changes, hide: op.Mask().Text, manifests: op.Manifests,

@@ -71,8 +71,9 @@ func (a *app) watchRun(cmd *cobra.Command, name string, once bool) (done bool, e
 		return false, nil // the run may create another revision
 	}
 	live, err := runs.LiveRuns(func(op event.Operation) bool {
-		return op.Release == name && op.Namespace == a.Settings.Namespace() && runs.ClientFor(a.App, op) != nil
+		return op.Release == name && op.Namespace == a.Settings.Namespace()
 	})
+	live = runs.InCluster(cmd.Context(), a.App, live)
 	if err != nil || len(live) == 0 {
 		return false, nil // an unreadable socket must not prevent watching the release
 	}

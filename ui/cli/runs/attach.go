@@ -113,7 +113,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 		if send != nil {
 			o.Editor = liveEditor{r}
 		}
-		if client := ClientFor(a, r.Operation); client != nil {
+		if client := ClientFor(cmd.Context(), a, r); client != nil {
 			o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
 			o.WatchAfter, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 		}
@@ -156,14 +156,32 @@ func (e liveEditor) Save(values string, all bool) (string, error) {
 	return command.SaveValues(e.Operation.Release, text)
 }
 
-// ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster.
-func ClientFor(a *command.App, op event.Operation) *kube.Client {
+// ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster, whatever the context is
+// called (S10).
+func ClientFor(ctx context.Context, a *command.App, r *remote.Run) *kube.Client {
 	client, err := a.Connect()
-	if err != nil || client.ContextName() != op.Context {
+	if err != nil {
+		return nil
+	}
+	if r.Known {
+		return client
+	}
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	here, err := client.Signs(ctx)
+	if err != nil {
+		return nil
+	}
+	text, err := r.Cluster(ctx)
+	var there kube.ClusterSigns
+	if err != nil || there.UnmarshalText([]byte(text)) != nil || !kube.SameCluster(here, there) {
 		return nil
 	}
 	return client
 }
+
+// clusterTimeout limits the requests that compare the clusters of a run and of the kubeconfig.
+const clusterTimeout = 5 * time.Second
 
 // liveInspector returns an inspector that asks the run and its cluster. It asks only the run if
 // the release has no readable record, because the record is needed to hide secret values.

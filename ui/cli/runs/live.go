@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -41,6 +43,11 @@ func closeUnless(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run 
 	})
 }
 
+// InCluster returns the runs in the cluster that the kubeconfig selects and closes the others.
+func InCluster(ctx context.Context, a *command.App, runs []*remote.Run) []*remote.Run {
+	return closeUnless(runs, func(r *remote.Run) bool { return ClientFor(ctx, a, r) != nil })
+}
+
 // connectRun connects to the live run of a release on this machine, or to the only one if name is empty.
 // -n and --kube-context are needed only to choose between several. Without a match it searches the
 // cluster, in the namespace of -n, and waits for the pod of the run until the limit.
@@ -48,11 +55,16 @@ func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (
 	flagSet := cmd.Flags().Changed
 	runs, err := LiveRuns(func(op event.Operation) bool {
 		return (name == "" || op.Release == name) &&
-			(!flagSet("namespace") || op.Namespace == a.Settings.Namespace()) &&
-			(!flagSet("kube-context") || op.Context == a.Settings.KubeContext)
+			(!flagSet("namespace") || op.Namespace == a.Settings.Namespace())
 	})
 	if err != nil {
 		return nil, err
+	}
+	if flagSet("kube-context") {
+		named := func(r *remote.Run) bool { return r.Operation.Context == a.Settings.KubeContext }
+		if len(runs) > 1 || !slices.ContainsFunc(runs, named) { // otherwise no cluster is needed to control the run
+			runs = InCluster(cmd.Context(), a.App, runs)
+		}
 	}
 	inNamespace := func(r *remote.Run) bool { return r.Operation.Namespace == a.Settings.Namespace() }
 	if name != "" && len(runs) > 1 && slices.ContainsFunc(runs, inNamespace) {

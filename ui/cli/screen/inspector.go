@@ -57,15 +57,33 @@ func NewFollowingInspector(changes ChangeSource, d *kube.Diagnoser, view *kube.V
 	}}
 }
 
+// Cluster is a connection to a cluster.
+type Cluster interface {
+	Signs(context.Context) (kube.ClusterSigns, error)
+}
+
 // Changes returns the changes of an operation in this process.
-func Changes(op *kube.Operation) ChangeSource { return localRun{op} }
+func Changes(op *kube.Operation, c Cluster) ChangeSource { return localRun{op, c} }
 
 // ChangeSource returns what a run changes in objects. Changes makes one for an operation in this
 // process; *remote.Run is one for a run in another process.
 type ChangeSource = inspectors.ChangeSource
 
 // localRun is the ChangeSource of an operation in this process.
-type localRun struct{ op *kube.Operation }
+type localRun struct {
+	op      *kube.Operation
+	cluster Cluster
+}
+
+// Cluster returns what identifies the cluster of the run.
+func (p localRun) Cluster(ctx context.Context) (string, error) {
+	signs, err := p.cluster.Signs(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := signs.MarshalText()
+	return string(text), err
+}
 
 func (p localRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
 	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
