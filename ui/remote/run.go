@@ -41,8 +41,6 @@ type Run struct {
 	// By is the name of this user, for a run in the cluster, which several users may control. Set
 	// it before the first command.
 	By string
-	// Known means that the run was found in the cluster that the kubeconfig selects.
-	Known bool
 
 	conn     io.ReadWriteCloser
 	feed     event.Feed
@@ -56,6 +54,12 @@ type Run struct {
 
 	mu      sync.Mutex
 	pending map[string]chan protocol.Reply // by ID of the query
+}
+
+// Local reports whether the process of the run is on this machine. Other runs were found in a cluster.
+func (r *Run) Local() bool {
+	_, socket := r.conn.(net.Conn)
+	return socket
 }
 
 // Runs connects to all runs with a socket in a directory, and removes the sockets of dead processes.

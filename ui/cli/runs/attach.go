@@ -163,7 +163,7 @@ func ClientFor(ctx context.Context, a *command.App, r *remote.Run) *kube.Client 
 	if err != nil {
 		return nil
 	}
-	if r.Known {
+	if !r.Local() { // the kubeconfig led to it
 		return client
 	}
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)

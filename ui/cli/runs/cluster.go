@@ -174,9 +174,6 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 		}
 		return cause
 	}}))
-	if run != nil {
-		run.Known = true
-	}
 	started.Store(run)
 	return run, err
 }
