@@ -203,13 +203,20 @@ func (f Fields) drops(key string, keep Fields) bool {
 	return !kept && f.hasSelf(key)
 }
 
-// pruneValue prunes the value of an element.
+// pruneValue prunes the value of an element. A map or list that loses all it has is null afterwards, as in the API server.
 func (f Fields) pruneValue(value any, keep Fields, changed bool) (any, bool) {
 	switch value := value.(type) {
 	case map[string]any:
-		return value, f.Prune(value, keep) || changed
+		pruned := f.Prune(value, keep)
+		if pruned && len(value) == 0 {
+			return nil, true
+		}
+		return value, pruned || changed
 	case []any:
 		pruned := f.pruneList(value, keep)
+		if len(pruned) == 0 && len(value) > 0 {
+			return nil, true
+		}
 		return pruned, changed || !reflect.DeepEqual(pruned, value)
 	}
 	return value, changed

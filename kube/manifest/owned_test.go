@@ -59,6 +59,8 @@ func TestPrune(t *testing.T) {
 		"a key":                    {"{data: {x: 1, y: 2, z: 3}}", `{"f:data":{"f:y":{}}}`, "{data: {y: 2, z: 3}}"},
 		"nothing":                  {"{data: {x: 1}, env: [{name: A, value: 1}]}", env, "{data: {x: 1}, env: [{name: A, value: 1}]}"},
 		"a field of an element":    {"{env: [{name: A, value: 1}]}", `{"f:env":{"k:{\"name\":\"A\"}":{".":{},"f:name":{}}}}`, "{env: [{name: A}]}"},
+		"all that a map has":       {"{data: {x: 1}}", `{"f:data":{}}`, "{data: null}"},
+		"all that a list has":      {"{env: [{name: A, value: 1}]}", `{"f:env":{}}`, "{env: null}"},
 		"fields that do not exist": {"{other: 1}", `{}`, "{other: 1}"},
 	} {
 		object := parse(t, tt.object)
