@@ -85,18 +85,7 @@ func TestPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.manual != "" {
-				if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, test.manual) {
-					t.Errorf("files %v, manual edits %v; want a manual edit: %s", res.Files, res.Manual, test.manual)
-				}
-				return
-			}
-			if len(res.Manual) > 0 || len(res.Files) != 1 {
-				t.Fatalf("files %v, manual edits %v", res.Files, res.Manual)
-			}
-			if got := string(res.Files[0].rewrite.New); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
+			checkEdit(t, res, test.want, test.manual)
 		})
 	}
 }

@@ -54,18 +54,7 @@ func TestChartYAML(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.manual != "" {
-				if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, test.manual) {
-					t.Errorf("files %v, manual edits %v; want a manual edit: %s", res.Files, res.Manual, test.manual)
-				}
-				return
-			}
-			if len(res.Manual) > 0 || len(res.Files) != 1 {
-				t.Fatalf("files %v, manual edits %v", res.Files, res.Manual)
-			}
-			if got := string(res.Files[0].rewrite.New); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
+			checkEdit(t, res, test.want, test.manual)
 		})
 	}
 }
@@ -305,5 +294,22 @@ func inserts(t *testing.T, raw string) {
 		if len(got) != len(raw) {
 			t.Errorf("%q became %q", raw, got)
 		}
+	}
+}
+
+// checkEdit checks the only edit: what a file becomes or, if manual is set, that it is left to the user for that reason.
+func checkEdit(t *testing.T, res *Result, want, manual string) {
+	t.Helper()
+	if manual != "" {
+		if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, manual) {
+			t.Errorf("files %v, manual edits %v; want a manual edit: %s", res.Files, res.Manual, manual)
+		}
+		return
+	}
+	if len(res.Manual) > 0 || len(res.Files) != 1 {
+		t.Fatalf("files %v, manual edits %v", res.Files, res.Manual)
+	}
+	if got := string(res.Files[0].rewrite.New); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

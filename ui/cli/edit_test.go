@@ -17,16 +17,7 @@ import (
 func TestEditOnScreen(t *testing.T) {
 	t.Parallel()
 	chart := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(chart, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { writeFiles(t, chart, map[string]string{name: text}) }
 	object := func(name, word, annotations string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\ndata: {word: " + word + "}\n"
 	}

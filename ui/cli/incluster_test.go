@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -411,12 +410,7 @@ func TestLargeChartInTheCluster(t *testing.T) {
 		_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(noise)
 		files[fmt.Sprint("charts/off/noise-", n)] = noise
 	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, files)
 	in := []string{"-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
 	if s := m.run(2, append([]string{"install", "s", dir}, in...)...); !strings.Contains(s, "the limit is 16 MiB") || !strings.Contains(s, "oci://") {
 		t.Errorf("a large chart directory: %s", s)
@@ -469,9 +463,7 @@ func TestStackInTheCluster(t *testing.T) {
 - {name: two, namespace: %[1]s, chart: %[2]s/fanout, needs: [%[1]s/one]}
 - {name: one, namespace: %[1]s, chart: %[2]s/plain, values: [{a: b}]}
 `, ns, charts)
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "helmfile.yaml"), []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, dir, map[string]string{"helmfile.yaml": text})
 	in := []string{"-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
 	if s := m.run(0, append([]string{"up"}, in...)...); !strings.Contains(s, "2 installed") {
 		t.Errorf("up says\n%s", s)

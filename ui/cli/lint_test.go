@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,17 +10,7 @@ import (
 // writeChart writes the files of a chart and returns their directory.
 func writeChart(t *testing.T, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
+	return writeFiles(t, t.TempDir(), files)
 }
 
 const webOf = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: db, annotations: {helm.sh/resource-group: db}}\n---\n" +

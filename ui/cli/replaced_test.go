@@ -43,7 +43,7 @@ spec:
 `,
 }
 
-func writeFiles(t *testing.T, dir string, files map[string]string) string {
+func writeFiles[Text string | []byte](t *testing.T, dir string, files map[string]Text) string {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -104,7 +104,7 @@ func TestReplacedPodOfAStack(t *testing.T) {
 	const ns = "replaced-stack"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
-	chart := writeFiles(t, t.TempDir(), keptChart)
+	chart := writeChart(t, keptChart)
 	dir := filepath.Join(t.TempDir(), "trio")
 	file := func(v string, fail bool) string {
 		return fmt.Sprintf(`releases:
@@ -170,7 +170,7 @@ func TestReplacedPodContinuesAnEdit(t *testing.T) {
 	const ns = "replaced-edit"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
-	chart := writeFiles(t, t.TempDir(), keptChart)
+	chart := writeChart(t, keptChart)
 	ctl := func(args ...string) { m.run(0, append(append([]string{"ctl", "s"}, args...), "-n", ns)...) }
 	_, ends := m.startInCluster(ns, "install", "s", chart, "--set", "v=before", "--step", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
@@ -199,7 +199,7 @@ func TestReplacedPodEndsTheRun(t *testing.T) {
 	const ns = "replaced-end"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
-	chart := writeFiles(t, t.TempDir(), keptChart)
+	chart := writeChart(t, keptChart)
 	m.run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
 	_, ends := m.startInCluster(ns, "upgrade", "s", chart, "--set", "v=three", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
@@ -236,7 +236,7 @@ func TestReplacedPodDuringARollback(t *testing.T) {
 	limitedParallel(t)
 	const ns = "replaced-rollback"
 	client := inNamespace(t, ns)
-	chart := writeFiles(t, writeFiles(t, t.TempDir(), keptChart), map[string]string{"templates/undo.yaml": slowUndo})
+	chart := writeFiles(t, writeChart(t, keptChart), map[string]string{"templates/undo.yaml": slowUndo})
 	newMachine(t).run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
 	for _, test := range []struct{ operation, release string }{{"upgrade", "s"}, {"install", "new"}} {
 		t.Run(test.operation, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestHeldRunInTheCluster(t *testing.T) {
 	const ns = "held-run"
 	inNamespace(t, ns)
 	m := newMachine(t)
-	chart := writeFiles(t, t.TempDir(), keptChart)
+	chart := writeChart(t, keptChart)
 	_, ends := m.startInCluster(ns, "install", "s", chart, "--hold-on-failure", "--wait-for-jobs", "--set", "fail=true")
 	m.runUntil("runs -A --in-cluster -o json", `"state": "held"`)
 	if s := m.run(0, "runs", "-A", "--in-cluster"); !strings.Contains(s, "held: kept:second") {

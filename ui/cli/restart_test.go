@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
 // TestRestartInSandbox pauses before a group on a throwaway cluster, changes the chart, and restarts
 // the run on a new cluster with the changed chart.
@@ -14,15 +10,7 @@ func TestRestartInSandbox(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	chart := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(chart, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(chart, "templates"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	write := func(name, text string) { writeFiles(t, chart, map[string]string{name: text}) }
 	object := func(name string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {word: {{ .Values.word | quote }}}\n"
 	}

@@ -97,14 +97,19 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		if err := refusal(op); err != nil {
 			return err
 		}
-		switch refused, changed := p.Count(); {
-		case refused > 0:
-			return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
-		case changed > 0:
-			return command.Exit(command.ExitChanges, nil)
-		}
-		return nil
+		return planResult(p.Count())
 	})
+}
+
+// planResult returns the result of plan. The exit code says whether there are changes.
+func planResult(refused, changed int) error {
+	switch {
+	case refused > 0:
+		return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
+	case changed > 0:
+		return command.Exit(command.ExitChanges, nil)
+	}
+	return nil
 }
 
 // planOf returns the plan of an operation, with its changes to the cluster.

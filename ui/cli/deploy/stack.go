@@ -216,13 +216,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		if err := a.Display(cmd).Show(p); err != nil {
 			return err
 		}
-		switch refused, changed := p.Count(); {
-		case refused > 0:
-			return fmt.Errorf("%s would be refused", text.Count(refused, "change"))
-		case changed > 0:
-			return command.Exit(command.ExitChanges, nil)
-		}
-		return nil
+		return planResult(p.Count())
 	})
 }
 
