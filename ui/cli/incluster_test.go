@@ -579,7 +579,7 @@ func (c *breakable) closeAll(t *testing.T) {
 // TestRunInTheClusterThatNeverStarts: for a Job whose pod cannot start, lockstep reports the cause and
 // deletes the Job.
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
-	limitedParallel(t)
+	t.Parallel() // it mostly waits
 	const ns = "never-started"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
