@@ -28,7 +28,7 @@ func Removable(b *manifest.Builder, claims manifest.Claims, list helmkube.Resour
 		case manifest.HasKeepPolicy(i):
 			keep(f.Resource.Object, "helm.sh/resource-policy: keep")
 		case f.Seen().Version != "" && !claims.Removes(b.Scope(), f):
-			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(b.Scope().Other(f.Seen()), "no release"))
+			keep(f.Resource.Object, "its label and annotations now name %s as its owner", cmp.Or(b.Scope().Other(f.Seen()), "no release"))
 		default:
 			return true
 		}
