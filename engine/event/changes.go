@@ -31,6 +31,7 @@ func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierC
 func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
 	objects, hooks := maps.Clone(earlier.objects), maps.Clone(earlier.hooks) // the loop removes the objects of the current plan, and the hooks that it started
 	var c Changes
+	var created *ObjectState // the new namespace, which the release may contain, too
 	for _, p := range s.Phases {
 		if IsRollback(p.Name) != rollback {
 			continue
@@ -44,6 +45,11 @@ func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
 				continue
 			}
 			for _, o := range g.Objects {
+				if p.Kind == PhaseNamespace {
+					created = o
+				} else if created != nil && created.Object == o.Object && created.netChange == Created {
+					continue
+				}
 				before := objects[o.Object]
 				delete(objects, o.Object)
 				if o.netChange == Deleted && o.Status == Deleting {

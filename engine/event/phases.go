@@ -43,6 +43,27 @@ func Objects(phases []Phase) iter.Seq2[PlannedGroup, plan.Object] {
 	}
 }
 
+// NewNamespace returns the namespace that the phases create first, the zero Object if they create none. The release may
+// contain it, too: it counts once.
+func NewNamespace(phases []Phase) plan.Object {
+	for g, o := range Objects(phases) {
+		if g.Phase.Kind == PhaseNamespace {
+			return o
+		}
+	}
+	return plan.Object{}
+}
+
+// CountObjects counts the objects of phases. created is the NewNamespace of the run.
+func CountObjects(phases []Phase, created plan.Object) (n int) {
+	for g, o := range Objects(phases) {
+		if o != created || g.Phase.Kind == PhaseNamespace {
+			n++
+		}
+	}
+	return n
+}
+
 // PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision 2)" for
 // the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply
 // becomes "rollback", and a name that ends in "rollback" gets no prefix.

@@ -347,20 +347,32 @@ type Counts struct{ Total, Done, Active, Failed, Waiting int }
 // Count counts the objects of all phases.
 func (s *State) Count() Counts {
 	var c Counts
-	for g := range s.GroupStates() {
-		c.Total += len(g.Objects)
-		for _, o := range g.Objects {
-			switch o.Status {
-			case Ready, Gone:
-				c.Done++
-			case Waiting:
-				c.Waiting++
-			case Failed:
-				c.Failed++
-			default:
-				c.Active++
+	var created plan.Object // see NewNamespace
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if p.Kind == PhaseNamespace {
+					created = o.Object
+				} else if o.Object == created {
+					continue
+				}
+				c.add(o.Status)
 			}
 		}
 	}
 	return c
+}
+
+func (c *Counts) add(s Status) {
+	c.Total++
+	switch s {
+	case Ready, Gone:
+		c.Done++
+	case Waiting:
+		c.Waiting++
+	case Failed:
+		c.Failed++
+	default:
+		c.Active++
+	}
 }

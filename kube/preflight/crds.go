@@ -54,14 +54,6 @@ func NamespacePhase(name string) event.Phase {
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-// CreatedNamespace returns the namespace that the operation creates first, the zero Object if it creates none.
-func (p *Prepared) CreatedNamespace() plan.Object {
-	if !p.Target.NewNamespace {
-		return plan.Object{}
-	}
-	return plan.Object{Kind: "Namespace", Name: p.Common.Namespace}
-}
-
 // NamespaceManifest returns the manifest of the namespace that the operation creates: the one in the target's own
 // manifest, or else Helm's. owned is set for the former: it gets the label and annotations of the release, as
 // Helm would refuse to adopt it later.

@@ -99,7 +99,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	s.useLists()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
-	created := p.CreatedNamespace()
+	created := event.NewNamespace(p.Phases)
 	for g, obj := range event.Objects(p.Phases) {
 		kinds[g.Phase.Name] = g.Phase.Kind
 		if obj == created && g.Phase.Kind != event.PhaseNamespace { // its group finds it as it is

@@ -319,7 +319,7 @@ func (t *textLog) plan(phases []event.Phase) {
 		return
 	}
 	var rows [][]string
-	groups, objects := 0, 0
+	groups, objects, created := 0, 0, event.NewNamespace(phases)
 	for _, p := range phases {
 		if t.planned[p.Name] {
 			continue
@@ -327,9 +327,7 @@ func (t *textLog) plan(phases []event.Phase) {
 		t.planned[p.Name] = true
 		rows = append(rows, phaseRows(p)...)
 		groups += len(p.Groups)
-		for _, g := range p.Groups {
-			objects += len(g.Objects)
-		}
+		objects += event.CountObjects([]event.Phase{p}, created)
 	}
 	if len(rows) == 0 {
 		return

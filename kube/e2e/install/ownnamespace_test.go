@@ -47,13 +47,16 @@ func TestReleaseNamespaceInChart(t *testing.T) {
 		if got := strings.Join(lines, ", "); strings.Count(got, "Namespace/") != 1 || len(lines) != 3 {
 			t.Errorf("the plan is %s, want the namespace once", got)
 		}
-		r.MustRun(install())
+		out := r.MustRun(install())
+		if did, total := out.State.Changes(), out.State.Count().Total; did != (event.Changes{Created: 3}) || total != 3 {
+			t.Errorf("the run counts %+v of %d objects, want the namespace once", did, total)
+		}
 		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
 		if err != nil || ns.Labels["pod-security.kubernetes.io/enforce"] != "baseline" || ns.Annotations["meta.helm.sh/release-name"] != "t" {
 			t.Errorf("the namespace has labels %v, annotations %v, %v", ns.Labels, ns.Annotations, err)
 		}
 		r.AssertDeployed("t")
-		out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+		out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
 		if got := out.State.Phases[0].Groups; len(got) != 3 {
 			t.Errorf("the upgrade has %d groups", len(got))
 		}
