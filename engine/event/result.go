@@ -32,7 +32,7 @@ const (
 	RolledBack      Result = "rolled back"       // to its previous revision, by this run
 	Uninstalled     Result = "uninstalled"       // by this run, also by a rollback of a first install
 	PassedUnchanged Result = "unchanged"         // and ready (S4)
-	NotReady        Result = "not ready"         // unchanged, but not ready
+	NotReady        Result = "not ready"         // unchanged or deployed by this run, and not ready when it was looked at again (R21, S4)
 	NotDeployed     Result = "failed"            // its record says failed, or nothing was written
 	Unfinished      Result = "unfinished"        // its record is pending or uninstalling
 	ChangedByOthers Result = "changed by others" // its newest revision, or an object of an unchanged one, is not this run's

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // heldFailure returns the failure that holds the run, the latest if there are several. It is nil if
@@ -155,7 +156,11 @@ func (s *stage) reopen(run *StageRun, groups []*group) {
 func (m *machine) setUnreadyAgain(u *unit, o *object) {
 	u.status = event.Running
 	m.restartHeartbeat()
-	actual := o.actual()
-	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Running, Object: &actual,
-		Message: event.UnreadyAgain + ": " + actual.String() + ": " + cmp.Or(o.message, string(o.status))})
+	m.publish(UnreadyAgain(u.Unit, o.actual(), cmp.Or(o.message, string(o.status))))
+}
+
+// UnreadyAgain is the event of a group that was ready and is in progress again because of an object.
+func UnreadyAgain(u event.Unit, o plan.Object, state string) event.Event {
+	return event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Running, Object: &o,
+		Message: event.UnreadyAgain + ": " + o.String() + ": " + state}
 }

@@ -146,6 +146,9 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 
 // setFinding stores a finding that has a cause. A symptom never replaces a real cause.
 func (o *object) setFinding(found Finding) {
+	if found.Symptom && found.Cause != "" && o.last.Status == event.Gone && o.status == event.InProgress {
+		found.Cause = o.absence()
+	}
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines, found.Cause = nil, text.TrimFullStop(found.Cause)
 		o.found = found

@@ -224,7 +224,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 	switch o.last.Status {
 	case event.Gone:
-		s.setObject(g, o, event.InProgress, "deleted from the cluster", "")
+		s.setObject(g, o, event.InProgress, o.absence(), "")
 	case event.Deleting:
 		s.setObject(g, o, event.InProgress, "being deleted", "")
 	default:
@@ -237,6 +237,14 @@ func (s *stage) evaluate(g *group, o *object) {
 		}
 		s.fail(g, o, &failure{reason: text.CollapseSpace(o.message), reasonKind: kind})
 	}
+}
+
+// absence describes an object that is not in the cluster. The run never deletes what it waits for.
+func (o *object) absence() string {
+	if o.applied || o.request == requestSucceeded {
+		return "deleted by somebody else"
+	}
+	return "not in the cluster"
 }
 
 // done reports whether an object is ready or, in a removal, gone or kept (R31).

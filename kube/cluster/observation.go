@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -29,7 +30,14 @@ func (t Observation) Watch(ctx context.Context, g *plan.Group, report func(run.O
 	})
 }
 
-// Apply does nothing: the object is unchanged.
+// Apply does nothing: the object is unchanged. If its kind was late, it starts to watch it.
 func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {
+	if i := t.infos[o]; i != nil && t.session.Builder.Fact(i).Late {
+		if err := t.session.Builder.Resolve(i); err != nil {
+			return run.Response{}, fmt.Errorf("look up the kind of %s: %w", o, err)
+		}
+		t.session.Builder.Fact(i).Late = false
+		t.startDeferred(o, i)
+	}
 	return run.Response{Change: event.Unchanged}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -162,32 +163,63 @@ func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 	}
 }
 
-// Check looks at an unchanged release again. It writes nothing: it makes sure that nobody else has changed the records or
-// the objects since planning, then waits until all groups are ready, within the timeouts of an upgrade.
+// Check looks at a release again that is unchanged or that the run has deployed. It writes nothing: it makes sure that nobody
+// else has changed the records or, of an unchanged release, the objects since planning. Then it waits until all groups are
+// ready, within the timeouts of an upgrade.
 type Check struct {
 	*Operation
-	unchanged *Operation // the upgrade that would change nothing
-	compare   bool       // whether to compare the objects again
+	release   *rel1.Release // whose objects it waits for
+	unchanged *Operation    // the upgrade that would change nothing, nil if the objects are not compared
 	changed   []plan.Object
 }
 
 // Check prepares a check of the release, for which Unchanged returned true. compare makes it compare the objects with the
 // chart again.
 func (op *Operation) Check(compare bool) (*Check, error) {
+	c, err := op.check(op.prepared.Last, op.prepared.Last.Version)
+	if err == nil && compare {
+		c.unchanged = op
+	}
+	return c, err
+}
+
+// CheckDeployed prepares a check of the release after Run has deployed it. Objects with generated names and those of hooks are
+// left out: hooks and the cluster may delete them.
+func (op *Operation) CheckDeployed() (*Check, error) {
+	op = op.current()
+	return op.check(op.prepared.Target.Release, op.prepared.Info.Revision)
+}
+
+func (op *Operation) check(rel *rel1.Release, revision int) (*Check, error) {
 	p := *op.prepared
-	planned, _, err := helmclient.Ordering{Root: p.Target.Root()}.PlanApply(p.Target.Tree, p.Apply.Resources, nil)
+	generated := generatedObjects(op.feed.Events())
+	resources := slices.DeleteFunc(slices.Clone(p.Apply.Resources), func(r plan.Resource) bool { return generated[r.Object] })
+	planned, _, err := helmclient.Ordering{Root: p.Target.Root()}.PlanApply(p.Target.Tree, resources, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", p.Last.Version, 0
+	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", revision, 0
 	p.Common.Step, p.Common.RollbackOnFailure = false, false
 	p.Breakpoints, p.Warnings = nil, nil
 	p.Apply, p.Remove, p.Leftovers, p.Hooks = planned, helmclient.Planned{}, helmclient.Leftovers{}, helmclient.HookEvents{}
 	p.Phases = helmclient.Phases(planned)
-	c := &Check{unchanged: op, compare: compare}
+	c := &Check{release: rel}
 	c.Operation = newOperation(op.client, task{prepared: &p, do: c.run})
 	c.setLedger(op.ledger)
 	return c, nil
+}
+
+// generatedObjects returns the objects to which the API server gave names, with their names in the plan.
+func generatedObjects(events []event.Event) map[plan.Object]bool {
+	generated := map[plan.Object]bool{}
+	for _, e := range events {
+		if e.Kind == event.KindObject && e.Planned != "" {
+			o := *e.Object
+			o.Name = e.Planned
+			generated[o] = true
+		}
+	}
+	return generated
 }
 
 // Changed returns the objects that somebody else has changed since planning.
@@ -201,18 +233,18 @@ func (c *Check) run(a *attempt) (*rel1.Release, error) {
 	if err := c.compareObjects(ctx); err != nil {
 		return nil, err
 	}
-	p := c.prepared
-	list, err := buildRevision(a.session.Builder, p.Last)
+	list, err := buildRevision(a.session.Builder, c.release)
 	if err != nil {
 		return nil, err
 	}
 	list, _ = a.session.Builder.Expand(ctx, list)
-	return nil, a.client.Observe(p.Apply.Phase, list)
+	named := list.Filter(func(i *resource.Info) bool { return !a.session.Builder.Fact(i).Generated })
+	return nil, a.client.Observe(c.prepared.Apply.Phase, named)
 }
 
 // compareObjects returns an error that names the objects that somebody else has changed.
 func (c *Check) compareObjects(ctx context.Context) error {
-	if !c.compare {
+	if c.unchanged == nil {
 		return nil
 	}
 	changed, err := c.unchanged.changedObjects(ctx)

@@ -11,13 +11,14 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/engine/text"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
-// A release that was unchanged at planning is checked when its turn comes, again when a release that needs it starts, and
-// at the end (S4). For one that this run has deployed, only the record is read again.
+// A release that was unchanged at planning is checked when its turn comes (S4). It is checked again when a release that needs
+// it starts, and at the end, and so is one that this run has deployed (R21).
 
 // lookInterval is how long a check counts while no operation of the stack starts or ends.
 const lookInterval = 10 * time.Second
@@ -43,16 +44,22 @@ func (s *Stack) setLook(m *member, ran int) {
 	m.look.ran, m.look.at = ran, time.Now()
 }
 
-// checkUnchanged waits until an unchanged release is ready. It returns an error if it does not become ready, or if somebody
-// else has changed it. Its events are published only if it is not ready at once.
-func (s *Stack) checkUnchanged(m *member, phase string, o plan.Object) error {
+// check waits until a release that is unchanged or that this run has deployed is ready. It returns an error if it does not
+// become ready, or if somebody else has changed it. Its events are published only if it is not ready at once.
+func (s *Stack) check(m *member, phase string, o plan.Object) error {
 	m.look.checking.Lock()
 	defer m.look.checking.Unlock()
 	ran, first, current := s.lastLook(m)
 	if current {
 		return nil
 	}
-	check, err := s.plannedOperation(m).Check(!first || ran > 0) // planning has compared the objects
+	var check *operation.Check
+	var err error
+	if m.unchanged {
+		check, err = s.plannedOperation(m).Check(!first || ran > 0) // planning has compared the objects
+	} else {
+		check, err = s.plannedOperation(m).CheckDeployed()
+	}
 	if err != nil {
 		return err
 	}
@@ -66,7 +73,13 @@ func (s *Stack) checkUnchanged(m *member, phase string, o plan.Object) error {
 // runCheck runs a check and records what it found.
 func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operation.Check) error {
 	s.mu.Lock()
-	m.current, m.state = check.Operation, event.State{}
+	m.current = check.Operation
+	relay := func(e event.Event) { s.relay(m, phase, o, e) }
+	if m.unchanged {
+		m.state = event.State{}
+	} else {
+		relay = unreadyAgain(relay)
+	}
 	s.active = append(s.active, m)
 	s.stepNext = false
 	s.mu.Unlock()
@@ -74,7 +87,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	shown := false
 	show := func() {
 		for _, e := range held {
-			s.relay(m, phase, o, e)
+			relay(e)
 		}
 		held, shown = nil, true
 	}
@@ -100,8 +113,35 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	return s.explain(m, err)
 }
 
+// unreadyAgain returns a function that relays the events of a check of a deployed release as those of the operation that
+// deployed it: its groups are ready, and only those that are not ready any more are in progress again.
+func unreadyAgain(relay func(event.Event)) func(event.Event) {
+	again := map[event.Unit]bool{}
+	return func(e event.Event) {
+		switch {
+		case e.Kind == event.KindPlan, e.Kind == event.KindOperation && e.Status != event.Failed:
+			return
+		case e.Kind == event.KindOperation: // the check has written nothing, but the release is deployed
+			exit, before := event.ExitFailed, e.Outcome
+			e.Exit, e.Outcome = &exit, string(event.NotReady)
+			e.Message = e.Outcome + strings.TrimPrefix(e.Message, before)
+		case e.Kind == event.KindGroup && e.Status != event.Failed && !again[e.Unit()], e.Kind == event.KindGroup && e.Status == event.Running:
+			return
+		case e.Kind != event.KindObject:
+		case e.Status != event.InProgress && e.Status != event.Failed:
+			if e.Change = ""; !again[e.Unit()] || e.Status == event.Applying || e.Status == event.Applied {
+				return
+			}
+		case !again[e.Unit()]:
+			again[e.Unit()] = true
+			relay(run.UnreadyAgain(e.Unit(), *e.Object, cmp.Or(e.Message, string(e.Status))))
+		}
+		relay(e)
+	}
+}
+
 // checkNeeds looks again at the releases that a release needs, directly or indirectly, right before it starts.
-func (s *Stack) checkNeeds(m *member, phase string, o plan.Object) error {
+func (s *Stack) checkNeeds(m *member, phase string) error {
 	seen := map[*member]bool{}
 	var visit func(m *member) error
 	visit = func(m *member) error {
@@ -113,7 +153,7 @@ func (s *Stack) checkNeeds(m *member, phase string, o plan.Object) error {
 			if err := visit(n); err != nil {
 				return err
 			}
-			if err := s.lookAt(n, phase, o); err != nil {
+			if err := s.lookAt(n, phase); err != nil {
 				return fmt.Errorf("not started: release %s, which it needs, %w", n.id, err)
 			}
 		}
@@ -122,31 +162,12 @@ func (s *Stack) checkNeeds(m *member, phase string, o plan.Object) error {
 	return visit(m)
 }
 
-// lookAt checks an unchanged release, or reads the record of one that this run has deployed. The error completes a sentence
-// about the release.
-func (s *Stack) lookAt(m *member, phase string, o plan.Object) error {
-	if m.remove {
+// lookAt checks a release, unless the run removes it. The error completes a sentence about the release.
+func (s *Stack) lookAt(m *member, phase string) error {
+	if m.remove || s.plannedOperation(m) == nil {
 		return nil
 	}
-	if m.unchanged {
-		err := s.checkUnchanged(m, phase, m.object())
-		return sentence(err)
-	}
-	m.look.checking.Lock()
-	defer m.look.checking.Unlock()
-	if ran, _, current := s.lastLook(m); !current {
-		ctx, cancel := s.recordContext()
-		defer cancel()
-		record, err := s.plannedOperation(m).ReadRecord(ctx)
-		switch {
-		case err != nil:
-			return fmt.Errorf("is in an unknown state: %w", err)
-		case record.Newer != nil:
-			return errors.New(newerText(*record.Newer))
-		}
-		s.setLook(m, ran)
-	}
-	return nil
+	return sentence(s.check(m, phase, m.object()))
 }
 
 // sentence returns the error of a check as the end of a sentence about the release.
@@ -161,19 +182,16 @@ func sentence(err error) error {
 	return fmt.Errorf("is not as planned: %w", err)
 }
 
-// lookAgain checks the unchanged releases at the end, unless nothing has happened since the last check.
+// lookAgain checks all releases at the end, unless nothing has happened since the last check.
 func (s *Stack) lookAgain() error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(s.members))
 	slots := make(chan struct{}, maxChecks)
 	for n, m := range s.members {
-		if !m.unchanged || m.remove {
-			continue
-		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if err := s.lookAt(m, phaseReleases, m.object()); err != nil {
+			if err := s.lookAt(m, phaseReleases); err != nil {
 				errs[n] = fmt.Errorf("release %s %w", m.id, err)
 				s.setWhy(m, err)
 			}

@@ -22,7 +22,7 @@ type facts struct {
 	absent  bool // there was nothing to remove
 	started bool // its operation has started, in this pod or in an earlier one of the Job that changed the release
 	passed  bool // it was unchanged, and was not deployed again
-	// notReady is set if a check found a passed release not ready, changed if it found objects that somebody else changed.
+	// notReady is set if a check found a passed or deployed release not ready, changed if it found objects that somebody else changed.
 	notReady, changed bool
 	aborted           bool // its operation was aborted before it wrote anything
 	// record is the newest record, known whether it could be read. rolledBack is the revision that the rollback of the

@@ -96,7 +96,7 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 		return run.Response{}, err
 	}
 	s.mu.Lock()
-	m.rolledBack = true
+	m.rolledBack, m.notReady, m.why = true, false, ""
 	s.mu.Unlock()
 	m.observe(o, status, message)
 	return run.Response{Change: change, Message: message}, nil

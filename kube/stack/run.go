@@ -98,7 +98,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 		return s.rollBackRelease(m, phaseRollback, o, event.Ready)
 	}
 	if m.unchanged {
-		if err := s.checkUnchanged(m, phaseReleases, o); err != nil {
+		if err := s.check(m, phaseReleases, o); err != nil {
 			return run.Response{}, err
 		}
 		s.mu.Lock()
@@ -110,7 +110,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 		m.observe(o, event.Ready, "unchanged")
 		return run.Response{Change: event.Unchanged}, nil
 	}
-	if err := s.checkNeeds(m, phaseReleases, o); err != nil {
+	if err := s.checkNeeds(m, phaseReleases); err != nil {
 		return run.Response{}, err
 	}
 	change := event.Configured

@@ -98,8 +98,8 @@ type member struct {
 	rollback    *operation.Operation // of the rollback of the stack, nil until it starts
 	// current is the check or the rollback that runs or was the last to run, nil for op.
 	current *operation.Operation
-	// notReady and changed are what the last check of an unchanged release found: that it is not ready, or objects that
-	// somebody else has changed.
+	// notReady and changed are what the last check found: that the release is not ready, or objects of an unchanged release
+	// that somebody else has changed.
 	notReady bool
 	changed  []plan.Object
 	why      string // event.ReleaseResult.Reason, guarded by Stack.mu

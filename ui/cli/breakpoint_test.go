@@ -88,7 +88,7 @@ func TestFixHeldFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await(mark, "since then: ◑")
-	c.await(mark, "Deployment/before: deleted from the cluster")
+	c.await(mark, "Deployment/before: deleted by somebody else")
 	c.keys("\r") // must not quit
 	c.await(mark, "why")
 	c.keys("q")

@@ -233,3 +233,108 @@ func TestUninstalledWithHistory(t *testing.T) {
 		t.Errorf("outcome %q", state.Outcome)
 	}
 }
+
+// TestDeployedIsLookedAtAgain: while the run deploys s, somebody breaks a, which this run has deployed. The run waits for a once
+// more, before what needs a starts and at its end. It fails and names a with the cause, or goes on if a is ready again (R21, S2, S4).
+func TestDeployedIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	for _, needed := range []bool{true, false} {
+		for _, what := range []string{"deleted", "failing", "recovers"} {
+			t.Run(map[bool]string{true: "needed", false: "end"}[needed]+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				b := newStackRig(t)
+				stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}}}
+				if needed {
+					stack = append(stack, release{Name: "c", Dir: chart(t, "c"), Needs: []string{"a", "s"}})
+				}
+				deployments := b.Cluster.AppsV1().Deployments(b.Namespace)
+				image := func(name string) {
+					patch := `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"` + name + `"}]}}}}`
+					if _, err := deployments.Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+				s, err := b.prepare(false, func(o *kube.StackOptions) {
+					if o.Common.ReadinessTimeout = 3 * time.Second; what == "recovers" {
+						o.Common.ReadinessTimeout = time.Minute
+					}
+				}, stack...)
+				var broken, fixed sync.Once
+				state, _ := b.run(s, err, func(e event.Event) {
+					switch {
+					case e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready:
+						broken.Do(func() {
+							s.Command(event.Command{Name: event.Pause})
+							if what == "deleted" {
+								if err := deployments.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+									t.Error(err)
+								}
+							} else {
+								image("example/no-such-image:1")
+							}
+							s.Command(event.Command{Name: event.Resume})
+						})
+					case what == "recovers" && strings.HasSuffix(e.Scope, "/a") && e.Kind == event.KindGroup && e.Status == event.Running && e.Object != nil:
+						fixed.Do(func() { image("example/app:1.0") })
+					}
+				})
+				got := result(state, "a")
+				if what == "recovers" {
+					if state.Exit != 0 || got.Result != event.Deployed {
+						t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+					}
+					return
+				}
+				cause := map[string]string{"failing": "no-such-image", "deleted": "Deployment/a: deleted by somebody else"}[what]
+				if state.Exit != 1 || got.Result != event.NotReady || got.Revision != 1 || !strings.Contains(state.Reason(), cause) || !strings.Contains(state.Outcome, "1 not ready") {
+					t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, state.Reason())
+				}
+				if a := state.Scopes[got.Release]; a.Status != event.Failed || a.Outcome != "not ready" || a.Operation.Name != "install" || a.Find("apply", "a:config").Status != event.Ready {
+					t.Errorf("release a is %s: %s: %q", a.Operation.Name, a.Status, a.Outcome)
+				}
+				if h := b.history("a", "s"); h[0] != "a 1 deployed" || h[1] != "s 1 deployed" {
+					t.Errorf("history %v", h)
+				}
+				if h := b.history("c"); h[0] != "c none" {
+					t.Errorf("c was started although it needs a: %v", h)
+				}
+			})
+		}
+	}
+}
+
+// TestNotReadyIsRolledBack: a release that the run has deployed and that is not ready at the end is rolled back (R21, S5), and
+// a Job that the cluster has deleted since, an object with a generated name and a hook that is gone are no reason to fail.
+func TestNotReadyIsRolledBack(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	dir := rig.MakeDir(t, rig.Files{"values.yaml": "data: one\n", "templates/all.yaml": strings.Join([]string{
+		rig.Deployment("a", nil, "0s"), rig.ConfigMap("data", nil, "v: {{ .Values.data }}"),
+		rig.Job("once", nil, "0s", "  ttlSecondsAfterFinished: 0"), rig.WithGenerateName(rig.ConfigMap("made-", nil)),
+		rig.ConfigMap("hook", map[string]string{"helm.sh/hook": "post-install,post-upgrade", "helm.sh/hook-delete-policy": "hook-succeeded"}),
+	}, "\n---\n")})
+	stack := []release{{Name: "a", Dir: dir}, {Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	for n := range stack {
+		stack[n].Values = map[string]any{"data": "two"}
+	}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+	}, stack...)
+	var once sync.Once
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready {
+			once.Do(func() {
+				if err := b.Cluster.AppsV1().Deployments(b.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	if got := result(state, "a"); state.Exit != 1 || got.Result != event.RolledBack || state.Outcome != "rolled back 2 releases" {
+		t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, state.Reason())
+	}
+	if h := b.history("a", "s"); h[0] != "a 3 deployed" || h[1] != "s 3 deployed" {
+		t.Errorf("history %v", h)
+	}
+}
