@@ -58,7 +58,7 @@ func startLine(g *event.GroupState, removing bool, before event.Status, e event.
 		line += " removal"
 	}
 	switch {
-	case e.Object != nil: // it was ready
+	case e.Object != nil && before == event.Ready:
 		return line + " is " + e.Message
 	case e.Message == event.Rechecking:
 		line = e.Message + " " + line
