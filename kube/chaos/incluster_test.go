@@ -33,8 +33,8 @@ var (
 // runLabel is the label of everything that belongs to a run in the cluster.
 const runLabel = "lockstep/release"
 
-// podKills kills the pod of a run in the cluster after each of its writes: its process gets SIGKILL, or the pod is
-// deleted without grace. The Job replaces the pod, and the new pod takes over the Lease and completes the operation
+// podKills kills the pod of a run in the cluster after each of its writes, and after the first one of its journal: its
+// process gets SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the new pod takes over the Lease and completes the operation
 // (R50, R52). The command that started the run succeeds.
 func podKills(t *testing.T) []trialGroup {
 	var all []trialGroup
@@ -47,10 +47,18 @@ func podKills(t *testing.T) []trialGroup {
 		for n := 1; n <= want.writes; n++ {
 			seed := (i+1)*1000 + n
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				what, err := runWithPodKill(t, o, want, n)
+				what, err := runWithPodKill(t, o, want, n, false)
 				report(seed, what, err)
 			}})
 		}
+		if name == "uninstall" { // keeps nothing
+			continue
+		}
+		seed := (i+1)*1000 + 900
+		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+			what, err := runWithPodKill(t, o, want, 1, true)
+			report(seed, what, err)
+		}})
 	}
 	return all
 }
@@ -67,7 +75,8 @@ type podRun struct {
 	err       error    // of the kill
 }
 
-func runWithPodKill(t *testing.T, o operation, want *baseline, n int) (what string, err error) {
+// runWithPodKill kills the pod after its n-th write, or its n-th write of the journal.
+func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal bool) (what string, err error) {
 	r := &podRun{harness: newHarness(t, true, false)}
 	defer r.close()
 	kill, how := r.deletePod, "deleted"
@@ -75,11 +84,14 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int) (what stri
 		kill, how = r.killProcess, "killed"
 	}
 	what = fmt.Sprintf("%s, pod %s after write %d of %d", o.name, how, n, want.writes)
+	if ofJournal {
+		what = fmt.Sprintf("%s, pod %s after write %d of its journal", o.name, how, n)
+	}
 	if err := r.runPreceding(o); err != nil {
 		return what, err
 	}
 	r.pods = newTracker(o.isRollback, func(q request) handler {
-		if q.write != n {
+		if at := map[bool]int{false: q.write, true: q.kept}[ofJournal]; at != n {
 			return nil
 		}
 		what += ": " + r.withoutNamespace(q.key)
@@ -111,7 +123,7 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int) (what stri
 	if r.killedAt == 0 || r.err != nil {
 		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
 	}
-	wrong := r.checkTakeover(n < want.writes)
+	wrong := r.checkTakeover(n < want.writes && !ofJournal) // the journal is first written before the Lease
 	// After the last write of an uninstall nothing is left that shows the new pod that the run was complete.
 	if last := o.name == "uninstall" && n == want.writes; state != "Complete" && !last {
 		wrong = append(wrong, "the Job ended as "+state)

@@ -28,6 +28,7 @@ const (
 
 // request is a request that the proxy received.
 type request struct {
+	kept  int // number of the write of the journal, 0 for other requests
 	at    time.Time
 	key   string // method and path
 	phase string
@@ -54,6 +55,7 @@ type tracker struct {
 	phases   map[string]int
 	writes   int
 	records  int
+	kept     int // writes of the journal
 	// rollbackStarted is set once a rollback on failure has started.
 	rollbackStarted bool
 	watches         map[*http.Request]context.CancelFunc
@@ -110,6 +112,10 @@ func (t *tracker) record(r *http.Request) (request, handler) {
 		}
 		t.rollbackStarted = t.rollbackStarted || !t.isRollback && isRecord(r) && startsRollback(r)
 	}
+	if isJournal(r) {
+		t.kept++
+		q.kept = t.kept
+	}
 	q.phase = t.phase(r, q)
 	q.nth = t.phases[q.phase]
 	t.phases[q.phase]++
@@ -145,7 +151,7 @@ func (t *tracker) phase(r *http.Request, q request) string {
 	return phaseReads
 }
 
-// isWrite reports whether a request writes to the cluster. What a run in the cluster keeps in its journal does not count:
+// isWrite reports whether a request writes to the cluster. What a run in the cluster keeps in its journal does not count here:
 // it belongs to the Job.
 func isWrite(r *http.Request) bool {
 	switch r.Method {
@@ -153,6 +159,11 @@ func isWrite(r *http.Request) bool {
 		return false
 	}
 	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth") && !strings.HasSuffix(r.URL.Path, "-journal")
+}
+
+// isJournal reports whether a request writes the journal of a run in the cluster.
+func isJournal(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, "-journal")
 }
 
 // isRecord reports whether a request is about a release record. The charts have no Secrets, so
