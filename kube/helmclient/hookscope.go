@@ -96,9 +96,11 @@ func replacesPrevious(h *release.Hook) bool {
 	return h.Kind != "CustomResourceDefinition" && (len(p) == 0 || slices.Contains(p, release.HookBeforeHookCreation))
 }
 
-// HookConflicts returns a conflict for each object of a hook that exists although the hook does not replace it, unless a hook of
-// the release has made it. Helm refuses it, or with server-side apply counts it as this hook's: a Job would not run.
-func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims) (conflicts []plan.Warning) {
+// HookConflicts looks for hooks whose object exists, although they do not replace it and no hook of the release has made it. If
+// owner names another release, that is a conflict. Else an uninstalled release may have left the object, and the hook is applied
+// over it, as Helm does with server-side apply; a warning says that a Job or Pod does not run again.
+func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims, owner func(plan.Object) (string, error)) (
+	conflicts, warnings []plan.Warning, err error) {
 	hooks := slices.Concat(charts.HooksOf(rel.Hooks, events.Before), charts.HooksOf(rel.Hooks, events.After))
 	for n, h := range hooks {
 		if replacesPrevious(h) || h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
@@ -115,13 +117,25 @@ func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Releas
 				continue
 			}
 			o := f.Resource.Object
-			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: fmt.Sprintf(
-				"%s already exists (%s), made by a hook of another release or of an uninstalled one: this hook does not replace it, because its %s lacks %s; "+
-					"rename the hook, add that policy, or delete the object", o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)})
+			name, err := owner(o)
+			if err != nil {
+				return nil, nil, err
+			}
+			w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
+			switch {
+			case name != "":
+				w.Message = fmt.Sprintf("%s already exists (%s), made by a hook of release %s: this hook does not replace it, because its %s lacks %s; rename the hook or add that policy",
+					o, manifest.PlaceOf(o, "cluster scope"), name, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+				conflicts = append(conflicts, w)
+			case o.Kind == "Job" || o.Kind == "Pod":
+				w.Message = fmt.Sprintf("%s already exists (%s), so this hook does not run it again: its %s lacks %s; add that policy, or delete the object",
+					o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+				warnings = append(warnings, w)
+			}
 		}
 		b.Forget(list)
 	}
-	return conflicts
+	return conflicts, warnings, nil
 }
 
 // SetSent records that the hook is about to be created.

@@ -37,7 +37,11 @@ type planInput struct {
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
 func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
-	p.conflicts = append(p.conflicts, helmclient.HookConflicts(s.Context, p.builder, p.target.Release, p.hooks, p.target.Claims)...)
+	conflicts, more, err := helmclient.HookConflicts(s.Context, p.builder, p.target.Release, p.hooks, p.target.Claims, hookOwner(s))
+	if err != nil {
+		return nil, err
+	}
+	p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"fmt"
+	"sync"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -154,7 +155,7 @@ func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, take
 	if r == nil {
 		return c, nil
 	}
-	c.MadeByHook = func(o plan.Object) bool { return r.hasHook(common, o) }
+	c.MadeByHook = func(o plan.Object) bool { return madeByHook(common, r.All, o) != nil }
 	if r.Current.Info.Status != rcommon.StatusDeployed { // a failed revision may never have applied an object
 		return c, nil
 	}
@@ -165,9 +166,9 @@ func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, take
 	return c, err
 }
 
-// hasHook reports whether a hook of a stored revision has an object.
-func (r *releaseState) hasHook(common preflight.Common, o plan.Object) bool {
-	for _, rel := range r.All {
+// madeByHook returns the first of some stored revisions in the namespace that has a hook with an object, nil for none.
+func madeByHook(common preflight.Common, revisions []*rel1.Release, o plan.Object) *rel1.Release {
+	for _, rel := range revisions {
 		for _, h := range rel.Hooks {
 			if h.Kind != o.Kind || h.Name != o.Name {
 				continue
@@ -178,9 +179,31 @@ func (r *releaseState) hasHook(common preflight.Common, o plan.Object) bool {
 			u.Object, _ = value.(map[string]any)
 			inNamespace := o.Namespace == "" || o.Namespace == cmp.Or(u.GetNamespace(), common.Namespace)
 			if inNamespace && u.GroupVersionKind().Group == o.Group {
-				return true
+				return rel
 			}
 		}
 	}
-	return false
+	return nil
+}
+
+// hookOwner returns a function that names the release in the namespace that has a hook with an object, "" for none. It reads the
+// releases when it is called for the first time.
+func hookOwner(s *preflight.Session) func(plan.Object) (string, error) {
+	read := sync.OnceValues(s.Releases().ListReleases)
+	return func(o plan.Object) (string, error) {
+		list, err := read()
+		if err != nil {
+			return "", fmt.Errorf("read the releases whose hooks may have made %s: %w", o, err)
+		}
+		var revisions []*rel1.Release
+		for _, x := range list {
+			if rel, ok := x.(*rel1.Release); ok && rel.Name != s.Common.Release {
+				revisions = append(revisions, rel)
+			}
+		}
+		if rel := madeByHook(s.Common, revisions, o); rel != nil {
+			return rel.Name, nil
+		}
+		return "", nil
+	}
 }

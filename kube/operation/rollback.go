@@ -206,7 +206,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
 			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool {
-				return (&releaseState{Revisions: revs}).hasHook(rb.Common, o)
+				return madeByHook(rb.Common, revs.All, o) != nil
 			}},
 		},
 		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
