@@ -32,7 +32,7 @@ const (
 	// object, cause and evidence of the failure).
 	KindGroup Kind = "group"
 	// KindObject is the state of an object (phase, group, object, planned, status, message,
-	// change; if ready also readyBy; if failed also cause and evidence).
+	// change; if ready also readyBy and note; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
 	// refused; message says why it was refused, or what an accepted command did) (R45).
@@ -166,6 +166,8 @@ type Event struct {
 	Change Change `json:"change,omitempty"`
 	// ReadyBy is the rule by which Object counts as ready.
 	ReadyBy Judge `json:"readyBy,omitempty"`
+	// Note is set if Object is ready only as far as its own spec lets it get: "2 pods still run the old version: OnDelete".
+	Note string `json:"note,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
 	// Since is when the API server became unreachable.

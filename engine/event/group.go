@@ -49,6 +49,8 @@ type ObjectState struct {
 	Change  Change
 	// ReadyBy is the rule by which it counts as ready, "" if it is not ready or in old records.
 	ReadyBy Judge
+	// Note says how far it got, if its own spec keeps it from getting further, see Event.Note.
+	Note string
 	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
 	// when the API server answered the request, Since when Status last changed.
 	Sent, Answered, Since time.Time
@@ -198,7 +200,7 @@ func (s *State) applyObject(e Event) {
 			o.DegradedSince = e.Time
 		}
 	}
-	o.Status, o.Message, o.ReadyBy = e.Status, e.Message, e.ReadyBy
+	o.Status, o.Message, o.ReadyBy, o.Note = e.Status, e.Message, e.ReadyBy, e.Note
 	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}

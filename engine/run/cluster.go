@@ -54,6 +54,8 @@ type Observation struct {
 	Message string
 	// ReadyBy is the rule that decided Status, or "" if none did: the object is Deleting or Gone, for example.
 	ReadyBy event.Judge
+	// Note is Event.Note, if Status is Ready.
+	Note string
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

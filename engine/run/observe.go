@@ -325,15 +325,17 @@ func (s *stage) goal() event.Status {
 // setObject updates an object and publishes the change, if there is one.
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	var readyBy event.Judge
+	var note string
 	if status == event.Ready && !s.removes() { // else it is kept
-		readyBy = o.last.ReadyBy
+		readyBy, note = o.last.ReadyBy, o.last.Note
 	}
-	if o.status == status && o.message == message && o.readyBy == readyBy && change == "" {
+	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && change == "" {
 		return
 	}
 	o.status = status
 	o.message = message
 	o.readyBy = readyBy
+	o.note = note
 	if o.request != requestNotSucceeded && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
@@ -343,7 +345,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
-		Status: status, Message: message, Change: change, ReadyBy: readyBy,
+		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note,
 	}
 	if status == event.Deleting || status == event.InProgress {
 		e.Finalizers = o.finalizers

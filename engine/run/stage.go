@@ -164,6 +164,7 @@ type object struct {
 	status   event.Status
 	message  string
 	readyBy  event.Judge // if it is ready, see Observation.ReadyBy
+	note     string      // Observation.Note, if it is ready
 	// finalizers are those that the run waits for: of the object, or of the previous one of its name.
 	finalizers []string
 	pace       Pace    // of its diagnoses

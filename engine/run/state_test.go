@@ -78,7 +78,8 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestReadyBySaysTheRule: the events of an object say by which rule it is ready, also if only the rule changes (R22).
+// TestReadyBySaysTheRule: the events of an object say by which rule it is ready, and how far its spec lets it get,
+// also if only one of these changes (R22).
 func TestReadyBySaysTheRule(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: sec, never: true}})
 	var got []string
@@ -88,17 +89,18 @@ func TestReadyBySaysTheRule(t *testing.T) {
 			report(Observation{Object: o, Status: event.InProgress, ReadyBy: event.ByKstatus, Version: 900})
 			report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByFirstStatus, Version: 901})
 			report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByKstatus, Version: 902})
+			report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByKstatus, Note: "1 old pod", Version: 903})
 		}
 		b.at(3 * sec)
 		batch, _ := b.feed.Reader().Next(context.Background())
 		for _, e := range batch {
 			if e.Kind == event.KindObject && e.Status != event.Applying {
-				got = append(got, string(e.Status+" "+event.Status(e.ReadyBy)))
+				got = append(got, string(e.Status+" "+event.Status(e.ReadyBy)+event.Status(e.Note)))
 			}
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, got, "applied ", "in-progress ", "in-progress ", "ready first-status", "ready kstatus")
+	want(t, got, "applied ", "in-progress ", "in-progress ", "ready first-status", "ready kstatus", "ready kstatus1 old pod")
 }

@@ -100,6 +100,8 @@ type reportBuilder struct {
 	live   *unstructured.Unstructured
 	gaps   []string // the reads that failed
 	found  finding
+	// lateBinding is status.Rule.LateBinding.
+	lateBinding bool
 }
 
 // Object reports why an object is not ready. It takes at most 10 s.
@@ -115,6 +117,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
 	b := &reportBuilder{object: o, live: live}
+	b.lateBinding, _ = status.LateBinding(ctx, d.dyn, live)
 	b.ignoreRecentDeletion()
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)

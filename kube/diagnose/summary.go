@@ -152,7 +152,9 @@ func (b *reportBuilder) rule() status.Rule {
 }
 
 func (b *reportBuilder) verdict() status.Result {
-	return status.Compute(b.live, b.rule(), time.Now())
+	rule := b.rule()
+	rule.LateBinding = b.lateBinding
+	return status.Compute(b.live, rule, time.Now())
 }
 
 // podProblem describes what is wrong with a pod, from its container, the container's log or an event. It names the pod

@@ -40,8 +40,6 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 }
 
 // decide computes the status by the object's rule, by its kind, or with kstatus.
-//
-// Rule R22: ready means Current for kstatus, except for Jobs, paused Deployments and APIServices.
 func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
 		r := result(event.Deleting, describeDeletion(u))
@@ -54,19 +52,8 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	case rule.Custom():
 		return byExpressions(u, rule).by(event.ByChart)
 	}
-	switch groupKind(u) {
-	case "apps/Deployment":
-		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-			return result(event.Ready, "paused, not checked").by(event.ByBuiltIn)
-		}
-	case "apiregistration.k8s.io/APIService":
-		return apiServiceStatus(u).by(event.ByBuiltIn)
-	case "batch/Job":
-		return jobStatus(u, rule.JobsComplete, now).by(event.ByBuiltIn)
-	case "Pod":
-		if r, ok := unschedulable(u, now); ok {
-			return r.by(event.ByKstatus)
-		}
+	if own := builtIn(u); own != nil {
+		return own(u, rule, now)
 	}
 	r := byKstatus(u)
 	if _, hasStatus := u.Object["status"]; r.Status == event.Ready && !hasStatus {
@@ -106,15 +93,14 @@ func byKstatus(u *unstructured.Unstructured) Result {
 }
 
 // apiServiceStatus handles APIServices, because kstatus does not know them.
-func apiServiceStatus(u *unstructured.Unstructured) Result {
-	c, ok := findCondition(u, "Available")
-	switch {
-	case !ok:
-		return result(event.InProgress, "availability not known yet")
-	case c.status == "True":
-		return result(event.Ready, "available")
+func apiServiceStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	r := result(event.InProgress, "availability not known yet")
+	if c, ok := findCondition(u, "Available"); ok && c.status == "True" {
+		r = result(event.Ready, "available")
+	} else if ok {
+		r = result(event.InProgress, joinText("not available", c.text()))
 	}
-	return result(event.InProgress, joinText("not available", c.text()))
+	return r.by(event.ByBuiltIn)
 }
 
 // stale reports whether the status is older than the object's generation.
@@ -238,7 +224,14 @@ func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) R
 	}
 	if !mustComplete {
 		r := byKstatus(u)
-		r.Message, r.Trouble = describeJob(u, now), suspended(u)
+		r.Message = describeJob(u, now)
+		switch {
+		case r.Status == event.Failed:
+		case suspended(u):
+			return result(event.Ready, "").noted("suspended: it runs once it is resumed")
+		case r.Status == event.Ready && kstatus.GetIntField(u.Object, ".spec.parallelism", 1) == 0:
+			return result(event.Ready, "").noted("parallelism 0: no pod runs")
+		}
 		return r
 	}
 	r := result(event.InProgress, describeJob(u, now))

@@ -63,6 +63,7 @@ type computeTest struct {
 	rule    Rule
 	status  event.Status
 	message string
+	note    string
 	recheck time.Duration
 }
 
@@ -74,9 +75,9 @@ func runCompute(t *testing.T, tests []computeTest) {
 			// What a Watcher keeps of an object must give the same result.
 			for _, u := range []*unstructured.Unstructured{u, trim(u)} {
 				r := Compute(u, tt.rule, noon)
-				if r.Status != tt.status || r.Message != tt.message || r.Recheck != tt.recheck {
-					t.Errorf("%s %q recheck %s\nwant %s %q recheck %s",
-						r.Status, r.Message, r.Recheck, tt.status, tt.message, tt.recheck)
+				if r.Status != tt.status || r.Message != tt.message || r.Note != tt.note || r.Recheck != tt.recheck {
+					t.Errorf("%s %q note %q recheck %s\nwant %s %q note %q recheck %s",
+						r.Status, r.Message, r.Note, r.Recheck, tt.status, tt.message, tt.note, tt.recheck)
 				}
 				if (r.ReadyBy == "") != (r.Status == event.Deleting) { // R22
 					t.Errorf("%s is decided by rule %q", r.Status, r.ReadyBy)
@@ -110,7 +111,7 @@ func TestComputeWorkloads(t *testing.T) {
 			status: event.InProgress, message: "0 of 3 updated · FailedCreate: exceeded quota"},
 		{name: "deployment paused", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 3, paused: true},
 			status: {observedGeneration: 1}}`,
-			status: event.Ready, message: "paused, not checked"},
+			status: event.Ready, message: "paused: changes of its pods are not rolled out", note: "paused: changes of its pods are not rolled out"},
 		{name: "statefulset", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
 			status: {observedGeneration: 1, replicas: 2, readyReplicas: 1, currentReplicas: 2, updatedReplicas: 2}}`,
 			status: event.InProgress, message: "1 of 2 ready"},
@@ -151,6 +152,8 @@ func TestComputeJobs(t *testing.T) {
 		{name: "failed, need not complete", object: jobWith(started + `, conditions: [{type: Failed, status: "True"}]`),
 			status: event.Failed, message: "failed"},
 		{name: "suspended", object: `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`,
+			status: event.Ready, message: "suspended: it runs once it is resumed", note: "suspended: it runs once it is resumed"},
+		{name: "suspended, must complete", object: `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`, rule: complete,
 			status: event.InProgress, message: "suspended · 0 of 1 complete"},
 	})
 }
@@ -200,7 +203,7 @@ func TestComputeOthers(t *testing.T) {
 		{name: "service", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.0.0.1}}`, status: event.Ready},
 		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: event.InProgress, message: "no address yet"},
 		{name: "load balancer without an address", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}}`,
-			status: event.Ready, message: "no address yet, not checked"}, // R22
+			status: event.Ready, message: "no address yet: no load balancer has been assigned to it", note: "no address yet: no load balancer has been assigned to it"}, // R22
 		{name: "API not checked", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "availability not known yet"},
 		{name: "API that is down", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [
 			{type: Available, status: "False", reason: MissingEndpoints, message: no addresses}]}}`, status: event.InProgress, message: "not available: MissingEndpoints: no addresses"}, // R22

@@ -33,7 +33,7 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 	case "PersistentVolumeClaim":
 		return describeClaim(u)
 	case "Service":
-		return describeService(u, status)
+		return describeService(u)
 	case "apiextensions.k8s.io/CustomResourceDefinition":
 		return describeCRD(status, k)
 	}
@@ -75,9 +75,6 @@ func creationFailure(u *unstructured.Unstructured) string {
 }
 
 func describeStatefulSet(u *unstructured.Unstructured) string {
-	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
-		return "update strategy OnDelete, not checked"
-	}
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	text := replicas(u, "readyReplicas", "ready")
 	if updated, found, _ := unstructured.NestedInt64(u.Object, "status", "updatedReplicas"); found && int(updated) < want {
@@ -113,12 +110,19 @@ func describeClaim(u *unstructured.Unstructured) string {
 	return phase
 }
 
-func describeService(u *unstructured.Unstructured, status event.Status) string {
+func describeService(u *unstructured.Unstructured) string {
 	if kstatus.GetStringField(u.Object, ".spec.type", "") != "LoadBalancer" {
 		return ""
 	}
+	if list := addresses(u); len(list) > 0 {
+		return strings.Join(list, ", ")
+	}
+	return "no address yet"
+}
+
+// addresses returns the addresses of a Service or an Ingress.
+func addresses(u *unstructured.Unstructured) (addresses []string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "loadBalancer", "ingress")
-	var addresses []string
 	for _, item := range list {
 		m, _ := item.(map[string]any)
 		for _, key := range []string{"ip", "hostname"} {
@@ -127,13 +131,7 @@ func describeService(u *unstructured.Unstructured, status event.Status) string {
 			}
 		}
 	}
-	switch {
-	case len(addresses) > 0:
-		return strings.Join(addresses, ", ")
-	case status == event.Ready:
-		return "no address yet, not checked"
-	}
-	return "no address yet"
+	return addresses
 }
 
 func describeCRD(status event.Status, k *kstatus.Result) string {

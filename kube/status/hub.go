@@ -57,6 +57,8 @@ type Hub struct {
 	wg      sync.WaitGroup
 	delayed atomic.Bool // a proxy delays watch events
 
+	bindings bindings
+
 	mu           sync.Mutex
 	streams      map[streamKey]*stream
 	perNamespace map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
@@ -90,6 +92,7 @@ func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
 	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},
+		bindings:     bindings{late: map[string]bool{}, asking: map[string]bool{}},
 		perNamespace: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
 }
 

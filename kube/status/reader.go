@@ -26,6 +26,9 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 			meta[key] = v
 		}
 	}
+	if kept := trimAnnotations(u.GetAnnotations()); len(kept) > 0 {
+		meta["annotations"] = kept
+	}
 	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
 	if spec, ok := u.Object["spec"].(map[string]any); ok {
 		kept := maps.Clone(spec)
@@ -39,6 +42,20 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	return &unstructured.Unstructured{Object: object}
 }
+
+// trimAnnotations returns the annotations that Compute needs.
+func trimAnnotations(all map[string]string) map[string]any {
+	kept := map[string]any{}
+	for _, key := range neededAnnotations {
+		if v, ok := all[key]; ok {
+			kept[key] = v
+		}
+	}
+	return kept
+}
+
+// neededAnnotations are the annotations that Compute reads.
+var neededAnnotations = []string{selectedNode}
 
 // metadataKinds are the kinds of which Compute needs only metadata. Many objects of a chart are of these kinds, and their
 // content may be large or secret.

@@ -14,6 +14,8 @@ type Rule struct {
 	Success, Failure []Expression
 	// JobsComplete makes a Job ready only when it is complete (R18, R22).
 	JobsComplete bool
+	// LateBinding means that the StorageClass of a claim waits for the first pod that uses the claim.
+	LateBinding bool
 	// Hook applies Helm's rule for hooks instead (R5): a Job is ready when it is complete, a Pod when it has succeeded,
 	// anything else as soon as it exists.
 	Hook bool

@@ -83,6 +83,8 @@ type delta struct {
 	gone types.NamespacedName
 	// version is that of a complete list or of a deletion. Without either, nothing has changed up to this version.
 	version uint64
+	// again means that something outside the mirror has changed, so that all watched objects are computed again.
+	again bool
 	// unreadable is the name of an object that cannot be read, why the reason.
 	unreadable types.NamespacedName
 	why        string
@@ -296,6 +298,12 @@ func (s *stream) apply(d delta) {
 		for _, o := range s.watched[d.gone] {
 			s.reportGone(o, d.version)
 		}
+	case d.again:
+		for _, list := range s.watched {
+			for _, o := range list {
+				s.refresh(o)
+			}
+		}
 	case d.unreadable.Name != "":
 		for _, o := range s.watched[d.unreadable] {
 			o.report(run.Observation{Status: event.InProgress, Message: d.why})
@@ -320,7 +328,9 @@ func (s *stream) refresh(o *watched) {
 		return
 	}
 	delete(s.waiting, o)
-	r := Compute(u, o.target.Rule, now)
+	rule := o.target.Rule
+	rule.LateBinding = s.hub.bindsLate(u, s.recompute)
+	r := Compute(u, rule, now)
 	if r.Recheck > 0 {
 		o.due = now.Add(r.Recheck)
 		s.timed[o] = true
@@ -329,6 +339,14 @@ func (s *stream) refresh(o *watched) {
 	}
 	o.sub.watcher.reportDoubts(o.target.Object, r.Doubts)
 	o.report(r.Observation)
+}
+
+// recompute makes run compute all watched objects again.
+func (s *stream) recompute() {
+	select {
+	case s.deltas <- delta{again: true}:
+	case <-s.ended:
+	}
 }
 
 // maxBookmarkDelay is the longest time until the API server sends a bookmark in a watch without events. It sends one about

@@ -369,10 +369,10 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		publish(event.Running, "")
 	}
 	if ob.Status != event.Ready {
-		ob.ReadyBy = ""
+		ob.ReadyBy, ob.Note = "", ""
 	}
-	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy {
-		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy})
+	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note {
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy, Note: ob.Note})
 	}
 	if st != g.status || message != g.message {
 		publish(st, message)

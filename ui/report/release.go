@@ -56,6 +56,8 @@ type LiveObject struct {
 	plan.Object
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
+	// Note is event.Event.Note.
+	Note string `json:"note,omitempty"`
 	// Degraded means that waiting alone will not make it ready, Cause is why it is not ready, if known.
 	Degraded bool   `json:"degraded,omitempty"`
 	Cause    string `json:"cause,omitempty"`
@@ -103,7 +105,7 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 		case o.Status == event.Waiting && format.Removes(s, g.Phase):
 			progress = cmp.Or(progress, "to be deleted")
 		}
-		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, run: s.ReleaseRun(g), progress: progress}
+		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, Note: o.Note, run: s.ReleaseRun(g), progress: progress}
 		if !o.Done() {
 			live.Degraded, live.Cause = o.Degraded, o.Cause
 		}

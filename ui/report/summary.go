@@ -22,6 +22,8 @@ const (
 	// evidence. With the "next:" lines, these are at most 15 lines.
 	maxFailures = 5
 	maxEvidence = 6
+	// maxNoted is the maximum number of objects whose notes are listed.
+	maxNoted = 10
 	// maxSlow is the maximum number of slow groups.
 	maxSlow = 3
 )
@@ -32,6 +34,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
 	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
 	writeGroups(wrapped, s, o)
+	writeObjectNotes(wrapped, s)
 	writeTimes(wrapped, s, o)
 	if len(s.Notes) > 0 {
 		fmt.Fprint(w, "\nNOTES:\n"+strings.Join(cleaned(s.Notes...), "\n")+"\n\n") // not wrapped: the chart lays them out
@@ -86,6 +89,31 @@ func cutAbort(reason string) (by, rest string, ok bool) {
 		}
 	}
 	return "by " + by, rest, ok
+}
+
+// writeObjectNotes writes the notes of objects that are ready only as far as their own spec lets them get.
+func writeObjectNotes(w io.Writer, s *event.State) {
+	lines := objectNotes(s, "")
+	slices.Sort(lines)
+	lines = slices.Compact(lines) // an object can be in several phases
+	if more := len(lines) - maxNoted; more > 0 {
+		lines = append(lines[:maxNoted], fmt.Sprintf("and %d more", more))
+	}
+	writeList(w, "ready as far as the spec allows", lines)
+}
+
+func objectNotes(s *event.State, prefix string) (lines []string) {
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			if o.Note != "" {
+				lines = append(lines, clean(format.WithReason(prefix+o.Object.String(), o.Note)))
+			}
+		}
+		if inner := s.Scopes[g.ID]; inner != nil {
+			lines = append(lines, objectNotes(inner, g.ID+": ")...)
+		}
+	}
+	return lines
 }
 
 // writeTimes writes the critical path, and compares the slowest groups with the last run.

@@ -36,6 +36,7 @@ func (o *Outcome) markdown() []byte {
 	if len(o.CriticalPath) > 1 {
 		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(format.Fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
 	}
+	o.markdownNotes(&b)
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
 		b.WriteString("Next:\n\n")
@@ -158,6 +159,21 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
   classDef never fill:#f6f8fa,stroke:#8c959f,color:#57606a,stroke-dasharray:4
   classDef cut fill:#fff8c5,stroke:#9a6700,color:#1f2328
 ` + "```\n\n")
+}
+
+// markdownNotes lists the objects that are ready only as far as their own spec lets them get.
+func (o *Outcome) markdownNotes(b *strings.Builder) {
+	var lines []string
+	for _, g := range o.Groups {
+		for _, obj := range g.Objects {
+			if obj.Note != "" {
+				lines = append(lines, "- "+escapeMarkdown(format.WithReason(obj.Object.String(), obj.Note))+"\n")
+			}
+		}
+	}
+	if len(lines) > 0 {
+		b.WriteString("Ready as far as the spec allows:\n\n" + strings.Join(lines, "") + "\n")
+	}
 }
 
 func (o *Outcome) markdownWarnings(b *strings.Builder) {

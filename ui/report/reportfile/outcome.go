@@ -76,6 +76,7 @@ type ObjectOutcome struct {
 	Status   event.Status `json:"status"`
 	Message  string       `json:"message,omitempty"`
 	Change   event.Change `json:"change,omitempty"`
+	Note     string       `json:"note,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
 	Evidence []string     `json:"evidence,omitempty"`
 	// Seconds is the time from when the object was applied until its last status.
@@ -175,7 +176,7 @@ func newGroupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 		out.Seconds = cmp.Or(g.Ended, s.Now).Sub(g.Started).Seconds()
 	}
 	for _, o := range g.Objects {
-		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Cause: o.Cause, Evidence: o.Evidence}
+		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Note: o.Note, Cause: o.Cause, Evidence: o.Evidence}
 		if !o.Sent.IsZero() {
 			end := o.Since
 			if !o.Done() && o.Status != event.Failed {

@@ -1,0 +1,217 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"lockstep/engine/event"
+	"lockstep/engine/text"
+)
+
+// builtInRule describes lockstep's own rule for a built-in kind where it differs from kstatus, or adds a note.
+type builtInRule struct {
+	kind string // as groupKind returns it
+	// text says when the kind is ready, for "lockstep help readiness".
+	text   string
+	decide func(u *unstructured.Unstructured, rule Rule, now time.Time) Result
+}
+
+// builtInRules are the rules for built-in kinds; kstatus decides about the others.
+//
+// Rule R22: ready means Current for kstatus, except for these kinds.
+var builtInRules = []builtInRule{
+	{"apps/DaemonSet", "a pod is ready on every node that fits. With `OnDelete`, pods of an old version count; the note says how many. " +
+		"No fitting node is noted", daemonSetStatus},
+	{"apps/Deployment", "kstatus decides. `paused` is noted and not waited for, 0 replicas are noted", deploymentStatus},
+	{"apps/ReplicaSet", "kstatus decides; 0 replicas are noted", replicaSetStatus},
+	{"apps/StatefulSet", "all pods are ready. With `OnDelete` or a `partition`, pods of an old version count; the note says how many. " +
+		"0 replicas are noted", statefulSetStatus},
+	{"apiregistration.k8s.io/APIService", "its condition `Available` is true", apiServiceStatus},
+	{"batch/CronJob", "it exists; `suspend` is noted", cronJobStatus},
+	{"batch/Job", "it has started or, if it must complete, it is complete. `suspend` and `parallelism: 0` are noted; a Job that must " +
+		"complete never gets ready with them", func(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
+		return jobStatus(u, rule.JobsComplete, now).by(event.ByBuiltIn)
+	}},
+	{"networking.k8s.io/Ingress", "it exists; a missing address is noted", ingressStatus},
+	{"PersistentVolumeClaim", "it is bound. While a class with `WaitForFirstConsumer` waits for the first pod, that is noted", claimStatus},
+	{"Pod", "it is running and ready, or has succeeded. It fails if it has failed, is in a crash loop, or has had no node for 15 seconds", podStatus},
+	{"ReplicationController", "all pods are ready; 0 replicas are noted", replicationControllerStatus},
+	{"Service", "it has a cluster IP; a missing address of a `LoadBalancer` is noted", serviceStatus},
+}
+
+// builtIn returns the rule for a built-in kind, nil if kstatus decides.
+func builtIn(u *unstructured.Unstructured) func(*unstructured.Unstructured, Rule, time.Time) Result {
+	kind := groupKind(u)
+	for _, r := range builtInRules {
+		if r.kind == kind {
+			return r.decide
+		}
+	}
+	return nil
+}
+
+// noted returns the result with a note, see event.Event.Note. The rule of the note decided.
+func (r Result) noted(note string) Result {
+	r.Note = note
+	r.Message = joinWith(r.Message, " · ", note)
+	return r.by(event.ByBuiltIn)
+}
+
+func joinWith(a, separator, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + separator + b
+}
+
+// observed reports whether the controller of a kind that always sets observedGeneration has seen the object.
+func observed(u *unstructured.Unstructured) bool {
+	_, found, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	_, old := stale(u)
+	return found && !old
+}
+
+const notObserved = "not observed by its controller yet"
+
+// noReplicas notes that a ready workload runs no pods because its spec asks for none.
+func noReplicas(u *unstructured.Unstructured, r Result) Result {
+	switch {
+	case r.Status != event.Ready || kstatus.GetIntField(u.Object, ".spec.replicas", 1) != 0:
+		return r
+	case !observed(u):
+		return result(event.InProgress, notObserved).by(event.ByBuiltIn)
+	}
+	r.Message = ""
+	return r.noted("0 replicas: no pod runs")
+}
+
+func deploymentStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
+		return result(event.Ready, "").noted("paused: changes of its pods are not rolled out")
+	}
+	return noReplicas(u, byKstatus(u).by(event.ByKstatus))
+}
+
+func replicaSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	return noReplicas(u, byKstatus(u).by(event.ByKstatus))
+}
+
+// replicationControllerStatus handles ReplicationControllers, because kstatus does not know them.
+func replicationControllerStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	message := replicas(u, "readyReplicas", "ready") + creationFailure(u)
+	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	switch {
+	case !observed(u):
+		return result(event.InProgress, notObserved).by(event.ByBuiltIn)
+	case kstatus.GetIntField(u.Object, ".status.readyReplicas", 0) < want || kstatus.GetIntField(u.Object, ".status.replicas", 0) > want:
+		return result(event.InProgress, message).by(event.ByBuiltIn)
+	}
+	return noReplicas(u, result(event.Ready, message).by(event.ByBuiltIn))
+}
+
+// statefulSetStatus waits for the pods of a StatefulSet with the update strategy OnDelete, which kstatus does not, and
+// notes the pods that an update leaves at the old version.
+func statefulSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	r, why := byKstatus(u).by(event.ByKstatus), ""
+	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
+		why = "OnDelete"
+		r = result(event.Ready, replicas(u, "readyReplicas", "ready")).by(event.ByBuiltIn)
+		count := func(field string) int { return kstatus.GetIntField(u.Object, ".status."+field, 0) }
+		switch {
+		case !observed(u):
+			return result(event.InProgress, notObserved).by(event.ByBuiltIn)
+		case count("replicas") != want || count("readyReplicas") < want:
+			r.Status = event.InProgress
+			return r
+		}
+	} else if partition := kstatus.GetIntField(u.Object, ".spec.updateStrategy.rollingUpdate.partition", 0); partition > 0 {
+		why = fmt.Sprintf("partition %d", partition)
+	}
+	if r.Status == event.Ready && why != "" && observed(u) {
+		if old := want - kstatus.GetIntField(u.Object, ".status.updatedReplicas", 0); old > 0 {
+			return r.noted(oldPods(old, why))
+		}
+	}
+	return noReplicas(u, r)
+}
+
+func oldPods(n int, why string) string {
+	verb := "run"
+	if n == 1 {
+		verb = "runs"
+	}
+	return fmt.Sprintf("%s still %s the old version: %s", text.Count(n, "pod"), verb, why)
+}
+
+// daemonSetStatus does not wait for an update that the strategy OnDelete leaves to people, and notes it.
+func daemonSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	if !observed(u) {
+		return byKstatus(u).by(event.ByKstatus)
+	}
+	count := func(field string) int { return kstatus.GetIntField(u.Object, ".status."+field, 0) }
+	want := count("desiredNumberScheduled")
+	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") != "OnDelete" {
+		r := byKstatus(u).by(event.ByKstatus)
+		if r.Status == event.Ready && want == 0 {
+			r.Message = ""
+			return r.noted("no node fits it: no pod runs")
+		}
+		return r
+	}
+	ready := fmt.Sprintf("%d of %d ready", count("numberReady"), want)
+	old := want - count("updatedNumberScheduled")
+	switch {
+	case count("currentNumberScheduled") < want || count("numberReady") < want || count("numberAvailable") < want:
+		return result(event.InProgress, ready).by(event.ByBuiltIn)
+	case want == 0:
+		return result(event.Ready, "").noted("no node fits it: no pod runs")
+	case old > 0:
+		return result(event.Ready, ready).noted(oldPods(old, "OnDelete"))
+	}
+	return result(event.Ready, ready).by(event.ByBuiltIn)
+}
+
+func cronJobStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	r := byKstatus(u).by(event.ByKstatus)
+	if r.Status == event.Ready && suspended(u) {
+		return r.noted("suspended: no Job is scheduled")
+	}
+	return r
+}
+
+// podStatus fails a Pod that has failed, which kstatus reports as Current, and one for which there is no node.
+func podStatus(u *unstructured.Unstructured, _ Rule, now time.Time) Result {
+	if kstatus.GetStringField(u.Object, ".status.phase", "") == "Failed" {
+		return result(event.Failed, describePod(u)).by(event.ByBuiltIn)
+	}
+	if r, ok := unschedulable(u, now); ok {
+		return r.by(event.ByKstatus)
+	}
+	return byKstatus(u).by(event.ByKstatus)
+}
+
+// serviceStatus notes that a Service of type LoadBalancer has no address. The address comes from outside the cluster,
+// perhaps never, so it is not waited for.
+func serviceStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	r := byKstatus(u).by(event.ByKstatus)
+	if r.Status == event.Ready && kstatus.GetStringField(u.Object, ".spec.type", "") == "LoadBalancer" && len(addresses(u)) == 0 {
+		r.Message = ""
+		return r.noted("no address yet: no load balancer has been assigned to it")
+	}
+	return r
+}
+
+func ingressStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+	r := byKstatus(u)
+	if r.Status != event.Ready {
+		return r.by(event.ByKstatus)
+	}
+	if list := addresses(u); len(list) == 0 {
+		return r.noted("no address yet: no ingress controller has assigned one")
+	}
+	return r.by(event.ByKstatus)
+}
