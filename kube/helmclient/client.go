@@ -90,6 +90,7 @@ type Client struct {
 	built           helmkube.ResourceList // by the last Build of the release's manifest
 	snapshot        *manifest.Snapshot    // read by Builds since the last write
 	serverSideApply bool                  // the revision's apply method
+	created         helmkube.ResourceList // by the last Update
 	removeErr       error                 // of the last failed removal
 }
 
@@ -149,6 +150,9 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		f := c.builder().Fact(i)
 		return f != nil && f.Generated && i.Name != ""
 	})...)
+	c.mu.Lock()
+	c.created = res.Created
+	c.mu.Unlock()
 	if err != nil {
 		return res, err
 	}
@@ -233,6 +237,15 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 		return &helmkube.Result{}, []error{err}
 	}
 	return &helmkube.Result{Deleted: list}, nil
+}
+
+// DeleteCreated deletes the objects that the last Update created, as Helm does after a failure with --cleanup-on-fail. RemoveErr
+// returns its error.
+func (c *Client) DeleteCreated() {
+	c.mu.Lock()
+	created := c.created
+	c.mu.Unlock()
+	_, _ = c.Delete(created, metav1.DeletePropagationBackground)
 }
 
 // RemoveErr returns the error of the last failed removal. Helm's uninstall does not return it.

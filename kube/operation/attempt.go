@@ -41,8 +41,9 @@ type attempt struct {
 	preludeStarted bool // a phase of the prelude has started
 	// crdsApplied is set if applying crds/ may have changed which kinds the cluster serves.
 	crdsApplied bool
-	// confirmReady waits, once, until all groups are ready at the same time.
+	// confirmReady waits, once, until all groups are ready at the same time. unready is its error.
 	confirmReady func() error
+	unready      error
 }
 
 // newAttempt returns an attempt with Helm's client and storage wrapped.
@@ -62,12 +63,16 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
-	confirmReady := sync.OnceValue(func() error { return r.awaitAllReady(t) })
+	var a *attempt
+	confirmReady := sync.OnceValue(func() error {
+		a.unready = r.awaitAllReady(t)
+		return a.unready
+	})
 	driver := r.newDriver(t, ps.Helm, client, confirmReady)
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
 	ps.Helm.Config.Releases = helmstorage.Init(driver)
-	a := &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver, confirmReady: confirmReady}
+	a = &attempt{runner: r, task: t, helm: ps.Helm, session: session, client: client, driver: driver, confirmReady: confirmReady}
 	r.op.mu.Lock()
 	defer r.op.mu.Unlock()
 	r.op.attempts = append(r.op.attempts, a)

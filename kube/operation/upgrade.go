@@ -281,9 +281,16 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	}
 	u := up.action(a.helm.Config)
 	u.TakeOwnership = u.TakeOwnership || a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
-	return up.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	rel, err := up.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
+	if err == nil {
+		err = a.confirmReady()
+	}
+	if up.CleanupOnFail && a.unready != nil { // Helm does not clean up after an error of the record
+		a.client.DeleteCreated()
+	}
+	return rel, err
 }
 
 // rollbackPlan returns the rollback of the upgrade to a good revision (R33). Helm itself may choose a failed one.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
@@ -109,4 +112,39 @@ func TestCleanupInTurn(t *testing.T) {
 	if !slices.IsSortedFunc([]time.Time{gone, second, released, first}, time.Time.Compare) || released.IsZero() {
 		t.Errorf("broken was deleted at %s, second at %s, its finalizer removed at %s, first deleted at %s", rig.Clock(gone), rig.Clock(second), rig.Clock(released), rig.Clock(first))
 	}
+}
+
+// TestCleanupAfterItWasReady deletes the new objects if one of them breaks after its group was ready (R21).
+func TestCleanupAfterItWasReady(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
+	next := rig.ChartOf(t, rig.ConfigMap("old", nil), rig.Deployment("web", rig.Group("a"), "0s"), rig.ConfigMap("last", rig.Group("b", "a")))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) {
+		u.CleanupOnFail, u.ReadinessTimeout, u.BreakOn = true, 2*time.Second, []string{"edge:b"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := false
+	out := r.Run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Status == event.Paused && !broken:
+			broken = true
+			patch := `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/no-such-image:1"}]}}}}`
+			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+		case broken && e.Kind == event.KindObject && e.Object.Name == "web" && e.Status == event.InProgress,
+			e.Kind == event.KindRun && e.Status == event.Paused: // before the removal of edge:b
+			op.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "no-such-image") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
+		t.Errorf("remaining: %v, want only ConfigMap/old", got)
+	}
+	r.AssertHistory("1 deployed", "2 failed")
 }
