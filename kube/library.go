@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
@@ -196,7 +197,7 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session.Builder = session.Builder.For(l.subject.scope)
 	return helmclient.New(helmclient.Config{
 		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
-		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Readiness: l.opts.ReadinessTimeout},
+		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Readiness: l.opts.ReadinessTimeout, FirstStatus: preflight.DefaultFirstStatus},
 		Tree:    l.subject.tree, Old: l.subject.old,
 	})
 }

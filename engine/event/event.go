@@ -17,7 +17,7 @@ type Kind string
 // The kinds of events, with their fields besides seq, time and kind.
 const (
 	// KindOperation opens the record (status running; operation; message for a watch or a dry run) and closes it
-	// (status succeeded, failed or aborted; message; outcome; unchecked; release; exit; object, cause and evidence of
+	// (status succeeded, failed or aborted; message; outcome; unchecked; noStatus; release; exit; object, cause and evidence of
 	// the first failure; newer, results). It also starts a rollback (status rolling-back; operation; message), and an edited revision
 	// (status running; operation; message), which ends all phases announced before (R46). A watch publishes it again
 	// for each new revision or status of the release, and keeps the phases.
@@ -190,12 +190,15 @@ type Event struct {
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
 	// Outcome describes the outcome for the release, without the reason, on the last event
-	// of an operation that did not succeed, or left some groups unchecked: "the release is
-	// marked failed", "1 group applied, not checked".
+	// of an operation that did not succeed, left some groups unchecked, or does not know whether some objects are
+	// ready: "the release is marked failed", "1 group applied, not checked".
 	Outcome string `json:"outcome,omitempty"`
 	// Unchecked is, on the last event of an operation that succeeded, the number of groups
 	// that were applied, not checked (R21), and not ready at the end.
 	Unchecked int `json:"unchecked,omitempty"`
+	// NoStatus is, on the last event of an operation that succeeded, the number of objects that count as
+	// ready although their controllers have written no status (R22a).
+	NoStatus int `json:"noStatus,omitempty"`
 	// Release is the release's final status in Helm's record, on the last event: deployed,
 	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`

@@ -22,9 +22,10 @@ type State struct {
 	Cause        string
 	Evidence     []string
 	Exit         int
-	// Outcome, Unchecked, Release, Newer and Results are those of the last Event.
+	// Outcome, Unchecked, NoStatus, Release, Newer and Results are those of the last Event.
 	Outcome   string
 	Unchecked int
+	NoStatus  int
 	Release   string
 	Newer     *NewerRevision
 	Results   []ReleaseResult
@@ -164,17 +165,17 @@ func (s *State) applyOperation(e Event) {
 	s.setRun(e.Time, Running, "")
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
-		s.Newer, s.Results = e.Newer, e.Results
+		s.NoStatus, s.Newer, s.Results = e.NoStatus, e.Newer, e.Results
 	}
 }
 
 // Ending returns the status to show for the outcome: Applied if the operation succeeded but
-// some groups are unchecked (R21), else Status.
-func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked) }
+// some groups are unchecked (R21), or some controllers have written no status (R22a), else Status.
+func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked, s.NoStatus) }
 
 // Ending returns the status to show for an outcome, see State.Ending.
-func Ending(status Status, unchecked int) Status {
-	if status == Succeeded && unchecked > 0 {
+func Ending(status Status, unchecked, noStatus int) Status {
+	if status == Succeeded && unchecked+noStatus > 0 {
 		return Applied
 	}
 	return status

@@ -52,3 +52,9 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	}
 	p.warn("R24", c.path, &m.Object, "%s: %s is ignored because %s is %s", m.Object, has, lacks, problem)
 }
+
+// ReadinessAdvice says how to tell lockstep when objects of a kind are ready.
+func ReadinessAdvice(o Object) string {
+	return fmt.Sprintf("to say when a %s is ready, annotate it with %s and %s, or use --readiness %s.%s=...",
+		o.Kind, AnnotationReadinessSuccess, AnnotationReadinessFailure, o.Kind, o.Group)
+}

@@ -90,6 +90,7 @@ func (s *stage) awaitAgain(g *group) {
 	g.attempt.rechecking = true
 	for _, o := range g.objects {
 		o.pace.reset()
+		o.statusDeadline = 0
 		if g.await || o.request != requestSucceeded {
 			s.setDeadline(g, o)
 		}

@@ -29,6 +29,9 @@ type Response struct {
 	Version uint64
 	// Name is the object's generated name, if the plan has only a prefix (metadata.generateName).
 	Name string
+	// StatusBefore is Observation.StatusWrite of a status that is about the object before it was applied, so that it does
+	// not count any more. It is "" if there is none, for example because the apply did not change what the status is about.
+	StatusBefore string
 	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
 	// Finalizers are those of the latter.
 	Message    string
@@ -56,6 +59,11 @@ type Observation struct {
 	ReadyBy event.Judge
 	// Note is Event.Note, if Status is Ready.
 	Note string
+	// AwaitsStatus means that a controller writes the object's status, and that only a write since the apply shows that
+	// Status is about what was applied. Until then, the object is in progress (R22a).
+	AwaitsStatus bool
+	// StatusWrite identifies the last write of that status, "" if there was none.
+	StatusWrite string
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

@@ -189,6 +189,8 @@ type End struct {
 	Exit    int          // exit code, see event.ExitFailed
 	Release string       // see Event.Release
 	Outcome string       // see Event.Outcome
+	// NoStatus is added to Event.NoStatus: the number of the releases of a stack.
+	NoStatus int
 	// Newer and Results are those of an Event.
 	Newer   *event.NewerRevision
 	Results []event.ReleaseResult

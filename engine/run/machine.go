@@ -3,9 +3,11 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 )
 
@@ -34,6 +36,7 @@ type machine struct {
 	keeping        keeping
 	steered        bool // the steering may differ from the kept one
 	ended          bool
+	silentKinds    map[plan.GroupKind]bool // a warning says that their controllers write no status (R22a)
 }
 
 type rollback struct {
@@ -282,12 +285,16 @@ func (m *machine) finish(end End) error {
 	unchecked := 0
 	if end.Status == event.Succeeded {
 		m.endUnits("nothing to do")
-		if unchecked = m.units.countUnchecked(); unchecked > 0 {
-			end.Outcome = text.Count(unchecked, "group") + " applied, not checked"
-			end.Message = end.Outcome
+		unchecked = m.units.countUnchecked()
+		end.NoStatus += m.countSilent()
+		if outcome := incompleteOutcome(unchecked, end.NoStatus); outcome != "" {
+			end.Outcome, end.Message = outcome, outcome
 		}
 	} else {
 		m.endUnits(m.skipReason("the operation failed first"))
+	}
+	if end.Status != event.Succeeded {
+		end.NoStatus = 0
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -296,11 +303,24 @@ func (m *machine) finish(end End) error {
 	}
 	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
-		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked,
+		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, NoStatus: end.NoStatus,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})
 	m.ended = true
 	return nil
+}
+
+// incompleteOutcome says what a successful operation does not know: the groups that it did not check, and the objects
+// whose controllers have written no status.
+func incompleteOutcome(unchecked, noStatus int) string {
+	var parts []string
+	if unchecked > 0 {
+		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
+	}
+	if noStatus > 0 {
+		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // skipReason returns why units did not start: an abort, the first failed group, or else fallback.

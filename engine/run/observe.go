@@ -28,6 +28,9 @@ func (s *stage) answer(r request, out Response, err error) {
 	blocked := err == nil && out.WaitGone != nil
 	if r.attempt != g.attempt.number {
 		if err == nil && !blocked {
+			if !o.applied || out.Change != event.Unchanged {
+				o.statusBefore = out.StatusBefore
+			}
 			o.applied = true
 			o.version = out.Version
 			o.name = out.Name
@@ -62,7 +65,9 @@ func (s *stage) completeRequest(g *group, o *object, out Response) {
 	o.version = out.Version
 	o.name = out.Name
 	o.since = s.m.now
-	o.unchanged = out.Change == event.Unchanged
+	if o.unchanged = out.Change == event.Unchanged; !o.unchanged || !o.applied {
+		o.statusBefore = out.StatusBefore
+	}
 	if s.removes() {
 		s.deleted(g, o, out)
 	} else {
@@ -222,11 +227,13 @@ func (s *stage) evaluate(g *group, o *object) {
 	if !o.isCurrent() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
 		return // ignore a hook that has ended; its delete policy may remove it
 	}
-	switch o.last.Status {
-	case event.Gone:
+	switch {
+	case o.last.Status == event.Gone:
 		s.setObject(g, o, event.InProgress, o.absence(), "")
-	case event.Deleting:
+	case o.last.Status == event.Deleting:
 		s.setObject(g, o, event.InProgress, "being deleted", "")
+	case o.awaitsStatus() && o.last.Status != event.InProgress:
+		s.evaluateSilent(g, o)
 	default:
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
@@ -327,7 +334,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	var readyBy event.Judge
 	var note string
 	if status == event.Ready && !s.removes() { // else it is kept
-		readyBy, note = o.last.ReadyBy, o.last.Note
+		readyBy, note = o.judge(), o.last.Note
 	}
 	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && change == "" {
 		return

@@ -443,7 +443,18 @@ func (r *reference) ended(e event.Event) {
 			r.fail("%v is %s after the run", id, u.status)
 		}
 	}
-	if status == event.Succeeded && (e.Unchecked != unchecked || (e.Outcome == "") != (unchecked == 0)) {
+	noStatus := 0
+	for g := range r.state.GroupStates() {
+		for _, o := range g.Objects {
+			if o.ReadyBy == event.ByNoStatus {
+				noStatus++
+			}
+		}
+	}
+	if status == event.Succeeded && e.NoStatus != noStatus {
+		r.fail("R22a: the controllers of %d objects said nothing, the closing event says %d", noStatus, e.NoStatus)
+	}
+	if status == event.Succeeded && (e.Unchecked != unchecked || (e.Outcome == "") != (unchecked+noStatus == 0)) {
 		r.fail("R21: %d groups are applied and not checked, the closing event says %d: %q", unchecked, e.Unchecked, e.Outcome)
 	}
 	if r.steer.ending == event.Edit {

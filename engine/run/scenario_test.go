@@ -24,6 +24,7 @@ type scenario struct {
 	Groups      int           `json:",omitempty"`
 	Timeout     int           `json:",omitempty"`
 	Readiness   int           `json:",omitempty"`
+	FirstStatus int           `json:",omitempty"` // how long custom objects wait for a first status
 	Diagnosis   int           `json:",omitempty"` // duration of a diagnosis; 0 for no diagnoses
 	Finalize    int           `json:",omitempty"` // duration of the final write of the release record
 	Confirm     bool          `json:",omitempty"` // at the end, all groups must be ready at the same time (R21)
@@ -55,6 +56,8 @@ type objectSpec struct {
 	After   int  `json:",omitempty"` // from the response until Result
 	Times   int  `json:",omitempty"` // number of attempts with this outcome, 0 for all
 	Stale   bool `json:",omitempty"` // an outdated status says ready
+	Custom  bool `json:",omitempty"` // a controller writes its status (R22a)
+	Speaks  int  `json:",omitempty"` // from Result until the controller of a custom object writes its status, 0 for never
 	Blocked int  `json:",omitempty"` // the first apply finds an object of the same name, gone after this; -1 for never
 	Fixed   int  `json:",omitempty"` // from the failure until somebody else fixes it; 0 for never
 	// Breaks is how long the object is ready until its status is Broken, 0 for ever. It heals after Heals, 0 for never.
@@ -118,6 +121,7 @@ func newScenario(seed uint64) scenario {
 		at = o.At + o.For + 10
 	}
 	s.addBreaks(rand.New(rand.NewPCG(seed, 21)), apply.Name)
+	s.addCustom(rand.New(rand.NewPCG(seed, 22)), apply.Name)
 	return s
 }
 
@@ -132,6 +136,20 @@ func (s *scenario) addBreaks(r *rand.Rand, phase string) {
 			if o := &g.Objects[n]; r.IntN(3) == 0 {
 				o.Breaks, o.Broken = 1+r.IntN(8)*10, []string{"failed", "never", "never", "gone"}[r.IntN(4)]
 				o.Heals = r.IntN(3) * 30
+			}
+		}
+	}
+}
+
+// addCustom makes some objects of a phase custom ones.
+func (s *scenario) addCustom(r *rand.Rand, phase string) {
+	s.FirstStatus = []int{0, 15, 50}[r.IntN(3)]
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			for n := range g.Objects {
+				if p.Name == phase && r.IntN(4) == 0 {
+					g.Objects[n].Custom, g.Objects[n].Speaks = true, r.IntN(4)*20
+				}
 			}
 		}
 	}
@@ -336,7 +354,7 @@ func (s scenario) smaller(yield func(scenario) bool) {
 		func(c *scenario) { c.Breakpoints = nil }, func(c *scenario) { c.Paused = false }, func(c *scenario) { c.Rollback = false },
 		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Groups = 0 }, func(c *scenario) { c.Timeout = 0 },
 		func(c *scenario) { c.Diagnosis = 0 },
-		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 }, func(c *scenario) { c.Hasty = false },
+		func(c *scenario) { c.FirstStatus = 0 }, func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 }, func(c *scenario) { c.Hasty = false },
 		func(c *scenario) { c.Confirm = false },
 	} {
 		if !try(change) {

@@ -28,8 +28,9 @@ type simulation struct {
 	actual         map[string]Observation // state of each object
 	seen           map[string]Observation // its last reported state
 	appliedVersion map[string]uint64      // the version of its apply
-	away           bool                   // the API server is unreachable
-	delayed        []message              // by the outage
+	custom         map[string]*customState
+	away           bool      // the API server is unreachable
+	delayed        []message // by the outage
 	// watched has the watched groups by unit; those of an edited revision replace the
 	// earlier ones.
 	watched   map[event.Unit]*group
@@ -42,7 +43,16 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns the rule violations.
 func simulate(s scenario) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, custom: map[string]*customState{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			for _, spec := range g.Objects {
+				if spec.Custom {
+					x.custom[spec.Name] = &customState{writes: uint64(spec.Request % 20 / 10)}
+				}
+			}
+		}
+	}
 	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	x.r.steer.paused = s.Paused
@@ -92,6 +102,41 @@ func simulate(s scenario) []string {
 		x.command(nudge(x.r.state.Run, nudges))
 	}
 	return x.r.wrong
+}
+
+// customState is what is known of a custom object.
+type customState struct {
+	writes  uint64        // of its status
+	before  string        // Response.StatusBefore of the last answer
+	applied time.Duration // when that was, on the clock of readiness timeouts
+}
+
+func (c *customState) mark() string {
+	if c.writes == 0 {
+		return ""
+	}
+	return fmt.Sprint(c.writes)
+}
+
+// silence returns how long the object may still count as in progress because its controller has not written its status
+// since the apply; 0 or less if it need not.
+func (x *simulation) silence(name string, seen Observation) time.Duration {
+	c := x.custom[name]
+	if c == nil || seen.StatusWrite != "" && seen.StatusWrite != c.before {
+		return 0
+	}
+	limit := x.s.FirstStatus
+	if x.s.Readiness > 0 {
+		limit = min(limit, x.s.Readiness)
+	}
+	return time.Duration(limit)*time.Millisecond - (x.r.counted - c.applied)
+}
+
+// write records that the controller of a custom object writes its status.
+func (x *simulation) write(name string) {
+	if c := x.custom[name]; c != nil {
+		c.writes++
+	}
 }
 
 // nudge returns a command for a run that waits for the user.
@@ -163,6 +208,10 @@ func (x *simulation) handle(msg message) {
 	switch msg := msg.(type) {
 	case observed:
 		x.seen[msg.observation.Object.Name] = msg.observation
+	case answered:
+		if c := x.custom[msg.request.object.Name]; c != nil && msg.err == nil && msg.response.WaitGone == nil && !msg.request.stage.removes() {
+			c.before, c.applied = msg.response.StatusBefore, x.r.counted
+		}
 	case nameFreed:
 		if r := msg.request; r.stage == x.m.stage && r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
@@ -252,12 +301,23 @@ func (x *simulation) request(r request) {
 			return
 		}
 		v := x.w.next()
+		out := Response{Change: event.Created, Version: v}
 		if !r.stage.removes() {
 			x.appliedVersion[o.Name] = v
+			if c := x.custom[o.Name]; c != nil {
+				out.StatusBefore = c.mark()
+				x.report(r.group, r.object.Object, event.Ready, v) // the apply itself
+			}
 		}
-		x.answer(r, Response{Change: event.Created, Version: v}, nil)
+		x.answer(r, out, nil)
 		x.after(o.After, func() {
 			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
+			if x.custom[o.Name] != nil && o.Speaks > 0 {
+				x.after(o.Speaks, func() {
+					x.write(o.Name)
+					x.report(r.group, r.object.Object, results[o.Result], x.w.next())
+				})
+			}
 			switch {
 			case o.Result != p.goal():
 				x.fixLater(r, p, o)
@@ -295,16 +355,17 @@ var results = map[string]event.Status{"ready": event.Ready, "failed": event.Fail
 // fixLater schedules the object to become ready, or gone in a removal, as if somebody else had fixed it.
 func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
 	if o.Fixed > 0 {
-		x.after(o.Fixed, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
+		x.after(o.Fixed, func() { x.write(o.Name); x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
 	}
 }
 
 // breakLater schedules an object that is ready to break, and to heal.
 func (x *simulation) breakLater(r request, o objectSpec) {
 	x.after(o.Breaks, func() {
+		x.write(o.Name)
 		x.report(r.group, r.object.Object, results[o.Broken], x.w.next())
 		if o.Heals > 0 {
-			x.after(o.Heals, func() { x.report(r.group, r.object.Object, event.Ready, x.w.next()) })
+			x.after(o.Heals, func() { x.write(o.Name); x.report(r.group, r.object.Object, event.Ready, x.w.next()) })
 		}
 	})
 }
@@ -316,6 +377,9 @@ func (x *simulation) answer(r request, out Response, err error) {
 
 func (x *simulation) report(g *group, o plan.Object, s event.Status, version uint64) {
 	seen := Observation{Object: o, Status: s, Version: version}
+	if c := x.custom[o.Name]; c != nil && !g.stage.removes() {
+		seen.AwaitsStatus, seen.StatusWrite = true, c.mark()
+	}
 	x.actual[o.Name] = seen
 	x.hear(observed{x.watched[g.Unit], seen})
 }
@@ -326,6 +390,9 @@ func (x *simulation) notReady(id event.Unit) string {
 		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.appliedVersion[o.Name] {
 			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.appliedVersion[o.Name])
 		}
+		if left := x.silence(o.Name, x.seen[o.Name]); left > 0 && !x.r.units[id].spec.Leaf {
+			return fmt.Sprintf("the controller of %s has said nothing, and there are %s left (R22a)", o.Name, left)
+		}
 	}
 	return ""
 }
@@ -335,7 +402,7 @@ func (x *simulation) readyNamed(message string) bool {
 	object, _, _ := strings.Cut(message, ": ")
 	_, name, _ := strings.Cut(object, "/")
 	seen := x.actual[name]
-	return seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
+	return x.silence(name, seen) <= 0 && seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
 }
 
 // compare compares the state of the reducer with that of the machine.
@@ -406,7 +473,8 @@ func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
-	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond,
+		FirstStatusTimeout: time.Duration(o.x.s.FirstStatus) * time.Millisecond}, run})
 	return o.end(run)
 }
 

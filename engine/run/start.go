@@ -174,6 +174,8 @@ func (o *object) reset(now time.Time) {
 	o.notAwaited = false
 	o.found = Finding{}
 	o.deadline = 0
+	o.statusDeadline = 0
+	o.statusOverdue = false
 	o.pace.reset()
 	o.ignoreEarlier()
 }

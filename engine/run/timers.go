@@ -121,9 +121,16 @@ func (s *stage) setDeadline(g *group, o *object) {
 		return
 	}
 	o.deadline = s.m.readinessClock.active(s.m.now) + limit
-	d := deadline{g, o, o.deadline}
-	// d.at+1, to insert it after the deadlines of the same time
-	i, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(other deadline, at time.Duration) int {
+	s.addDeadline(deadline{group: g, object: o, at: o.deadline})
+}
+
+// addDeadline inserts a deadline after the others of the same time, but one of a first status before them: it comes first.
+func (s *stage) addDeadline(d deadline) {
+	after := d.at + 1
+	if d.firstStatus {
+		after = d.at
+	}
+	i, _ := slices.BinarySearchFunc(s.deadlines, after, func(other deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
 	})
 	s.deadlines = slices.Insert(s.deadlines, i, d)
@@ -153,7 +160,7 @@ func (s *stage) stopWaitingForAll() {
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
-		if d.at == d.object.deadline && d.group.status == event.Running && !d.object.settled {
+		if !d.outdated() && d.group.status == event.Running && !d.object.settled {
 			return
 		}
 		s.deadlines = s.deadlines[1:]
@@ -216,6 +223,10 @@ func (s *stage) expireDeadlines() {
 		d, due := s.nextDue()
 		if !due {
 			return
+		}
+		if d.firstStatus {
+			s.stopAwaitingStatus(d.group, d.object)
+			continue
 		}
 		if s.Lenient && d.object.request == requestSucceeded {
 			s.stopWaitingFor(d.group, d.object)

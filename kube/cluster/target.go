@@ -125,6 +125,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		f := t.session.Builder.Fact(i)
 		rule := f.Rule
 		rule.JobsComplete = g.JobsComplete || t.session.JobsComplete
+		rule.FirstStatus = t.send != nil && !f.Late && t.session.Builder.HasStatus(i.Mapping)
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled,
 		}
@@ -150,6 +151,7 @@ func (t *Target) watchLater(ctx context.Context, i *resource.Info, f *manifest.F
 		known := target
 		known.Object.Name, known.Object.Namespace = i.Name, i.Namespace
 		known.GVR, known.Namespaced = i.Mapping.Resource, i.Namespaced()
+		known.Rule.FirstStatus = t.send != nil && t.session.Builder.HasStatus(i.Mapping)
 		t.session.RunWatcher.Watcher.Watch(ctx, []status.Target{known}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
@@ -269,7 +271,11 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
+	sameGeneration := f.KeepsGeneration(i)
 	change := f.Changed(i)
+	out = run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}
+	out.StatusBefore = t.statusBefore(i, sameGeneration || change == event.Unchanged)
+	t.session.Builder.LearnStatus(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil) // saves most of the memory
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
@@ -277,7 +283,18 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 	}
 	t.expiring[obj].applied(i)
-	return run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
+	return out, nil
+}
+
+// statusBefore returns Response.StatusBefore of an object that the API server has accepted. A status from before the apply
+// stays valid if the apply changed nothing that it is about; but a run that resumes another one (R50) does not know whether
+// that one changed the object after its last status.
+func (t *Target) statusBefore(i *resource.Info, sameGeneration bool) string {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if ok && t.session.Builder.HasStatus(i.Mapping) && (!sameGeneration || t.session.Resumes && manifest.StatusIsOlder(u)) {
+		return status.StatusWrite(u)
+	}
+	return ""
 }
 
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object

@@ -77,7 +77,9 @@ type Options struct {
 	// Readiness and Removal limit the time for an object to become ready and to be gone.
 	// If they are 0, only the operation's timeout applies.
 	Readiness, Removal time.Duration
-	Method             Method
+	// FirstStatus limits the wait for the first status of a custom resource's controller (R22a).
+	FirstStatus time.Duration
+	Method      Method
 }
 
 // Client wraps Helm's Kubernetes client. It serves one action.
@@ -285,11 +287,12 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[string]bool) run.Stage {
 	dependencies := (&plan.Plan{Groups: phase.Groups}).Dependencies()
 	stage := run.Stage{
-		Phase:         phase,
-		Cluster:       target,
-		Await:         func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
-		ObjectTimeout: c.cfg.Options.Readiness,
-		Ends:          func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
+		Phase:              phase,
+		Cluster:            target,
+		Await:              func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
+		ObjectTimeout:      c.cfg.Options.Readiness,
+		FirstStatusTimeout: c.cfg.Options.FirstStatus,
+		Ends:               func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
 		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm

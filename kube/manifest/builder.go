@@ -43,6 +43,8 @@ type sharedState struct {
 	facts   map[string]*Fact
 	keys    int // the number of facts added so far
 	clients map[schema.GroupVersion]resource.RESTClient
+	// hasStatus says whether kinds have a status subresource, by the CRDs that the operation has applied.
+	hasStatus map[schema.GroupVersionKind]bool
 }
 
 // Scope is the release that manifests are built for.
@@ -65,7 +67,8 @@ func (s Scope) Owner() string {
 // r, which may be nil.
 func NewBuilder(client *connect.Client, helm *connect.Helm, r *documents.Reader, scope Scope) *Builder {
 	return &Builder{client: client, helm: helm, reader: r, scope: scope,
-		shared: &sharedState{facts: map[string]*Fact{}, clients: map[schema.GroupVersion]resource.RESTClient{}}}
+		shared: &sharedState{facts: map[string]*Fact{}, clients: map[schema.GroupVersion]resource.RESTClient{},
+			hasStatus: map[schema.GroupVersionKind]bool{}}}
 }
 
 // For returns a builder for another scope that shares all facts with b.

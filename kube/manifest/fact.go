@@ -55,10 +55,11 @@ type Before struct {
 	Terminating bool   // it was being deleted
 	Err         error  // set by SetUnread
 
-	uid    types.UID
-	fields []metav1.ManagedFieldsEntry // those that Helm manages
-	owned  []metav1.ManagedFieldsEntry // see OwnsAll
-	readAt time.Time
+	uid        types.UID
+	generation int64
+	fields     []metav1.ManagedFieldsEntry // those that Helm manages
+	owned      []metav1.ManagedFieldsEntry // see OwnsAll
+	readAt     time.Time
 }
 
 // Absent reports whether the object certainly did not exist.
@@ -88,7 +89,7 @@ func (f *Fact) KeepSent(i *resource.Info) {
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
 	f.recordWrite(i)
-	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID}
+	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, generation: generationOf(i)}
 	switch {
 	case before.Absent():
 		return event.Created
@@ -96,6 +97,13 @@ func (f *Fact) Changed(i *resource.Info) event.Change {
 		return event.Unchanged
 	}
 	return event.Configured
+}
+
+// KeepsGeneration reports whether an apply that has been answered left the object's generation as it was: a status that was
+// written before it is still about the object. Call it before Changed.
+func (f *Fact) KeepsGeneration(i *resource.Info) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	return ok && f.before.generation > 0 && f.before.uid == u.GetUID() && f.before.generation == u.GetGeneration()
 }
 
 // unchangedByHelm reports whether only others, such as a controller, have changed an object since it
@@ -109,6 +117,13 @@ func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 	return slices.EqualFunc(b.fields, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
 		return x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.Time.Equal(y.Time) && reflect.DeepEqual(fieldsOf(x), fieldsOf(y))
 	})
+}
+
+func generationOf(i *resource.Info) int64 {
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		return u.GetGeneration()
+	}
+	return 0
 }
 
 // entriesOfHelm returns Helm's entries in an object's managed fields, nil if Helm has not applied it.

@@ -3,15 +3,18 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/kube/charts"
+	"lockstep/kube/status"
 )
 
 // Resolve looks up the kind of a late object. Its plural and scope, from a CRD of the manifest or
@@ -98,6 +101,46 @@ func definedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.REST
 		}
 	}
 	return out
+}
+
+// LearnStatus records which versions of a CRD have a status subresource, once the API server has accepted the CRD: until
+// discovery shows it may take a moment.
+func (b *Builder) LearnStatus(i *resource.Info) {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok || u.GetKind() != "CustomResourceDefinition" {
+		return
+	}
+	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		name, _ := m["name"].(string)
+		_, has, _ := unstructured.NestedFieldNoCopy(m, "subresources", "status")
+		b.shared.hasStatus[schema.GroupVersionKind{Group: group, Version: name, Kind: kind}] = has
+	}
+}
+
+// HasStatus reports whether a kind is a custom one whose objects have a status that only a controller writes.
+func (b *Builder) HasStatus(mapping *meta.RESTMapping) bool {
+	gvk := mapping.GroupVersionKind
+	if status.IsBuiltIn(gvk.Group) {
+		return false
+	}
+	b.shared.mu.Lock()
+	has, known := b.shared.hasStatus[gvk]
+	b.shared.mu.Unlock()
+	if known {
+		return has
+	}
+	client, err := b.client.Getter.ToDiscoveryClient()
+	if err != nil {
+		return false
+	}
+	list, err := client.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == mapping.Resource.Resource+"/status" })
 }
 
 // Lifecycle contains the Kubernetes versions in which a built-in kind was deprecated and removed,

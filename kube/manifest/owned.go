@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,23 @@ func ownedByHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 		}
 	}
 	return all
+}
+
+// StatusIsOlder reports whether Helm has changed an object after its status was last written, as far as the whole seconds
+// of managed fields show it.
+func StatusIsOlder(o metav1.Object) bool {
+	var applied, written time.Time
+	for _, m := range ownedByHelm(o) {
+		if m.Time != nil && m.Time.After(applied) {
+			applied = m.Time.Time
+		}
+	}
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource == "status" && m.Time != nil && m.Time.After(written) {
+			written = m.Time.Time
+		}
+	}
+	return applied.After(written)
 }
 
 // Fields are fields in the form of managed fields (FieldsV1): a tree whose keys are f:NAME for a field, and k:{KEYS} or

@@ -174,9 +174,9 @@ type Check struct {
 }
 
 // Check prepares a check of the release, for which Unchanged returned true. compare makes it compare the objects with the
-// chart again.
-func (op *Operation) Check(compare bool) (*Check, error) {
-	c, err := op.check(op.prepared.Last, op.prepared.Last.Version)
+// chart again. again is set after an earlier check, which has waited for first statuses (R22a).
+func (op *Operation) Check(compare, again bool) (*Check, error) {
+	c, err := op.check(op.prepared.Last, op.prepared.Last.Version, again)
 	if err == nil && compare {
 		c.unchanged = op
 	}
@@ -187,10 +187,10 @@ func (op *Operation) Check(compare bool) (*Check, error) {
 // left out: hooks and the cluster may delete them.
 func (op *Operation) CheckDeployed() (*Check, error) {
 	op = op.current()
-	return op.check(op.prepared.Target.Release, op.prepared.Info.Revision)
+	return op.check(op.prepared.Target.Release, op.prepared.Info.Revision, true)
 }
 
-func (op *Operation) check(rel *rel1.Release, revision int) (*Check, error) {
+func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check, error) {
 	p := *op.prepared
 	generated := generatedObjects(op.feed.Events())
 	resources := slices.DeleteFunc(slices.Clone(p.Apply.Resources), func(r plan.Resource) bool { return generated[r.Object] })
@@ -200,6 +200,9 @@ func (op *Operation) check(rel *rel1.Release, revision int) (*Check, error) {
 	}
 	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", revision, 0
 	p.Common.Step, p.Common.RollbackOnFailure = false, false
+	if again {
+		p.Common.FirstStatusTimeout = -1
+	}
 	p.Breakpoints, p.Warnings = nil, nil
 	p.Apply, p.Remove, p.Leftovers, p.Hooks = planned, helmclient.Planned{}, helmclient.Leftovers{}, helmclient.HookEvents{}
 	p.Phases = helmclient.Phases(planned)

@@ -5,6 +5,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -35,6 +36,9 @@ type Common struct {
 	// Timeout limits the whole operation (default 5m), ReadinessTimeout the wait for one object (default 1m, at
 	// most Timeout).
 	Timeout, ReadinessTimeout time.Duration
+	// FirstStatusTimeout limits the wait for a first status of the controller of a custom resource (default 10s, at most
+	// ReadinessTimeout); negative to not wait (R22a).
+	FirstStatusTimeout time.Duration
 	// Wait is a wait strategy as in R27, "ordered" by default.
 	Wait        string
 	WaitForJobs bool
@@ -108,6 +112,8 @@ func (r *RunProgress) Created(revision int) bool { return r != nil && r.Revision
 const (
 	defaultTimeout   = 5 * time.Minute
 	defaultReadiness = time.Minute
+	// DefaultFirstStatus is the default of Common.FirstStatusTimeout.
+	DefaultFirstStatus = 10 * time.Second
 )
 
 // Complete fills in the defaults and validates the options without a cluster. namespace is the
@@ -128,6 +134,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.ReadinessTimeout == 0 {
 		c.ReadinessTimeout = min(defaultReadiness, c.Timeout)
 	}
+	c.FirstStatusTimeout = cmp.Or(c.FirstStatusTimeout, DefaultFirstStatus)
 	if c.ReadinessTimeout > c.Timeout {
 		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: "+
 			"lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)

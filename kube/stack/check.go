@@ -56,7 +56,7 @@ func (s *Stack) check(m *member, phase string, o plan.Object) error {
 	var check *operation.Check
 	var err error
 	if m.unchanged {
-		check, err = s.plannedOperation(m).Check(!first || ran > 0) // planning has compared the objects
+		check, err = s.plannedOperation(m).Check(!first || ran > 0, !first) // planning has compared the objects
 	} else {
 		check, err = s.plannedOperation(m).CheckDeployed()
 	}
@@ -84,7 +84,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.stepNext = false
 	s.mu.Unlock()
 	var held []event.Event // until the first sign that the release is not ready
-	shown := false
+	shown, noStatus := false, 0
 	show := func() {
 		for _, e := range held {
 			relay(e)
@@ -93,6 +93,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	}
 	err := drive(check.Operation, func(e event.Event) {
 		held = append(held, e)
+		noStatus = e.NoStatus
 		if shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer ||
 			e.Kind == event.KindObject && (e.Status == event.InProgress || e.Status == event.Failed) {
 			show()
@@ -105,6 +106,9 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	m.current = nil
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
 	m.changed = check.Changed()
+	if m.unchanged { // else its own operation has counted them
+		m.state.NoStatus = noStatus // also if the events are not shown
+	}
 	m.notReady = err != nil && len(m.changed) == 0 && m.state.Newer == nil && m.state.FailedGroups() > 0
 	s.mu.Unlock()
 	if err == nil {
@@ -232,4 +236,14 @@ func (s *Stack) failedResults(results []event.ReleaseResult) error {
 		return namedInOutcome(err)
 	}
 	return err
+}
+
+// countNoStatus returns the number of objects that count as ready although their controllers have written no status (R22a).
+func (s *Stack) countNoStatus() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		n += m.state.NoStatus
+	}
+	return n
 }

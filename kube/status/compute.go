@@ -24,6 +24,8 @@ type Result struct {
 	Recheck time.Duration
 	// Doubts describe comparisons with something that is not a number (R23), one line each.
 	Doubts []string
+	// Unreadable says what kstatus cannot read in the status of a custom resource (R22a), or "".
+	Unreadable string
 }
 
 // Compute returns the status of a live object at the time now. It is pure: it reads no clock, sends no request and does
@@ -33,6 +35,9 @@ type Result struct {
 // generation never makes it ready or failed.
 func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	r := decide(u, rule, now)
+	if !rule.Hook {
+		r = r.firstStatus(u, rule)
+	}
 	r.Object = objectName(u)
 	r.Version = ParseVersion(u.GetResourceVersion())
 	r.Message = CleanText(r.Message)
@@ -56,8 +61,13 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 		return own(u, rule, now)
 	}
 	r := byKstatus(u)
-	if _, hasStatus := u.Object["status"]; r.Status == event.Ready && !hasStatus {
+	_, hasStatus := u.Object["status"]
+	switch {
+	case r.Status != event.Ready:
+	case !hasStatus:
 		return r.by(event.ByExistence)
+	case !IsBuiltIn(u.GroupVersionKind().Group) && !hasKstatusCondition(u):
+		return r.by(event.ByFirstStatus)
 	}
 	return r.by(event.ByKstatus)
 }
@@ -75,10 +85,21 @@ func (r Result) by(rule event.Judge) Result {
 // byKstatus returns the status according to kstatus (R22, R26). Failed is final: decide has already handled Pods that may
 // still get a node, and kstatus fails a Deployment only after its progress deadline.
 func byKstatus(u *unstructured.Unstructured) Result {
-	k, err := kstatus.Compute(u)
-	if err != nil {
+	readable, problem := readableByKstatus(u)
+	k, err := kstatus.Compute(readable)
+	switch {
+	case err == nil:
+	case IsBuiltIn(u.GroupVersionKind().Group):
 		return result(event.InProgress, "status cannot be read: "+err.Error())
+	default: // it counts once it is written (R22a): waiting would never end
+		k, problem = &kstatus.Result{Status: kstatus.CurrentStatus}, err.Error()
 	}
+	r := kstatusResult(u, k)
+	r.Unreadable = problem
+	return r
+}
+
+func kstatusResult(u *unstructured.Unstructured, k *kstatus.Result) Result {
 	status := event.InProgress
 	switch k.Status {
 	case kstatus.CurrentStatus:
@@ -105,8 +126,8 @@ func apiServiceStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result 
 
 // stale reports whether the status is older than the object's generation.
 func stale(u *unstructured.Unstructured) (message string, ok bool) {
-	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-	if err != nil || !found || observed >= u.GetGeneration() {
+	observed, readable := observedGeneration(u)
+	if !readable || observed >= u.GetGeneration() {
 		return "", false
 	}
 	return "its controller has not observed the change yet", true

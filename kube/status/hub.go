@@ -9,6 +9,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -341,12 +342,28 @@ func (w *Watcher) notice(text string) {
 // reportDoubts reports each undecidable comparison once (R23).
 func (w *Watcher) reportDoubts(o plan.Object, texts []string) {
 	for _, text := range texts {
-		w.mu.Lock()
-		known := w.doubted[doubt{o, text}]
-		w.doubted[doubt{o, text}] = true
-		w.mu.Unlock()
-		if !known {
+		if w.isNew(doubt{o, text}) {
 			w.report(func() { w.warn(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text}) })
 		}
 	}
+}
+
+// reportUnreadable reports once for each kind what kstatus cannot read in its status (R22a).
+func (w *Watcher) reportUnreadable(o plan.Object, what string) {
+	if what == "" || !w.isNew(doubt{plan.Object{Group: o.Group, Kind: o.Kind}, "unreadable"}) {
+		return
+	}
+	w.report(func() {
+		w.warn(plan.Warning{Rule: "R22a", Object: &o, Message: CleanText(fmt.Sprintf("the status of %s cannot be read (%s), so it counts as soon as "+
+			"its controller has written it; %s", o, what, plan.ReadinessAdvice(o)))})
+	})
+}
+
+// isNew reports whether a doubt has not been reported yet, and records it.
+func (w *Watcher) isNew(d doubt) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.doubted[d]
+	w.doubted[d] = true
+	return !known
 }

@@ -15,8 +15,8 @@ import (
 // unneededFields are the fields of a spec that Compute does not need.
 var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
 
-// trim returns only the parts of an object that Compute needs, to save memory: identity, spec and status, without managed
-// fields and data.
+// trim returns only the parts of an object that Compute needs, to save memory: identity, spec and status, without data, and
+// of the managed fields only who has written the status of a custom resource.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	meta := map[string]any{}
 	from, _ := u.Object["metadata"].(map[string]any)
@@ -28,6 +28,9 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	if kept := trimAnnotations(u.GetAnnotations()); len(kept) > 0 {
 		meta["annotations"] = kept
+	}
+	if kept := trimManagedFields(from); kept != nil && !IsBuiltIn(u.GroupVersionKind().Group) {
+		meta["managedFields"] = kept
 	}
 	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
 	if spec, ok := u.Object["spec"].(map[string]any); ok {

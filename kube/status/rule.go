@@ -16,6 +16,8 @@ type Rule struct {
 	JobsComplete bool
 	// LateBinding means that the StorageClass of a claim waits for the first pod that uses the claim.
 	LateBinding bool
+	// FirstStatus means that the kind has a status that its controller writes: the object is in progress until then (R22a).
+	FirstStatus bool
 	// Hook applies Helm's rule for hooks instead (R5): a Job is ready when it is complete, a Pod when it has succeeded,
 	// anything else as soon as it exists.
 	Hook bool

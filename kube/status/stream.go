@@ -338,6 +338,7 @@ func (s *stream) refresh(o *watched) {
 		delete(s.timed, o)
 	}
 	o.sub.watcher.reportDoubts(o.target.Object, r.Doubts)
+	o.sub.watcher.reportUnreadable(o.target.Object, r.Unreadable)
 	o.report(r.Observation)
 }
 

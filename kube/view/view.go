@@ -355,6 +355,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 			time.AfterFunc(2*pollInterval, func() { v.failIfStillAbsent(unit, ob.Object) })
 		}
 	}
+	if ob.AwaitsStatus && ob.StatusWrite == "" && ob.Status == event.Ready && v.revision.rel.Info.Status.IsPending() {
+		ob.Status, ob.Message = event.InProgress, "its controller has written no status yet" // the operation waits for it
+	}
 	failure := v.explainer.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if failure != "" && ob.Status == event.InProgress {
 		ob.Status, ob.Message = event.Failed, failure

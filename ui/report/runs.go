@@ -55,6 +55,8 @@ type RunResult struct {
 	Why     string `json:"why,omitempty"`
 	// Unchecked is the number of groups that were applied, not checked, and not ready at the end (R21).
 	Unchecked int `json:"unchecked,omitempty"`
+	// NoStatus is the number of objects that count as ready although their controllers have written no status (R22a).
+	NoStatus int `json:"noStatus,omitempty"`
 	// Exit is the exit code; nil if the record has no end.
 	Exit    *int    `json:"exit,omitempty"`
 	Seconds float64 `json:"seconds"`
@@ -69,7 +71,7 @@ func (r Run) ending() event.Status {
 	if r.State != "" {
 		return event.Status(r.State)
 	}
-	return event.Ending(event.Status(r.Outcome), r.Unchecked)
+	return event.Ending(event.Status(r.Outcome), r.Unchecked, r.NoStatus)
 }
 
 // newRun summarises a run by its first and last event. It cannot distinguish Killed from StillRunning, and
@@ -81,7 +83,7 @@ func newRun(name string, first, last event.Event) Run {
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
 		r.RunResult = RunResult{
-			Outcome: string(last.Status), Unchecked: last.Unchecked, Exit: last.Exit, Seconds: r.Seconds,
+			Outcome: string(last.Status), Unchecked: last.Unchecked, NoStatus: last.NoStatus, Exit: last.Exit, Seconds: r.Seconds,
 			Message: last.Message, Object: last.Object, Cause: last.Cause,
 		}
 	}

@@ -29,6 +29,8 @@ const (
 	defaultTimeout   = 5 * time.Minute
 	defaultReadiness = time.Minute
 	heartbeat        = 10 * time.Second
+	// defaultFirstStatus is how long a run waits for the first status of a custom resource (R22a).
+	defaultFirstStatus = 10 * time.Second
 )
 
 // add adds the flags of every operation.
@@ -62,6 +64,7 @@ func (r *runFlags) addStrict(cmd *cobra.Command) {
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout")
+	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs complete (otherwise a Job is ready once it has started)")
 }
@@ -135,6 +138,12 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	var err error
 	if common.ReadinessTimeout, err = r.readinessTimeout(cmd); err != nil {
 		return runOptions{}, err
+	}
+	if common.FirstStatusTimeout < 0 {
+		return runOptions{}, errors.New("--first-status-timeout must not be negative")
+	}
+	if common.FirstStatusTimeout == 0 && changed("first-status-timeout") {
+		common.FirstStatusTimeout = -1 // 0 is the default
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,
