@@ -78,10 +78,9 @@ func customResourceChart(t *testing.T, api, size string, readiness map[string]st
 	})
 }
 
-// TestOldStatusOfACustomResource upgrades a custom resource whose old status says ready. With
-// an observedGeneration, the old status does not count. Without one, nothing shows the age of
-// a status, so its conditions, or the expressions of R23, count at once: a controller
-// with nothing to change would never write it again (R22).
+// TestOldStatusOfACustomResource upgrades a custom resource whose old status says ready. With an observedGeneration, the old
+// status does not count. Without one, its conditions, or the expressions of R23, count once its controller has had the time
+// to write it again, which one with nothing to change does not (R22a).
 func TestOldStatusOfACustomResource(t *testing.T) {
 	t.Parallel()
 	custom := map[string]string{plan.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, plan.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
@@ -98,12 +97,14 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 					}
 					patchStatus(r, api, "it", `{"status":{`+text+`}}`)
 				}
-				op, err := r.Install("plain", rig.UseChart(customResourceChart(t, api, "1", nil), nil))
+				op, err := r.Install("plain", rig.UseChart(customResourceChart(t, api, "1", nil), func(i *kube.Install) { i.FirstStatusTimeout = -1 }))
 				r.MustRun(op, err)
 				status(1)
 
 				start, reported := time.Now(), false
-				op, err = r.Upgrade("plain", rig.UpgradeTo(customResourceChart(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
+				op, err = r.Upgrade("plain", rig.UpgradeTo(customResourceChart(t, api, "2", readiness), func(u *kube.Upgrade) {
+					u.ReadinessTimeout, u.FirstStatusTimeout = 20*time.Second, time.Second
+				}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,8 +114,8 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 						status(2)
 					}
 				})
-				if out.Err != nil || reported != observed {
-					t.Errorf("%v; reported that the change was not observed: %v, want %v", out.Err, reported, observed)
+				if out.Err != nil || reported != observed || (out.State.NoStatus == 1) == observed {
+					t.Errorf("%v; reported that the change was not observed: %v, want %v; %d objects without a status", out.Err, reported, observed, out.State.NoStatus)
 				}
 				tl := r.Timeline("lockstep").Since(start)
 				after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})

@@ -28,6 +28,8 @@ const (
 	Log          = "log"
 	ReadyAfter   = "ready-after"
 	Status       = "status"
+
+	ObservedGeneration = "observed-generation"
 )
 
 // Values parses the annotations of an object and collects the problems with invalid values.

@@ -33,6 +33,7 @@ var table = []entry{
 	{ReadyAfter, "Service, Ingress, PersistentVolumeClaim", "`3s`", "`0s`", "When the load balancer gets its address, or the claim its volume."},
 	{Fail, "Service, Ingress, PersistentVolumeClaim", "`never`", "", "Any value: there will be no address and no volume."},
 	{ReadyAfter, "any custom resource", "`2s`", "not simulated", "How long after each change of its spec the object gets a `Ready` condition that is True (False until then) and `status.observedGeneration`."},
+	{ObservedGeneration, "any custom resource", "`string`", "`number`", "With `sandbox/ready-after`: how the status shows the generation: as a `number`, a `string`, a `hash` that is none, or not at all (`none`)."},
 	{Status, "any custom resource", "`'{\"phase\":\"Ready\"}'`", "the condition", "With `sandbox/ready-after`: this JSON object is merged into `.status` instead of the condition."},
 }
 

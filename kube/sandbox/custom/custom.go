@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -114,6 +115,7 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 		return nil, 0
 	}
 	left := since.Add(v.Duration(annotation.ReadyAfter, 0)).Sub(now)
+	form := v.OneOf(annotation.ObservedGeneration, "number", "string", "hash", "none")
 	problems := v.Problems()
 	var custom map[string]any
 	if text := v.Text(annotation.Status); text != "" {
@@ -122,16 +124,16 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 		}
 	}
 	if len(problems) > 0 {
-		return c.unlessCurrent(o, status(o, nil, condition{reason: "SandboxAnnotation", message: strings.Join(problems, "; ")}, now)), 0
+		return c.unlessCurrent(o, status(o, nil, condition{reason: "SandboxAnnotation", message: strings.Join(problems, "; ")}, now), form), 0
 	}
-	done := c.unlessCurrent(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
+	done := c.unlessCurrent(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now), form)
 	switch {
 	case done == nil || left <= 0:
 		return done, 0
 	case custom != nil:
 		return nil, left
 	}
-	return c.unlessCurrent(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
+	return c.unlessCurrent(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now), form), left
 }
 
 // condition is the content of the Ready condition.
@@ -163,17 +165,32 @@ func status(o *unstructured.Unstructured, custom map[string]any, ready condition
 	return map[string]any{"conditions": append(list, want)}
 }
 
-// unlessCurrent adds observedGeneration to want and returns it, or nil if the object already has all of want.
-func (c *controller) unlessCurrent(o *unstructured.Unstructured, want map[string]any) map[string]any {
-	want["observedGeneration"] = o.GetGeneration()
+// unlessCurrent adds the observed generation to want in a form of sandbox/observed-generation, and returns want, or nil if the
+// object already has all of it.
+func (c *controller) unlessCurrent(o *unstructured.Unstructured, want map[string]any, form string) map[string]any {
+	observe(want, form, o.GetGeneration())
 	current, _, _ := unstructured.NestedMap(o.Object, "status")
 	if contains(current, want) {
 		return nil
 	}
 	if !c.api.statusSubresource { // writing the status will increment the generation
-		want["observedGeneration"] = o.GetGeneration() + 1
+		observe(want, form, o.GetGeneration()+1)
 	}
 	return want
+}
+
+// observe sets the observed generation of a status, as controllers do: most as a number, some as text or as a hash of the
+// spec, some not at all.
+func observe(status map[string]any, form string, generation int64) {
+	switch form {
+	case "none":
+	case "string":
+		status["observedGeneration"] = strconv.FormatInt(generation, 10)
+	case "hash":
+		status["observedGeneration"] = fmt.Sprintf("%x-spec", generation)
+	default:
+		status["observedGeneration"] = generation
+	}
 }
 
 // contains reports whether merging want into have would change nothing.
