@@ -126,8 +126,8 @@ func TestFirstStatusOfAnUpgrade(t *testing.T) {
 	const ready = `{"conditions":[{"type":"Ready","status":"True","message":"%"}]}`
 	one, two := strings.ReplaceAll(ready, "%", "one"), strings.ReplaceAll(ready, "%", "two")
 	upgrade("1", one, "a", time.Minute, event.ByKstatus, 0)
-	upgrade("2", two, "a", time.Minute, event.ByKstatus, 0)       // the controller writes a new status
-	upgrade("3", two, "a", time.Second, event.ByNoStatus, 1)      // it has nothing to write
-	upgrade("3", two, "b", time.Minute, event.ByKstatus, 0) // only metadata changes: the status is still about this generation
-	upgrade("3", two, "b", time.Minute, event.ByKstatus, 0) // nothing changes
+	upgrade("2", two, "a", time.Minute, event.ByKstatus, 0)  // the controller writes a new status
+	upgrade("3", two, "a", time.Second, event.ByNoStatus, 1) // it has nothing to write
+	upgrade("3", two, "b", time.Minute, event.ByKstatus, 0)  // only metadata changes: the status is still about this generation
+	upgrade("3", two, "b", time.Minute, event.ByKstatus, 0)  // nothing changes
 }
