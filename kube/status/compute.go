@@ -26,6 +26,8 @@ type Result struct {
 	Doubts []string
 	// Unreadable says what kstatus cannot read in the status of a custom resource (R22a), or "".
 	Unreadable string
+	// unawaited means that the result does not depend on a write of the status (R22a).
+	unawaited bool
 }
 
 // Compute returns the status of a live object at the time now. It is pure: it reads no clock, sends no request and does
@@ -59,6 +61,9 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	}
 	if own := builtIn(u); own != nil {
 		return own(u, rule, now)
+	}
+	if r, ok := byTable(u); ok {
+		return r
 	}
 	r := byKstatus(u)
 	_, hasStatus := u.Object["status"]

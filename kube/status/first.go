@@ -72,7 +72,7 @@ func trimManagedFields(metadata map[string]any) (kept []any) {
 //
 // Rule R22a: a status counts once its controller has written it since the apply
 func (r Result) firstStatus(u *unstructured.Unstructured, rule Rule) Result {
-	if !rule.FirstStatus || r.Status == event.Deleting {
+	if !rule.FirstStatus || r.Status == event.Deleting || r.unawaited {
 		return r
 	}
 	write := StatusWrite(u)

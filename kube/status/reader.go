@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,16 +50,13 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 // trimAnnotations returns the annotations that Compute needs.
 func trimAnnotations(all map[string]string) map[string]any {
 	kept := map[string]any{}
-	for _, key := range neededAnnotations {
+	for _, key := range slices.Concat([]string{selectedNode}, haltAnnotations()) {
 		if v, ok := all[key]; ok {
 			kept[key] = v
 		}
 	}
 	return kept
 }
-
-// neededAnnotations are the annotations that Compute reads.
-var neededAnnotations = []string{selectedNode}
 
 // metadataKinds are the kinds of which Compute needs only metadata. Many objects of a chart are of these kinds, and their
 // content may be large or secret.
