@@ -45,6 +45,9 @@ type (
 	LeaseOptions = lease.Options
 )
 
+// DefaultTimeout is the default of Common.Timeout.
+const DefaultTimeout = preflight.DefaultTimeout
+
 // Planned changes of an object.
 const (
 	ActionCreate    = preview.ActionCreate

@@ -135,6 +135,14 @@ func (c Change) Word() string {
 	return string(c)
 }
 
+// Limit is a timeout, by the flag that sets it (R25).
+type Limit string
+
+const (
+	LimitObject    Limit = "--readiness-timeout"
+	LimitOperation Limit = "--timeout"
+)
+
 // Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields may be added, but
 // never removed.
 type Event struct {
@@ -159,6 +167,8 @@ type Event struct {
 	Cause string `json:"cause,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
+	// Limit is the timeout that made a group fail, or "".
+	Limit Limit `json:"limit,omitempty"`
 	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that
 	// is gone: whoever set them removes them.
 	Finalizers []string `json:"finalizers,omitempty"`

@@ -27,6 +27,7 @@ type GroupState struct {
 	FailedObject   *plan.Object
 	Cause          string
 	Evidence       []string
+	Limit          Limit // the timeout that made it fail, or ""
 	Started, Ended time.Time
 	// Idle is how long, between Started and Ended, a release of a stack was paused or held. A group of a release continues
 	// during a pause, so it is never idle.
@@ -150,7 +151,7 @@ func (s *State) applyGroup(e Event) {
 		g.Started = time.Time{}
 	}
 	g.Status, g.Message = e.Status, e.Message
-	g.FailedObject, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
+	g.FailedObject, g.Cause, g.Evidence, g.Limit = e.Object, e.Cause, e.Evidence, e.Limit
 	if e.Status == Running { // the object is no longer ready, but it has not failed
 		g.FailedObject = nil
 	}

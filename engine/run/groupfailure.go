@@ -32,7 +32,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.group = g
 	f.object = o
 	f.reason = text.TrimFullStop(f.reason)
-	f.Failure = Failure{Group: g.Group, Object: o.actual()}
+	f.Failure = Failure{Group: g.Group, Object: o.actual(), Limit: f.Limit}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
 	s.noteFailure()

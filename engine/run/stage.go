@@ -41,6 +41,8 @@ type Failure struct {
 	// Cause and Evidence are those of an Event.
 	Cause    string
 	Evidence []string
+	// Limit is the timeout that expired, or "".
+	Limit event.Limit
 }
 
 // StageError is the error of a stage that did not succeed.

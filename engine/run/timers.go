@@ -235,6 +235,7 @@ func (s *stage) expireDeadlines() {
 		s.fail(d.group, d.object, &failure{
 			reason:      s.timeoutReason(d.object, s.ObjectTimeout, "--readiness-timeout", ""),
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
+			Failure:     Failure{Limit: event.LimitObject},
 		})
 	}
 }
@@ -299,6 +300,7 @@ func (m *machine) failUnready(limit time.Duration) {
 				m.stage.fail(g, o, &failure{
 					reason:      m.stage.timeoutReason(o, limit, "--timeout", outage),
 					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
+					Failure:     Failure{Limit: event.LimitOperation},
 				})
 				break
 			}

@@ -59,6 +59,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 	if err != nil {
 		return nil, err
 	}
+	p.Info.ReadinessTimeout = deletionTimeout
 	if p, err = s.Check(p, nil); err != nil {
 		return nil, err
 	}

@@ -33,8 +33,8 @@ import (
 type Common struct {
 	Release, Namespace string
 
-	// Timeout limits the whole operation (default 5m), ReadinessTimeout the wait for one object (default 1m, at
-	// most Timeout).
+	// Timeout limits the whole operation (default 5m), ReadinessTimeout the wait for one object (default Timeout if that
+	// is set, else 1m).
 	Timeout, ReadinessTimeout time.Duration
 	// FirstStatusTimeout limits the wait for a first status of the controller of a custom resource (default 10s, at most
 	// ReadinessTimeout); negative to not wait (R22a).
@@ -110,7 +110,8 @@ type RunProgress struct {
 func (r *RunProgress) Created(revision int) bool { return r != nil && r.Revision == revision }
 
 const (
-	defaultTimeout   = 5 * time.Minute
+	// DefaultTimeout is the timeout of an operation.
+	DefaultTimeout   = 5 * time.Minute
 	defaultReadiness = time.Minute
 	// DefaultFirstStatus is the default of Common.FirstStatusTimeout.
 	DefaultFirstStatus = 10 * time.Second
@@ -128,13 +129,11 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.Namespace == "" {
 		c.Namespace = namespace
 	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
 	if c.ReadinessTimeout == 0 {
-		c.ReadinessTimeout = min(defaultReadiness, c.Timeout)
+		c.ReadinessTimeout = cmp.Or(c.Timeout, defaultReadiness)
 	}
 	c.FirstStatusTimeout = cmp.Or(c.FirstStatusTimeout, DefaultFirstStatus)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.ReadinessTimeout > c.Timeout {
 		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: "+
 			"lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)

@@ -261,7 +261,7 @@ func (s *Stack) common(m *member) operation.Common {
 	c.Release, c.Namespace, c.Stack = m.Name, m.Namespace, s.info.Release
 	if m.Timeout > 0 {
 		c.Timeout = m.Timeout
-		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout)
+		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout) // 0: the release's own timeout, by R25
 	}
 	c.Step, c.BreakOn = false, m.breakOn
 	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks

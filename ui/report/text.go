@@ -217,7 +217,10 @@ func rollingBackTo(op *event.Operation) string {
 func headline(op event.Operation) string {
 	timeout := ""
 	if op.Timeout > 0 {
-		timeout = "timeout " + shortDuration(op.Timeout)
+		timeout = "timeout " + format.Timeout(op.Timeout)
+		if op.ReadinessTimeout > 0 {
+			timeout += " (" + format.Timeout(op.ReadinessTimeout) + " per object)"
+		}
 	}
 	title := strings.TrimSpace(op.Name + " " + op.Release)
 	if op.IsStack() { // the helmfile is often named like the stack
@@ -232,11 +235,6 @@ func headline(op event.Operation) string {
 	}
 	parts := append(target, format.NonEmpty(timeout)...)
 	return clean(format.WithReason(title, strings.Join(parts, ", ")))
-}
-
-// shortDuration formats 5m0s as 5m and 1h0m0s as 1h.
-func shortDuration(d time.Duration) string {
-	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 func (t *textLog) run(e event.Event) {

@@ -102,6 +102,7 @@ func (h *Header) location() (out []string) {
 	add("attached", h.Attached && !h.ReadOnly())
 	add("live", h.Observed != nil && h.NotLive == "")
 	add(h.NotLive, h.NotLive != "")
+	add(canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
 	return out
 }
 

@@ -125,7 +125,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 	if err != nil {
 		return err
 	}
-	rendering.Limits.Time = r.common.Timeout
+	rendering.Limits.Time = r.timeout()
 	reg, err := d.Chart.Registry(a.Settings)
 	if err != nil {
 		return err

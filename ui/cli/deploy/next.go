@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,21 +25,58 @@ type suggester struct {
 
 // rerun returns the user's command with args, and with all its flags except those in without.
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
-	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
+	words, longer := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...)), s.longerTimeouts(state)
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
 		added := selectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
-		if !added && !slices.Contains(without, name) {
+		if !added && !slices.Contains(without, name) && !slices.Contains(longer, "--"+name) {
 			words = append(words, set...)
 		}
 	}, s.mask)
+	words = append(words, longer...)
 	why := "after fixing it"
 	switch {
+	case longer != nil:
+		why = "with more time, or after fixing it"
 	case state.Status == event.Aborted && (rolledBack(state) || state.RollbackStopped() || state.Release == event.NoRelease):
 		why = "to run it again"
 	case state.Status == event.Aborted:
 		why = "to continue"
 	}
 	return withComment(words, why)
+}
+
+// longerTimeouts returns flags that double the timeout that made a group fail (R25), nil if no group timed out or more time
+// would not help.
+func (s suggester) longerTimeouts(state *event.State) (flags []string) {
+	given, err := s.cmd.Flags().GetDuration("timeout")
+	if err != nil || state.Status != event.Failed {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Scopes)) {
+		if flags = s.longerTimeouts(state.Scopes[id]); flags != nil {
+			return flags
+		}
+	}
+	for g := range state.GroupStates() {
+		timedOut := g.Status == event.Failed && g.Limit != "" && g.FailedObject != nil
+		if !timedOut || g.Find(*g.FailedObject) == nil || g.Find(*g.FailedObject).Degraded {
+			continue
+		}
+		op, own := state.Operation, s.cmd.Flags().Changed("readiness-timeout") || !s.cmd.Flags().Changed("timeout")
+		longer := 2 * op.Timeout
+		if g.Limit == event.LimitObject && own {
+			flags = []string{"--readiness-timeout", format.Timeout(2 * op.ReadinessTimeout)}
+			longer = max(op.Timeout, 2*op.ReadinessTimeout)
+		}
+		if longer > op.Timeout {
+			if op.Timeout != given { // the helmfile sets it
+				continue
+			}
+			flags = append(flags, "--timeout", format.Timeout(longer))
+		}
+		return flags
+	}
+	return nil
 }
 
 // related returns another command for the release of an operation, with the flags of the user's

@@ -100,7 +100,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
 	}
-	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, lastClient: server.lastClient}
+	hangup := &hangupTimer{op: r.op, timeout: r.timeout(), rollback: r.rollbackOnSignal, lastClient: server.lastClient}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
 	var notices *report.Notices
 	if !r.screen {
@@ -242,7 +242,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace)
 	}
 	d.Note(place)
-	run, err := runs.ConnectJob(cmd.Context(), client, job, r.common.Timeout, d.Note)
+	run, err := runs.ConnectJob(cmd.Context(), client, job, r.timeout(), d.Note)
 	if waited := (*kube.PodWaitError)(nil); errors.As(err, &waited) {
 		return neverStarted(cmd.Context(), job, waited)
 	}

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +27,6 @@ type runFlags struct {
 }
 
 const (
-	defaultTimeout   = 5 * time.Minute
 	defaultReadiness = time.Minute
 	heartbeat        = 10 * time.Second
 	// defaultFirstStatus is how long a run waits for the first status of a custom resource (R22a).
@@ -36,7 +36,7 @@ const (
 // add adds the flags of every operation.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.Timeout, "timeout", defaultTimeout, "time limit of the operation without pauses; an automatic rollback gets the same time again")
+	f.DurationVar(&r.common.Timeout, "timeout", kube.DefaultTimeout, "time limit of the operation without pauses, and of each object without --readiness-timeout; an automatic rollback gets the same time again")
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
@@ -63,7 +63,7 @@ func (r *runFlags) addStrict(cmd *cobra.Command) {
 // addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout")
+	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout (default: --timeout if that is given)")
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs complete (otherwise a Job is ready once it has started)")
@@ -99,6 +99,9 @@ type runOptions struct {
 	reporter    *reportfile.Reporter // receives the outcome
 	common      kube.Common          // without the release and its namespace
 }
+
+// timeout returns the time limit of the operation.
+func (r runOptions) timeout() time.Duration { return cmp.Or(r.common.Timeout, kube.DefaultTimeout) }
 
 // checkSandbox returns an error if --sandbox is combined with a flag that selects a cluster or user.
 func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
@@ -144,6 +147,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	if common.FirstStatusTimeout == 0 && changed("first-status-timeout") {
 		common.FirstStatusTimeout = -1 // 0 is the default
+	}
+	if !changed("timeout") { // then the readiness timeout has a default of its own (R25)
+		common.Timeout = 0
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,

@@ -15,6 +15,11 @@ import (
 	"lockstep/engine/text"
 )
 
+// Timeout formats 5m0s as 5m and 1h0m0s as 1h.
+func Timeout(d time.Duration) string {
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
+}
+
 // Duration formats a duration: 4.1s, 1m52s, 2h03m.
 func Duration(d time.Duration) string {
 	d = max(d, 0)
