@@ -7,6 +7,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
@@ -33,6 +34,7 @@ type (
 	Action       = preview.Action
 	View         = view.View
 	Timing       = release.Timing
+	Jobs         = plan.Jobs
 	Recovery     = operation.Recovery
 	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
 	Refusal = preflight.Refusal
@@ -43,6 +45,13 @@ type (
 	WatchOptions = cluster.WatchOptions
 	// LeaseOptions configure the lock of a release during an operation (R51).
 	LeaseOptions = lease.Options
+)
+
+// The values of Common.WaitForJobs.
+const (
+	AwaitedJobs = plan.AwaitedJobs
+	AllJobs     = plan.AllJobs
+	StartedJobs = plan.StartedJobs
 )
 
 // DefaultTimeout is the default of Common.Timeout.

@@ -36,7 +36,7 @@ type OrderedOptions struct {
 	// Timeout limits the ordered part of one action: Helm does not pass an action's own
 	// timeout to its client. ReadinessTimeout limits the wait for one object.
 	Timeout, ReadinessTimeout time.Duration
-	WaitForJobs               bool
+	WaitForJobs               Jobs
 	// SkipLeaves does not wait for groups that no other group waits for (R21).
 	SkipLeaves bool
 	// Watches, if set, are shared. The caller closes them after calling the function
@@ -100,7 +100,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, subject: subject{scope: scope}}
 	l.session = cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
-		JobsComplete: opts.WaitForJobs, Claims: manifest.Claims{Checked: true}, Warn: func(plan.Warning) {},
+		Claims: manifest.Claims{Checked: true}, Warn: func(plan.Warning) {},
 	}
 	secrets := &mask.Mask{}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver, secrets), release.DriverOptions{
@@ -197,7 +197,7 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session.Builder = session.Builder.For(l.subject.scope)
 	return helmclient.New(helmclient.Config{
 		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
-		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Readiness: l.opts.ReadinessTimeout, FirstStatus: preflight.DefaultFirstStatus},
+		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Jobs: l.opts.WaitForJobs, Readiness: l.opts.ReadinessTimeout, FirstStatus: preflight.DefaultFirstStatus},
 		Tree:    l.subject.tree, Old: l.subject.old,
 	})
 }

@@ -28,6 +28,7 @@ var marks = map[string]struct {
 	"paused":        {"‖", `"`, "paused", Stopped},
 	"running":       {"◐", "o", "running", Busy},
 	"applying":      {"◐", "o", "applying", Busy},
+	"started":       {"◇", "^", "started", Quiet}, // a Job that is not complete (R22)
 	"applied":       {"◇", "^", "applied", Quiet}, // not checked (R21)
 	"in-progress":   {"◐", "o", "in progress", Busy},
 	"degraded":      {"◑", "%", "degraded", Stopped}, // waiting will not help, or no longer ready

@@ -73,6 +73,7 @@ const (
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
+	Started      Status = "started"     // only shown, see ObjectState.Shown
 	Applied      Status = "applied"     // object: accepted by the API server; group: all its requests accepted, not checked
 	InProgress   Status = "in-progress" // object: applied and not ready, or waiting for its name (R30)
 	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help
@@ -209,6 +210,9 @@ type Event struct {
 	// NoStatus is, on the last event of an operation that succeeded, the number of objects that count as
 	// ready although their controllers have written no status (R22a).
 	NoStatus int `json:"noStatus,omitempty"`
+	// Started is, on the last event of an operation that succeeded, the number of Jobs that count because they have
+	// started, and were not complete at the end (R22).
+	Started int `json:"started,omitempty"`
 	// Release is the release's final status in Helm's record, on the last event: deployed,
 	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`

@@ -72,6 +72,22 @@ type ObjectState struct {
 	frozen time.Duration
 }
 
+// Shown is the status to show: Started instead of Ready for a Job that counts because it has started (R22).
+func (o *ObjectState) Shown() Status {
+	if o.Status == Ready && o.ReadyBy == ByStart {
+		return Started
+	}
+	return o.Status
+}
+
+// Shown is the status to show: Started instead of Ready if that is what a Job of the group has done.
+func (g *GroupState) Shown() Status {
+	if g.Status == Ready && slices.ContainsFunc(g.Objects, func(o *ObjectState) bool { return o.Shown() == Started }) {
+		return Started
+	}
+	return g.Status
+}
+
 // Done reports whether the object is ready or gone.
 func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }
 

@@ -8,6 +8,7 @@ const (
 	ByChart       Judge = "chart"        // the expressions in the object's annotations (R23)
 	ByOperator    Judge = "operator"     // an expression or file that the operator passes
 	ByBuiltIn     Judge = "built-in"     // lockstep's own rule for the kind
+	ByStart       Judge = "started"      // a Job that has started and is not complete
 	ByExistence   Judge = "exists"       // the kind has no status
 	ByFirstStatus Judge = "first-status" // its controller wrote a status that kstatus has no rule for
 	ByNoStatus    Judge = "no-status"    // its controller wrote no status in time

@@ -308,6 +308,7 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	if !normalize(groups) {
 		p.failGraph(charts[0].path, groups)
 	}
+	AwaitedJobs.Complete(groups)
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
@@ -332,7 +333,7 @@ func (p *planner) group(d *draft) *Group {
 	}
 	return &Group{
 		ID: d.id, Chart: d.chart, Name: d.name,
-		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobsComplete,
+		After: []string{}, Objects: a.objects, Waves: a.waves, layered: d.layered,
 	}
 }
 

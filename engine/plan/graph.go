@@ -14,9 +14,11 @@ func (p *Plan) Group(id string) *Group {
 }
 
 // Dependencies returns the ids of the groups that others wait for: all but the leaves (R21).
-func (p *Plan) Dependencies() map[string]bool {
-	dependencies := make(map[string]bool, len(p.Groups))
-	for _, g := range p.Groups {
+func (p *Plan) Dependencies() map[string]bool { return dependenciesOf(p.Groups) }
+
+func dependenciesOf(groups []*Group) map[string]bool {
+	dependencies := make(map[string]bool, len(groups))
+	for _, g := range groups {
 		for _, id := range g.After {
 			dependencies[id] = true
 		}

@@ -23,7 +23,7 @@ type draft struct {
 	after           []string    // their ids
 	lower           *draft      // the group with the next lower weight
 	neededBy        *draft      // the last group that was found to need it
-	jobsComplete    bool        // Group.JobsComplete
+	layered         bool        // Group.layered
 	unsequenced     bool        // its objects join the unsequenced group
 }
 
@@ -98,7 +98,7 @@ func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 			drafts[m.group] = d
 		}
 		d.members = append(d.members, m)
-		d.jobsComplete = d.jobsComplete || m.uses[byLayer] != ""
+		d.layered = d.layered || m.uses[byLayer] != ""
 		weighted = weighted || m.weight != nil
 	}
 	existing := slices.SortedFunc(maps.Values(drafts), compareNames)

@@ -39,13 +39,17 @@ func SeverityOf(rule string) string {
 // the other one (R24).
 //
 // Rule R37: losing the order is an error, a probable mistake a warning
-func Lint(root *Chart, resources []Resource) []Finding {
+func Lint(root *Chart, resources []Resource) []Finding { return AwaitedJobs.Lint(root, resources) }
+
+// Lint is like the function Lint, for a chart that is deployed with this --wait-for-jobs.
+func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 	p := newPlanner(root, resources)
 	plan := p.build()
 	for _, c := range p.sortedCharts() {
 		p.warnUndeclared(c)
 	}
 	if plan != nil {
+		j.Complete(plan.Groups)
 		p.warnReadyEarly(plan)
 	}
 	var findings []Finding
@@ -81,7 +85,7 @@ func (p *planner) warnUndeclared(c *chartNode) {
 }
 
 // warnReadyEarly warns about dependencies that may count as ready earlier than expected: Jobs once
-// they have started, and LoadBalancer Services without an address (R22).
+// they have started (StartedJobs), and LoadBalancer Services without an address (R22).
 func (p *planner) warnReadyEarly(plan *Plan) {
 	custom, loadBalancer := make(map[Object]bool), make(map[Object]bool)
 	for _, c := range p.sortedCharts() {
@@ -101,13 +105,13 @@ func (p *planner) warnReadyEarly(plan *Plan) {
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a LoadBalancer Service counts as ready without an address; "+
 					"to wait for the address, annotate the Service with both %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)
-			case o.Group == "batch" && o.Kind == "Job" && !g.JobsComplete:
+			case o.IsJob() && !g.JobsComplete:
 				layer := AnnotationLayer + " or with "
 				if p.charts[g.Chart].mixesWithLayers() {
 					layer = ""
 				}
-				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a Job counts as ready once it has started; "+
-					"to wait until it completes, pass --wait-for-jobs, or annotate the Job with %sboth %s and %s",
+				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but with --wait-for-jobs=false they start once it has started; "+
+					"to wait until it completes, leave out that flag, or annotate the Job with %sboth %s and %s",
 					o, layer, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			}
 		}

@@ -88,8 +88,10 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), []Resource{res("shop/x", "ConfigMap/x")}))
 	})
 	t.Run("R22 a Job that must complete", func(t *testing.T) {
-		sameFindings(t, Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))
-		sameFindings(t, Lint(nil, []Resource{res("shop", "Job/a", layer, "a"), res("shop", "Job/b", layer, "b", above, "a")}))
+		sameFindings(t, StartedJobs.Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))
+		sameFindings(t, StartedJobs.Lint(nil, []Resource{res("shop", "Job/a", layer, "a"), res("shop", "Job/b", layer, "b", above, "a")}))
+		sameFindings(t, Lint(nil, job()))
+		sameFindings(t, AllJobs.Lint(nil, job()))
 	})
 	t.Run("R22 a LoadBalancer that is waited for", func(t *testing.T) {
 		balanced := res("shop", "Service/front", in, "front")
@@ -105,12 +107,12 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
 	})
 	t.Run("R22 says what to do", func(t *testing.T) {
-		const advice = "to wait until it completes, pass --wait-for-jobs, or annotate the Job with "
+		const advice = "to wait until it completes, leave out that flag, or annotate the Job with "
 		const own = "both " + AnnotationReadinessSuccess + " and " + AnnotationReadinessFailure
-		sameFindings(t, Lint(nil, job()), "warning R22: "+advice+own) // a layer would be a second method (R20)
+		sameFindings(t, StartedJobs.Lint(nil, job()), "warning R22: "+advice+own) // a layer would be a second method (R20)
 		weights := []Resource{res("shop", "Job/migrate", weight, "1"), res("shop", "ConfigMap/app", weight, "2")}
-		sameFindings(t, Lint(nil, weights), "warning R22: "+advice+own)
+		sameFindings(t, StartedJobs.Lint(nil, weights), "warning R22: "+advice+own)
 		charts := []Resource{res("shop", "ConfigMap/app"), res("shop/x", "Job/migrate")}
-		sameFindings(t, Lint(waiting("shop", []string{"x"}, sub(x)), charts), "warning R22: "+advice+AnnotationLayer+" or with "+own)
+		sameFindings(t, StartedJobs.Lint(waiting("shop", []string{"x"}, sub(x)), charts), "warning R22: "+advice+AnnotationLayer+" or with "+own)
 	})
 }

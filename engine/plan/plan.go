@@ -87,8 +87,10 @@ type Group struct {
 	Objects []Object `json:"objects"`
 	// Waves divides Objects into batches that are applied one after the other (R15).
 	Waves []Wave `json:"waves,omitempty"`
-	// JobsComplete means that Jobs of this group are ready only once they are complete (R18).
+	// JobsComplete means that Jobs of this group are ready only once they are complete, see Jobs.
 	JobsComplete bool `json:"jobsComplete,omitempty"`
+
+	layered bool // it is a layer (R18)
 }
 
 // Wave is a batch of a group's objects that are applied in parallel.

@@ -41,6 +41,7 @@ func AroundSubcharts(groups []*Group, hooks []SubchartHook) []*Group {
 		groups = aroundSubchart(groups, path, byChart[path])
 	}
 	normalize(groups)
+	AwaitedJobs.Complete(groups)
 	return groups
 }
 

@@ -77,12 +77,12 @@ func (s *stage) setStatusOverdue(g *group, o *object) {
 		"%s counts as ready, but its controller wrote no status within %s (--first-status-timeout); %s", obj, s.firstStatusTimeout(), plan.ReadinessAdvice(obj))}))
 }
 
-// countSilent returns the number of objects that count as ready although their controllers have written no status.
-func (m *machine) countSilent() (n int) {
+// countReadyBy returns the number of objects that are ready by a rule, of those that the run waits for.
+func (m *machine) countReadyBy(rule event.Judge) (n int) {
 	for _, s := range m.confirmable {
 		for _, g := range s.groups {
 			for _, o := range g.objects {
-				if o.readyBy == event.ByNoStatus {
+				if o.readyBy == rule {
 					n++
 				}
 			}

@@ -282,12 +282,12 @@ func (m *machine) finish(end End) error {
 	if m.steering.ending != nil && end.Status != event.Aborted {
 		return ErrAborted
 	}
-	unchecked := 0
+	unchecked, started := 0, 0
 	if end.Status == event.Succeeded {
 		m.endUnits("nothing to do")
-		unchecked = m.units.countUnchecked()
-		end.NoStatus += m.countSilent()
-		if outcome := incompleteOutcome(unchecked, end.NoStatus); outcome != "" {
+		unchecked, started = m.units.countUnchecked(), m.countReadyBy(event.ByStart)
+		end.NoStatus += m.countReadyBy(event.ByNoStatus)
+		if outcome := incompleteOutcome(unchecked, started, end.NoStatus); outcome != "" {
 			end.Outcome, end.Message = outcome, outcome
 		}
 	} else {
@@ -303,7 +303,7 @@ func (m *machine) finish(end End) error {
 	}
 	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
-		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, NoStatus: end.NoStatus,
+		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})
 	m.ended = true
@@ -312,10 +312,13 @@ func (m *machine) finish(end End) error {
 
 // incompleteOutcome says what a successful operation does not know: the groups that it did not check, and the objects
 // whose controllers have written no status.
-func incompleteOutcome(unchecked, noStatus int) string {
+func incompleteOutcome(unchecked, started, noStatus int) string {
 	var parts []string
 	if unchecked > 0 {
 		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
+	}
+	if started > 0 {
+		parts = append(parts, text.Count(started, "Job")+" started, not complete")
 	}
 	if noStatus > 0 {
 		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")

@@ -104,3 +104,38 @@ func TestReadyBySaysTheRule(t *testing.T) {
 	}
 	want(t, got, "applied ", "in-progress ", "in-progress ", "ready first-status", "ready kstatus", "ready kstatus1 old pod")
 }
+
+// TestStartedJobsAreCounted: the outcome counts Jobs that are ready because they have started, unless they complete before the
+// end (R22).
+func TestStartedJobsAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		completes bool
+		want      int
+		outcome   string
+	}{{false, 1, "1 Job started, not complete"}, {true, 0, ""}} {
+		fake := newFake(map[string]behaviour{"x": {never: true}, "y": {ready: 3 * sec}})
+		var feed *event.Feed
+		_, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, func(b *rig) {
+			b.at(2 * sec)
+			for o, report := range fake.reports {
+				if o.Name == "x" {
+					report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByStart, Message: "running", Version: 901})
+				}
+			}
+			b.at(3 * sec)
+			for o, report := range fake.reports {
+				if o.Name == "x" && c.completes {
+					report(Observation{Object: o, Status: event.Ready, ReadyBy: event.ByBuiltIn, Message: "complete", Version: 902})
+				}
+			}
+			feed = b.feed
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := feed.Events()
+		if last := events[len(events)-1]; last.Started != c.want || last.Outcome != c.outcome || last.Message != c.outcome {
+			t.Errorf("completes %v: %d, %q, %q", c.completes, last.Started, last.Outcome, last.Message)
+		}
+	}
+}

@@ -30,8 +30,6 @@ type Session struct {
 	Client     *connect.Client
 	Builder    *manifest.Builder
 	RunWatcher RunWatcher
-	// JobsComplete makes Jobs ready only when they are complete (--wait-for-jobs).
-	JobsComplete bool
 	// Resumes means that this run continues one that failed or was interrupted (R50).
 	Resumes bool
 	// Claims are the existing objects that the release may write to without owning them.
@@ -124,7 +122,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		t.mu.Unlock()
 		f := t.session.Builder.Fact(i)
 		rule := f.Rule
-		rule.JobsComplete = g.JobsComplete || t.session.JobsComplete
+		rule.JobsComplete = g.JobsComplete
 		rule.FirstStatus = t.send != nil && !f.Late && t.session.Builder.HasStatus(i.Mapping)
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled,

@@ -74,6 +74,8 @@ type Options struct {
 	Wait   helmkube.WaitStrategy
 	// SkipLeaves skips the readiness check of groups that nothing waits for (R21).
 	SkipLeaves bool
+	// Jobs says which Jobs must complete (R22).
+	Jobs plan.Jobs
 	// Readiness and Removal limit the time for an object to become ready and to be gone.
 	// If they are 0, only the operation's timeout applies.
 	Readiness, Removal time.Duration
@@ -109,7 +111,7 @@ func New(cfg Config) *Client {
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
 func (c *Client) ordering() Ordering {
-	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root}
+	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs}
 }
 
 // Create installs the release's objects in order. It passes other objects to Helm's client.

@@ -26,6 +26,8 @@ type Ordering struct {
 	Prefix string
 	// Root is the chart path of objects without a chart.
 	Root string
+	// Jobs says which Jobs must complete (R22).
+	Jobs plan.Jobs
 }
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
@@ -77,6 +79,7 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 		return Planned{}, nil, err
 	}
 	phase := event.Phase{Name: o.Prefix + PhaseApply, Kind: event.PhaseApply, Groups: plan.AroundSubcharts(p.Groups, hooks)}
+	o.Jobs.Complete(phase.Groups)
 	return Planned{phase, resources, hooks}, p.Warnings, nil
 }
 

@@ -53,14 +53,13 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		return nil, err
 	}
 	session := cluster.Session{
-		Client:       ps.Client,
-		Builder:      ps.Builder(t.prepared.Target.Root()),
-		RunWatcher:   r.runWatcher,
-		JobsComplete: r.op.prepared.Common.WaitForJobs,
-		Resumes:      r.op.prepared.Resumes,
-		Claims:       t.prepared.Target.Claims,
-		Taken:        r.op.taken,
-		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
+		Client:     ps.Client,
+		Builder:    ps.Builder(t.prepared.Target.Root()),
+		RunWatcher: r.runWatcher,
+		Resumes:    r.op.prepared.Resumes,
+		Claims:     t.prepared.Target.Claims,
+		Taken:      r.op.taken,
+		Warn:       warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
 	var a *attempt
@@ -90,6 +89,7 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 			Prefix:      t.prefix(),
 			Wait:        common.WaitStrategy(),
 			SkipLeaves:  common.SkipLeaves,
+			Jobs:        common.WaitForJobs,
 			Readiness:   common.ReadinessTimeout,
 			FirstStatus: max(common.FirstStatusTimeout, 0),
 			Removal:     t.deletionTimeout,

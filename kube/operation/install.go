@@ -182,7 +182,7 @@ func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i.ReleaseName = in.Release
 	i.Namespace = in.Namespace
 	i.WaitStrategy = in.WaitStrategy()
-	i.WaitForJobs = in.WaitForJobs
+	i.WaitForJobs = in.WaitForJobs == plan.AllJobs
 	i.Timeout = in.Timeout
 	i.DisableHooks = in.NoHooks
 	i.SkipCRDs = true

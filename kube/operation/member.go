@@ -194,7 +194,7 @@ func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check,
 	p := *op.prepared
 	generated := generatedObjects(op.feed.Events())
 	resources := slices.DeleteFunc(slices.Clone(p.Apply.Resources), func(r plan.Resource) bool { return generated[r.Object] })
-	planned, _, err := helmclient.Ordering{Root: p.Target.Root()}.PlanApply(p.Target.Tree, resources, nil)
+	planned, _, err := helmclient.Ordering{Root: p.Target.Root(), Jobs: p.Common.WaitForJobs}.PlanApply(p.Target.Tree, resources, nil)
 	if err != nil {
 		return nil, err
 	}

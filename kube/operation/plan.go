@@ -51,7 +51,7 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	for _, h := range scoped {
 		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
-	ordering := helmclient.Ordering{Root: p.target.Root()}
+	ordering := helmclient.Ordering{Root: p.target.Root(), Jobs: s.Common.WaitForJobs}
 	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), subchartHooks)
 	if err != nil {
 		return nil, err

@@ -227,7 +227,7 @@ func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, 
 	h.Version = to
 	h.Timeout = rb.Timeout
 	h.WaitStrategy = rb.WaitStrategy()
-	h.WaitForJobs = rb.WaitForJobs
+	h.WaitForJobs = rb.WaitForJobs == plan.AllJobs
 	h.DisableHooks = rb.NoHooks
 	h.ForceConflicts = rb.ForceConflicts
 	h.ForceReplace = rb.ForceReplace

@@ -13,6 +13,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
@@ -234,7 +235,7 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u.Install = up.Install
 	u.Namespace = up.Namespace
 	u.WaitStrategy = up.WaitStrategy()
-	u.WaitForJobs = up.WaitForJobs
+	u.WaitForJobs = up.WaitForJobs == plan.AllJobs
 	u.Timeout = up.Timeout
 	u.DisableHooks = up.NoHooks
 	u.SkipCRDs = true

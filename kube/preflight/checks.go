@@ -26,10 +26,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		view.newNamespace = p.Common.Namespace
 	}
 	createsSecret := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
-	waits := waitPolicy{
-		groupsReady:  p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil,
-		jobsComplete: p.Common.WaitForJobs,
-	}
+	groupsReady := p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(planned)
@@ -38,8 +35,9 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 			found.warnings = append(found.warnings, view.checkWebhooks(planned, namespaces)...)
 			return found
 		},
-		func() findings { return findings{view.checkReferences(planned, waits), nil} },
+		func() findings { return findings{view.checkReferences(planned, groupsReady), nil} },
 		func() findings { return findings{view.checkKeys(planned), nil} },
+		func() findings { return findings{planned.checkJobs(), nil} },
 		func() findings { return findings{view.checkStorage(planned), nil} },
 		func() findings { return findings{view.checkBudgets(planned), nil} },
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },

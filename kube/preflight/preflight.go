@@ -40,8 +40,9 @@ type Common struct {
 	// ReadinessTimeout); negative to not wait (R22a).
 	FirstStatusTimeout time.Duration
 	// Wait is a wait strategy as in R27, "ordered" by default.
-	Wait        string
-	WaitForJobs bool
+	Wait string
+	// WaitForJobs says which Jobs must complete (R22).
+	WaitForJobs plan.Jobs
 	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 

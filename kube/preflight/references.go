@@ -26,18 +26,16 @@ type reference struct {
 
 // checkReferences warns about objects that the plan refers to and that are in neither the plan
 // nor the cluster, or are created too late.
-func (v *clusterView) checkReferences(planned *plannedObjects, waits waitPolicy) (warnings []plan.Warning) {
-	missing, late := planned.references(waits)
+//
+// If groupsReady is set, a group starts only when the groups before it are ready.
+func (v *clusterView) checkReferences(planned *plannedObjects, groupsReady bool) (warnings []plan.Warning) {
+	missing, late := planned.references(groupsReady)
 	return planned.referenceWarnings(missing, late, v.absent(slices.Concat(missing, late)))
 }
 
-// waitPolicy says whether a group starts only when the groups before it are ready, and whether a Job is
-// ready only when it is complete.
-type waitPolicy struct{ groupsReady, jobsComplete bool }
-
 // references returns the references to look up in the cluster: to objects that are missing in the
 // plan, and to objects that the plan creates too late.
-func (planned *plannedObjects) references(waits waitPolicy) (missing, late []reference) {
+func (planned *plannedObjects) references(groupsReady bool) (missing, late []reference) {
 	for _, o := range planned.objects {
 		pods, hasTemplate := refs.FindPods(o.Object, o.fields)
 		idle := hasTemplate && pods.None
@@ -50,7 +48,7 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 			case target == nil && !planned.mayCreate(ref.To) && !requestsCertificate(r):
 				missing = append(missing, r)
 			case target != nil && hasTemplate && slices.Contains(blocking, ref.Use) &&
-				planned.before(o.position, target.position) && blocksLaterGroups(o, waits):
+				planned.before(o.position, target.position) && blocksLaterGroups(o, groupsReady):
 				late = append(late, r)
 			}
 		}
@@ -161,16 +159,16 @@ func requestsCertificate(r reference) bool {
 }
 
 // blocksLaterGroups reports whether later groups wait for the pods of an object.
-func blocksLaterGroups(o *incomingObject, waits waitPolicy) bool {
+func blocksLaterGroups(o *incomingObject, groupsReady bool) bool {
 	switch o.Kind {
 	case "Job":
-		return o.hook || waits.groupsReady && (waits.jobsComplete || o.position.group.JobsComplete)
+		return o.hook || groupsReady && o.position.group.JobsComplete
 	case "CronJob", "PodTemplate":
 		return false
 	case "Pod":
-		return o.hook || waits.groupsReady
+		return o.hook || groupsReady
 	}
-	return !o.hook && waits.groupsReady
+	return !o.hook && groupsReady
 }
 
 // requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to start,

@@ -99,7 +99,7 @@ func TestMissingReferences(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			planned := parsePlanned(t, tt.objects)
-			missing, late := planned.references(waitPolicy{groupsReady: true})
+			missing, late := planned.references(true)
 			absent := map[plan.Object]bool{}
 			for _, r := range slices.Concat(missing, late) {
 				absent[r.To] = true

@@ -264,7 +264,10 @@ func (s *Stack) common(m *member) operation.Common {
 		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout) // 0: the release's own timeout, by R25
 	}
 	c.Step, c.BreakOn = false, m.breakOn
-	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks
+	if c.WaitForJobs == plan.AwaitedJobs && m.WaitForJobs {
+		c.WaitForJobs = plan.AllJobs
+	}
+	c.NoHooks = c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
 	c.Watches = m.watches
 	c.OnStep = nil

@@ -33,7 +33,7 @@ var builtInRules = []builtInRule{
 	{"batch/CronJob", "it exists; `suspend` is noted", cronJobStatus},
 	{"batch/Job", "it has started or, if it must complete, it is complete. `suspend` and `parallelism: 0` are noted; a Job that must " +
 		"complete never gets ready with them", func(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
-		return jobStatus(u, rule.JobsComplete, now).by(event.ByBuiltIn)
+		return jobStatus(u, rule.JobsComplete, now)
 	}},
 	{"networking.k8s.io/Ingress", "it exists; a missing address is noted", ingressStatus},
 	{"PersistentVolumeClaim", "it is bound. While a class with `WaitForFirstConsumer` waits for the first pod, that is noted", claimStatus},

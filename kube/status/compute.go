@@ -242,14 +242,14 @@ func unschedulable(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) Result {
 	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget is set first, while the pods still exist
 		if c, ok := findCondition(u, t); ok && c.status == "True" {
-			return result(event.Failed, joinText("failed", c.text()))
+			return result(event.Failed, joinText("failed", c.text())).by(event.ByBuiltIn)
 		}
 	}
 	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
-		return result(event.Ready, describeJob(u, now))
+		return result(event.Ready, describeJob(u, now)).by(event.ByBuiltIn)
 	}
 	if !mustComplete {
-		r := byKstatus(u)
+		r := byKstatus(u).by(event.ByStart)
 		r.Message = describeJob(u, now)
 		switch {
 		case r.Status == event.Failed:
@@ -260,7 +260,7 @@ func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) R
 		}
 		return r
 	}
-	r := result(event.InProgress, describeJob(u, now))
+	r := result(event.InProgress, describeJob(u, now)).by(event.ByBuiltIn)
 	r.Trouble = suspended(u) // a suspended Job has no pods that would show trouble
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age

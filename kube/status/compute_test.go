@@ -281,7 +281,9 @@ func TestReadyBy(t *testing.T) {
 	}{
 		{deployment(`replicas: 3`), Rule{}, event.ByKstatus},
 		{`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {paused: true}}`, Rule{}, event.ByBuiltIn},
-		{jobWith(``), Rule{}, event.ByBuiltIn},
+		{jobWith(`startTime: "2026-01-01T11:59:57Z"`), Rule{}, event.ByStart},
+		{jobWith(`conditions: [{type: Complete, status: "True"}]`), Rule{}, event.ByBuiltIn},
+		{jobWith(`startTime: "2026-01-01T11:59:57Z"`), Rule{JobsComplete: true}, event.ByBuiltIn},
 		{jobWith(``), Rule{Hook: true}, event.ByBuiltIn},
 		{podWith(`phase: Running`), Rule{}, event.ByKstatus},
 		{podWith(`phase: Running`), Rule{Hook: true}, event.ByBuiltIn},

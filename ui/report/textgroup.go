@@ -30,7 +30,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	case event.Running:
 		t.line(e, e.Status, startLine(g, removing, before, e))
 	case event.Ready, event.Applied, event.Gone:
-		t.line(e, e.Status, t.endLine(g, before, took))
+		t.line(e, g.Shown(), t.endLine(g, before, took))
 		t.objectFailures(e, g)
 	case event.Failed:
 		text := name + " failed"
@@ -71,7 +71,7 @@ func startLine(g *event.GroupState, removing bool, before event.Status, e event.
 }
 
 func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Duration) string {
-	text := g.ID + " " + t.opts.word(g.Status) + " ("
+	text := g.ID + " " + t.opts.word(g.Shown()) + " ("
 	if before != event.Applied { // else the line about that has the changes
 		text += changesText(g) + ", "
 	}

@@ -26,6 +26,10 @@ func TestWaitStrategies(t *testing.T) {
 		{"hookOnly", false, false}, {"none", true, false}, {"false", false, false}, {"ordered", false, true},
 	}
 	for _, tt := range tests {
+		jobs := kube.AwaitedJobs
+		if tt.jobs {
+			jobs = kube.AllJobs
+		}
 		t.Run(fmt.Sprintf("%s jobs %v", tt.wait, tt.jobs), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
@@ -38,7 +42,7 @@ func TestWaitStrategies(t *testing.T) {
 				workload, duration = rig.Deployment("slow", nil, "0s"), takes
 			}
 			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, workload, rig.Deployment("paused", nil, "0s", "  paused: true"), rig.Job("work", nil, duration), rig.ConfigMap("a", nil)),
-				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, tt.jobs }))
+				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, jobs }))
 			out := r.MustRun(op, err)
 			if tt.waits {
 				assertWaited(r, tt.jobs)

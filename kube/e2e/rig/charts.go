@@ -172,5 +172,5 @@ func ShopLikeChart(t *testing.T, more ...string) func(*kube.Install) {
 		Object("v1/PersistentVolumeClaim/data", Group("base"), "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		Deployment("api", Group("api", "base"), "100ms"), Object("v1/Service/api", Group("api", "base"), "spec: {selector: {app: api}, ports: [{port: 80}]}"),
 		Job("seed", Group("seed", "api"), "10ms"),
-	}, more...)...), func(i *kube.Install) { i.WaitForJobs = true })
+	}, more...)...), func(i *kube.Install) { i.WaitForJobs = kube.AllJobs })
 }

@@ -25,7 +25,7 @@ func (r *Rig) RunEveryOperation(clientSide bool, check func(Outcome)) {
 	})))
 	var next kube.Install
 	ShopLikeChart(r.T, last("version: v2"))(&next)
-	check(r.MustRun(r.Upgrade("plain", UpgradeTo(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = true }))))
+	check(r.MustRun(r.Upgrade("plain", UpgradeTo(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = kube.AllJobs }))))
 	if got := r.ConfigMapData("last")["version"]; got != "v2" {
 		r.T.Errorf("after the upgrade the version is %q, want v2", got)
 	}

@@ -259,7 +259,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	chart := rig.ChartOf(t, job(`{{ .Values.code }}`), rig.ConfigMap("last", rig.Group("last", "migrate")))
 	values := func(code string) map[string]any { return map[string]any{"code": code} }
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, true, values("1") }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, kube.AllJobs, values("1") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	if text := fmt.Sprint(failed.State.Reason(), failed.Events); strings.Contains(text, "immutable") || !strings.Contains(text, "exited with code 2") {
 		t.Errorf("the edited run: %s", failed.State.Reason())
 	}
-	up := rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install, u.WaitForJobs, u.Values = true, true, values("0") })
+	up := rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install, u.WaitForJobs, u.Values = true, kube.AllJobs, values("0") })
 	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate change") {
 		t.Errorf("the plan says %q", lines)
 	}

@@ -152,7 +152,7 @@ func (b *Board) columnsMark(cols []int) theme.Mark {
 	if n.Degraded > 0 {
 		return b.Theme.Mark(string(event.Degraded))
 	}
-	return b.Theme.Mark(string(n.Status))
+	return b.Theme.Mark(string(n.Shown()))
 }
 
 // mostUrgent returns the first of the most urgent visible groups in cols. Each column has at least one.

@@ -142,7 +142,7 @@ var pausedAt = map[string]string{"breakpoint": " at a breakpoint", event.RunToTa
 // groupStatus returns a group's status and how long it has taken. The effect of a rollback takes the place of the
 // status, unless the group had failed or been aborted.
 func (s Subject) groupStatus(n *graph.Node) canvas.Line {
-	mark, status := s.GroupMark(n), s.Theme.Mark(string(n.Status)).Word
+	mark, status := s.GroupMark(n), s.Theme.Mark(string(n.Shown())).Word
 	spent, over := s.Spent(n)
 	unfinished := picture.IsUnfinished(n.Status)
 	switch {

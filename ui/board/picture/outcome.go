@@ -94,7 +94,7 @@ func untouched(n *graph.Node, o *event.ObjectState) bool {
 
 // GroupMark returns the mark of a group's status or outcome. A failed group shows both.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
-	mark := p.Theme.Mark(string(n.Status))
+	mark := p.Theme.Mark(string(n.Shown()))
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.releaseMark(n)

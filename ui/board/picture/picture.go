@@ -326,7 +326,7 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	case o.Status == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
 		return p.Theme.Mark(string(o.Change))
 	}
-	return p.Theme.Mark(string(o.Status))
+	return p.Theme.Mark(string(o.Shown()))
 }
 
 // releaseMark returns the mark of a stack's release that is paused or held.

@@ -37,6 +37,7 @@ type lintFlags struct {
 	values                               values.Options
 	kubeVersion                          string
 	strict, quiet, subcharts, skipSchema bool
+	waitForJobs                          plan.Jobs
 }
 
 func (a *app) newLint() *cobra.Command {
@@ -73,6 +74,7 @@ lockstep lint ./shop --strict -o json`,
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
 	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
 	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	command.AddWaitForJobs(f, &flags.waitForJobs)
 	command.AddKubeVersion(f, &flags.kubeVersion)
 	command.AddOutput(cmd)
 	return cmd
@@ -226,7 +228,7 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 	for _, w := range r.Warnings {
 		found = append(found, plan.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
-	found = append(found, plan.Lint(r.Tree, r.Resources)...)
+	found = append(found, l.waitForJobs.Lint(r.Tree, r.Resources)...)
 	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
 		_, implied := r.Ordered()
 		found = append(found, implied.Contradictions(p)...)

@@ -74,6 +74,36 @@ func AddCount(f *pflag.FlagSet, value *int, name, short string, preset int, usag
 	f.VarP(count{value}, name, short, usage)
 }
 
+// jobs is the value of --wait-for-jobs.
+type jobs struct{ value *kube.Jobs }
+
+func (j jobs) String() string {
+	if j.value == nil { // pflag compares a zero value
+		return ""
+	}
+	return string(*j.value)
+}
+
+func (j jobs) Type() string { return "bool" }
+
+func (j jobs) Set(s string) error {
+	all, err := strconv.ParseBool(s)
+	if err != nil {
+		return errors.New("must be true or false")
+	}
+	*j.value = kube.StartedJobs
+	if all {
+		*j.value = kube.AllJobs
+	}
+	return nil
+}
+
+// AddWaitForJobs adds --wait-for-jobs, which has a third value if it is not given (R22).
+func AddWaitForJobs(f *pflag.FlagSet, value *kube.Jobs) {
+	f.Var(jobs{value}, "wait-for-jobs", "wait until all Jobs complete, or with =false only until they start (default: those that other groups wait for must complete)")
+	f.Lookup("wait-for-jobs").NoOptDefVal = "true"
+}
+
 // AddOutput adds -o, which OutputFormat reads. Without formats it accepts text and json.
 func AddOutput(cmd *cobra.Command, formats ...string) {
 	if formats == nil {

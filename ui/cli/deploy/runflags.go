@@ -66,7 +66,7 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout (default: --timeout if that is given)")
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
-	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs complete (otherwise a Job is ready once it has started)")
+	command.AddWaitForJobs(f, &r.common.WaitForJobs)
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {

@@ -60,7 +60,7 @@ func GroupStatus(g *event.GroupState) event.Status {
 	if g.Status == event.Ready && !GroupOK(g) {
 		return event.Degraded
 	}
-	return g.Status
+	return g.Shown()
 }
 
 // Problem describes on one line why a group is not OK: its objects in trouble, without the causes of a failure. It

@@ -1,0 +1,29 @@
+package plan
+
+import "slices"
+
+// Jobs says which Jobs are ready only when they are complete, apart from those in layers (R18): the value of --wait-for-jobs.
+// Other Jobs are ready once they have started.
+type Jobs string
+
+const (
+	AwaitedJobs Jobs = ""      // those of groups that another group waits for
+	AllJobs     Jobs = "true"  // all of them
+	StartedJobs Jobs = "false" // none, as HIP-0025 specifies
+)
+
+// IsJob reports whether an object is a Job. A CronJob is not one.
+func (o Object) IsJob() bool { return o.Group == "batch" && o.Kind == "Job" }
+
+// HasJobs reports whether the group has Jobs.
+func (g *Group) HasJobs() bool { return slices.ContainsFunc(g.Objects, Object.IsJob) }
+
+// Complete sets JobsComplete of each group. The groups must be a whole graph, with the hooks that AroundSubcharts adds.
+//
+// Rule R22: a Job that another group waits for is ready when it is complete
+func (j Jobs) Complete(groups []*Group) {
+	awaited := dependenciesOf(groups)
+	for _, g := range groups {
+		g.JobsComplete = g.layered || g.HasJobs() && (j == AllJobs || j == AwaitedJobs && awaited[g.ID])
+	}
+}
