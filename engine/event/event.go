@@ -73,7 +73,6 @@ const (
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
-	Started      Status = "started"     // only shown, see ObjectState.Shown
 	Applied      Status = "applied"     // object: accepted by the API server; group: all its requests accepted, not checked
 	InProgress   Status = "in-progress" // object: applied and not ready, or waiting for its name (R30)
 	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help

@@ -72,6 +72,9 @@ type ObjectState struct {
 	frozen time.Duration
 }
 
+// Started is a status that no event has, see ObjectState.Shown.
+const Started = Status("started")
+
 // Shown is the status to show: Started instead of Ready for a Job that counts because it has started (R22).
 func (o *ObjectState) Shown() Status {
 	if o.Status == Ready && o.ReadyBy == ByStart {
