@@ -20,7 +20,7 @@ func (g *Group) HasJobs() bool { return slices.ContainsFunc(g.Objects, Object.Is
 
 // Complete sets JobsComplete of each group. The groups must be a whole graph, with the hooks that AroundSubcharts adds.
 //
-// Rule R22: a Job that another group waits for is ready when it is complete
+// A Job that another group waits for is ready when it is complete (R22).
 func (j Jobs) Complete(groups []*Group) {
 	awaited := dependenciesOf(groups)
 	for _, g := range groups {
