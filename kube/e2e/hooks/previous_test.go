@@ -103,7 +103,7 @@ func TestPreviousJobOfARetry(t *testing.T) {
 	r := rig.New(t)
 	job := strings.Replace(withFinalizer(rig.Job("work", rig.Group("a"), "10ms", "  backoffLimit: 0")), "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("b", rig.Group("b", "a"))), func(i *kube.Install) {
-		i.HoldOnFailure, i.WaitForJobs = kube.AllJobs, true
+		i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func TestStopHere(t *testing.T) {
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),
 		rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
-		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = kube.AllJobs, true }))
+		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")), rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
-		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = kube.AllJobs, true }))
+		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestHeldRollback(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v1")), nil))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v2"), failingJob("bad", rig.Group("bad", "a"))),
 		func(u *kube.Upgrade) {
-			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs = kube.AllJobs, true, true
+			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs = true, true, kube.AllJobs
 		}))
 	if err != nil {
 		t.Fatal(err)
