@@ -49,7 +49,7 @@ func TestLint(t *testing.T) { // R37
 	t.Run("warnings", func(t *testing.T) {
 		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))
 		resources := append(job(), res("shop/x", "ConfigMap/x"), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
-		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
+		sameFindings(t, StartedJobs.Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
 			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it")
 	})
 	t.Run("R2b an annotation of Chart.yaml on an object", func(t *testing.T) {
