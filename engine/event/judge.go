@@ -15,3 +15,32 @@ const (
 	NotAwaited    Judge = "not-awaited"  // the user asked not to wait for it
 	BySettling    Judge = "settled"      // still ready some time after its containers started
 )
+
+var judgeTexts = map[Judge]string{
+	ByKstatus:     "by kstatus",
+	ByChart:       "by the chart's expressions",
+	ByOperator:    "by the operator's rule",
+	ByBuiltIn:     "by lockstep's rule for its kind",
+	ByExistence:   "because it exists",
+	ByFirstStatus: "by the first status of its controller",
+	ByNoStatus:    "without a status of its controller",
+	NotAwaited:    "not waited for",
+	BySettling:    "after it settled",
+}
+
+// Text describes the rule after the word "ready": "by kstatus".
+func (j Judge) Text() string { return judgeTexts[j] }
+
+// IsUsual reports whether the rule is the one for most objects of the kind, so that a short text need not name it.
+func (j Judge) IsUsual() bool {
+	return j == "" || j == ByKstatus || j == ByBuiltIn || j == ByExistence
+}
+
+// Shown returns the status to show for the object: Applied if it counts as ready although its controller has written no
+// status (R22a), else Status.
+func (o *ObjectState) Shown() Status {
+	if o.Status == Ready && o.ReadyBy == ByNoStatus {
+		return Applied
+	}
+	return o.Status
+}

@@ -56,8 +56,9 @@ type LiveObject struct {
 	plan.Object
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
-	// Note is event.Event.Note.
-	Note string `json:"note,omitempty"`
+	// ReadyBy is the rule by which it is ready, and Note is event.Event.Note.
+	ReadyBy event.Judge `json:"readyBy,omitempty"`
+	Note    string      `json:"note,omitempty"`
 	// Degraded means that waiting alone will not make it ready, Cause is why it is not ready, if known.
 	Degraded bool   `json:"degraded,omitempty"`
 	Cause    string `json:"cause,omitempty"`
@@ -105,7 +106,7 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 		case o.Status == event.Waiting && format.Removes(s, g.Phase):
 			progress = cmp.Or(progress, "to be deleted")
 		}
-		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, Note: o.Note, run: s.ReleaseRun(g), progress: progress}
+		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, ReadyBy: o.ReadyBy, Note: o.Note, run: s.ReleaseRun(g), progress: progress}
 		if !o.Done() {
 			live.Degraded, live.Cause = o.Degraded, o.Cause
 		}
@@ -169,6 +170,9 @@ func formatGroups(groups []Group, style Style) string {
 			if o.Status == event.Waiting && strings.HasPrefix(o.Message, event.NotCreated) { // no run is going to create it
 				status = style.glyph(event.Skipped) + " " + o.Message
 			}
+			if !o.ReadyBy.IsUsual() {
+				status += style.render(theme.Quiet, ", "+o.ReadyBy.Text())
+			}
 			rows = append(rows, []string{clean(o.String()), status})
 		}
 	}
@@ -197,6 +201,9 @@ func (o LiveObject) mark(style Style) string {
 	}
 	if o.Degraded && o.Status == event.InProgress {
 		return style.mark(event.Degraded)
+	}
+	if o.ReadyBy == event.ByNoStatus {
+		return style.mark(event.Applied)
 	}
 	return style.mark(o.Status)
 }

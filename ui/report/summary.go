@@ -34,7 +34,13 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
 	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
 	writeGroups(wrapped, s, o)
-	writeObjectNotes(wrapped, s)
+	writeObjectNotes(wrapped, s, "ready as far as the spec allows", func(o *event.ObjectState) string { return o.Note })
+	writeObjectNotes(wrapped, s, "applied, but the controller said nothing", func(o *event.ObjectState) string {
+		if o.Shown() == event.Applied && o.Status == event.Ready {
+			return o.Message
+		}
+		return ""
+	})
 	writeTimes(wrapped, s, o)
 	if len(s.Notes) > 0 {
 		fmt.Fprint(w, "\nNOTES:\n"+strings.Join(cleaned(s.Notes...), "\n")+"\n\n") // not wrapped: the chart lays them out
@@ -91,26 +97,26 @@ func cutAbort(reason string) (by, rest string, ok bool) {
 	return "by " + by, rest, ok
 }
 
-// writeObjectNotes writes the notes of objects that are ready only as far as their own spec lets them get.
-func writeObjectNotes(w io.Writer, s *event.State) {
-	lines := objectNotes(s, "")
+// writeObjectNotes writes the objects with a note under a title.
+func writeObjectNotes(w io.Writer, s *event.State, title string, note func(*event.ObjectState) string) {
+	lines := objectNotes(s, "", note)
 	slices.Sort(lines)
 	lines = slices.Compact(lines) // an object can be in several phases
 	if more := len(lines) - maxNoted; more > 0 {
 		lines = append(lines[:maxNoted], fmt.Sprintf("and %d more", more))
 	}
-	writeList(w, "ready as far as the spec allows", lines)
+	writeList(w, title, lines)
 }
 
-func objectNotes(s *event.State, prefix string) (lines []string) {
+func objectNotes(s *event.State, prefix string, note func(*event.ObjectState) string) (lines []string) {
 	for g := range s.GroupStates() {
 		for _, o := range g.Objects {
-			if o.Note != "" {
-				lines = append(lines, clean(format.WithReason(prefix+o.Object.String(), o.Note)))
+			if note := note(o); note != "" {
+				lines = append(lines, clean(format.WithReason(prefix+o.Object.String(), note)))
 			}
 		}
 		if inner := s.Scopes[g.ID]; inner != nil {
-			lines = append(lines, objectNotes(inner, g.ID+": ")...)
+			lines = append(lines, objectNotes(inner, g.ID+": ", note)...)
 		}
 	}
 	return lines

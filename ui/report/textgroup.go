@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,7 +76,26 @@ func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Du
 	if before != event.Applied { // else the line about that has the changes
 		text += changesText(g) + ", "
 	}
-	return text + format.Duration(took) + ")"
+	return text + format.Duration(took) + format.WithPrefix(", ", judgesText(g)) + ")"
+}
+
+// judgesText says by which rules the objects of a group are ready, without the usual ones: "2 by the chart's expressions".
+func judgesText(g *event.GroupState) string {
+	n := map[event.Judge]int{}
+	for _, o := range g.Objects {
+		if !o.ReadyBy.IsUsual() {
+			n[o.ReadyBy]++
+		}
+	}
+	var parts []string
+	for _, j := range slices.Sorted(maps.Keys(n)) {
+		count := ""
+		if len(g.Objects) > 1 {
+			count = fmt.Sprint(n[j], " ")
+		}
+		parts = append(parts, count+j.Text())
+	}
+	return strings.Join(parts, ", ")
 }
 
 // changesText summarises the changes to the objects of a group: "3 objects created",

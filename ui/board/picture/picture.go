@@ -323,7 +323,7 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		return mark
 	case o.Status == event.Ready && o.Change == event.Deleted: // a release that the rollback of a stack uninstalled
 		return p.Theme.Mark(string(event.Gone))
-	case o.Status == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
+	case o.Shown() == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
 		return p.Theme.Mark(string(o.Change))
 	}
 	return p.Theme.Mark(string(o.Shown()))

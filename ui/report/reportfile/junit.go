@@ -61,7 +61,7 @@ type (
 )
 
 // junit returns the outcome as JUnit XML: a suite per group, a case per object. A root failure is a failure, an object
-// that an abort interrupted is an error. An object is skipped if it was never started, not checked, not ready when its
+// that an abort interrupted is an error. An object is skipped if it was never started, not checked, its controller said nothing (R22a), not ready when its
 // group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite
 // with an error.
 func (o *Outcome) junit() []byte {
@@ -129,6 +129,8 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 		case f != nil:
 			c.Failure = junitFailure(f)
 			failures++
+		case obj.Status == event.Ready && obj.ReadyBy == event.ByNoStatus:
+			c.Skipped = &junitSkipped{text.Line("applied: " + obj.Message)}
 		case obj.Status == event.Ready || obj.Status == event.Gone:
 		case g.Status == event.Skipped:
 			c.Skipped = &junitSkipped{text.Line(cmp.Or(g.Message, "not started"))}

@@ -36,7 +36,13 @@ func (o *Outcome) markdown() []byte {
 	if len(o.CriticalPath) > 1 {
 		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(format.Fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
 	}
-	o.markdownNotes(&b)
+	o.markdownNotes(&b, "Ready as far as the spec allows:", func(obj ObjectOutcome) string { return obj.Note })
+	o.markdownNotes(&b, "Applied, but the controller said nothing:", func(obj ObjectOutcome) string {
+		if obj.ReadyBy == event.ByNoStatus {
+			return obj.Message
+		}
+		return ""
+	})
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
 		b.WriteString("Next:\n\n")
@@ -161,18 +167,18 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 ` + "```\n\n")
 }
 
-// markdownNotes lists the objects that are ready only as far as their own spec lets them get.
-func (o *Outcome) markdownNotes(b *strings.Builder) {
+// markdownNotes lists the objects with a note under a title.
+func (o *Outcome) markdownNotes(b *strings.Builder, title string, note func(ObjectOutcome) string) {
 	var lines []string
 	for _, g := range o.Groups {
 		for _, obj := range g.Objects {
-			if obj.Note != "" {
-				lines = append(lines, "- "+escapeMarkdown(format.WithReason(obj.Object.String(), obj.Note))+"\n")
+			if note := note(obj); note != "" {
+				lines = append(lines, "- "+escapeMarkdown(format.WithReason(obj.Object.String(), note))+"\n")
 			}
 		}
 	}
 	if len(lines) > 0 {
-		b.WriteString("Ready as far as the spec allows:\n\n" + strings.Join(lines, "") + "\n")
+		b.WriteString(title + "\n\n" + strings.Join(lines, "") + "\n")
 	}
 }
 

@@ -77,6 +77,7 @@ type ObjectOutcome struct {
 	Status   event.Status `json:"status"`
 	Message  string       `json:"message,omitempty"`
 	Change   event.Change `json:"change,omitempty"`
+	ReadyBy  event.Judge  `json:"readyBy,omitempty"`
 	Note     string       `json:"note,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
 	Evidence []string     `json:"evidence,omitempty"`
@@ -177,7 +178,7 @@ func newGroupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 		out.Seconds = cmp.Or(g.Ended, s.Now).Sub(g.Started).Seconds()
 	}
 	for _, o := range g.Objects {
-		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Note: o.Note, Cause: o.Cause, Evidence: o.Evidence}
+		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, ReadyBy: o.ReadyBy, Note: o.Note, Cause: o.Cause, Evidence: o.Evidence}
 		if !o.Sent.IsZero() {
 			end := o.Since
 			if !o.Done() && o.Status != event.Failed {

@@ -208,3 +208,32 @@ func fields(t reflect.Type, prefix string) []string {
 	}
 	return out
 }
+
+// TestReportsOfSilentControllers expects that reports count an object whose controller wrote no status as skipped, not as a
+// success, and say by which rule the others are ready (R22a).
+func TestReportsOfSilentControllers(t *testing.T) {
+	db, web := plan.Object{Kind: "Db", Name: "main"}, plan.Object{Kind: "Deployment", Name: "web"}
+	object := func(o plan.Object, by event.Judge, message string) event.Event {
+		return event.Event{Kind: event.KindObject, Phase: "apply", Group: "r:db", Object: &o, Status: event.Ready, ReadyBy: by, Message: message, Change: event.Created}
+	}
+	exit := 0
+	o := outcomeOf([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "r:db", Objects: []plan.Object{db, web}}}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:db", Status: event.Running},
+		object(db, event.ByNoStatus, "its controller wrote no status within 10s"), object(web, event.ByKstatus, ""),
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:db", Status: event.Ready},
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit, NoStatus: 1, Outcome: "1 object whose controller said nothing"},
+	})
+	for text, want := range map[string][]string{
+		string(o.junit()):    {`tests="2" failures="0" errors="0" skipped="1"`, `message="applied: its controller wrote no status within 10s"`},
+		string(o.markdown()): {"applied after 0.0s: 1 object whose controller said nothing", "said nothing:\n\n- Db/main: its controller wrote no status within 10s"},
+		string(o.json()):     {`"noStatus": 1`, `"readyBy": "no-status"`, `"readyBy": "kstatus"`},
+	} {
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("no %q in\n%s", w, text)
+			}
+		}
+	}
+}
