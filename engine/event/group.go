@@ -75,18 +75,25 @@ type ObjectState struct {
 // Started is a status that no event has, see ObjectState.Shown.
 const Started = Status("started")
 
-// Shown is the status to show: Started instead of Ready for a Job that counts because it has started (R22).
+// Shown is the status to show: instead of Ready, Started for a Job that counts because it has started (R22), and Applied for
+// an object whose controller has written no status (R22a).
 func (o *ObjectState) Shown() Status {
-	if o.Status == Ready && o.ReadyBy == ByStart {
+	switch {
+	case o.Status != Ready:
+	case o.ReadyBy == ByStart:
 		return Started
+	case o.ReadyBy == ByNoStatus:
+		return Applied
 	}
 	return o.Status
 }
 
-// Shown is the status to show: Started instead of Ready if that is what a Job of the group has done.
+// Shown is the status to show: Started or Applied instead of Ready if that is what an object of the group shows.
 func (g *GroupState) Shown() Status {
-	if g.Status == Ready && slices.ContainsFunc(g.Objects, func(o *ObjectState) bool { return o.Shown() == Started }) {
-		return Started
+	for _, less := range []Status{Started, Applied} {
+		if g.Status == Ready && slices.ContainsFunc(g.Objects, func(o *ObjectState) bool { return o.Status == Ready && o.Shown() == less }) {
+			return less
+		}
 	}
 	return g.Status
 }

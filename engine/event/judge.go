@@ -31,16 +31,12 @@ var judgeTexts = map[Judge]string{
 // Text describes the rule after the word "ready": "by kstatus".
 func (j Judge) Text() string { return judgeTexts[j] }
 
-// IsUsual reports whether the rule is the one for most objects of the kind, so that a short text need not name it.
+// IsUsual reports whether a short text need not name the rule: it is the one for most objects of the kind, or the status to
+// show says so.
 func (j Judge) IsUsual() bool {
-	return j == "" || j == ByKstatus || j == ByBuiltIn || j == ByExistence
-}
-
-// Shown returns the status to show for the object: Applied if it counts as ready although its controller has written no
-// status (R22a), else Status.
-func (o *ObjectState) Shown() Status {
-	if o.Status == Ready && o.ReadyBy == ByNoStatus {
-		return Applied
+	switch j {
+	case "", ByKstatus, ByBuiltIn, ByExistence, ByStart:
+		return true
 	}
-	return o.Status
+	return false
 }

@@ -53,7 +53,7 @@ func TestReadyByIsShown(t *testing.T) {
 	Summary(&summary, &s, Options{Style: plain})
 	status := formatGroups(Groups(&s, nil), plain)
 	for text, want := range map[string][]string{
-		out.String():     {"✓ r:db ready (4 objects created, 0.0s, 1 by the chart's expressions, 1 by the first status of its controller, 1 without a status of its controller)"},
+		out.String():     {"◇ r:db applied (4 objects created, 0.0s, 1 by the chart's expressions, 1 by the first status of its controller, 1 without a status of its controller)"},
 		summary.String(): {"applied, but the controller said nothing", "Db/main: its controller wrote no status within 10s", "◇ install r applied in 0.0s: 1 object whose controller said nothing"},
 		status:           {"Db/main         ◇ applied, without a status of its controller", "Queue/jobs      ✓ ready, by the first status of its controller", "Cache/hot       ✓ ready, by the chart's expressions", "Deployment/web  ✓ ready\n"},
 	} {
