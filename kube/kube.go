@@ -16,6 +16,7 @@ import (
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
+	"lockstep/kube/status"
 	"lockstep/kube/view"
 )
 
@@ -84,6 +85,9 @@ const WaitOrdered = helmclient.WaitOrdered
 // Each Prepare method checks and plans an operation, and writes nothing. Cancelling its context stops
 // only the preparation; to abort the operation, use Operation.Command.
 type Client struct{ *connect.Client }
+
+// KindRules returns the rules for built-in kinds and the table of known custom kinds, as lists in Markdown (R22).
+func KindRules() (builtIn, custom string) { return status.KindRules() }
 
 // NoClusterError is the error about a kubeconfig without a usable cluster.
 type NoClusterError = connect.NoClusterError

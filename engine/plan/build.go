@@ -309,6 +309,7 @@ func (p *planner) link(charts []*chartNode) *Plan {
 		p.failGraph(charts[0].path, groups)
 	}
 	AwaitedJobs.Complete(groups)
+	p.warnHeldBack(groups)
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 

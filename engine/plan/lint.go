@@ -118,6 +118,31 @@ func (p *planner) warnReadyEarly(plan *Plan) {
 	}
 }
 
+// warnHeldBack warns about dependencies that their own spec keeps from getting further (R22).
+func (p *planner) warnHeldBack(groups []*Group) {
+	held := make(map[Object]string)
+	for _, c := range p.sortedCharts() {
+		for _, m := range c.members {
+			if m.HeldBack != "" && !m.hasCustomReadiness() {
+				held[m.Object] = m.HeldBack
+			}
+		}
+	}
+	dependencies := (&Plan{Groups: groups}).Dependencies()
+	for _, g := range groups {
+		for _, o := range g.Objects {
+			switch why := held[o]; {
+			case why == "" || !dependencies[g.ID]:
+			case o.Kind == "Job" && g.JobsComplete:
+				p.warn("R22", g.Chart, &o, "%s: other groups wait until it completes, but it never starts (%s); "+
+					"resume it, or let no group wait for it", o, why)
+			default:
+				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but it counts as ready as it is (%s)", o, why)
+			}
+		}
+	}
+}
+
 // mixesWithLayers reports whether a layer would be a second method of ordering the chart's objects (R20).
 func (c *chartNode) mixesWithLayers() bool {
 	return slices.ContainsFunc(c.members, func(m *member) bool { return m.uses[byGroup] != "" || m.uses[byWeight] != "" })

@@ -106,6 +106,31 @@ func TestLint(t *testing.T) { // R37
 		leaf.LoadBalancer = true
 		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
 	})
+	t.Run("R22 a spec that keeps an object back is said by the plan, too", func(t *testing.T) {
+		held := func(name, group string, annotations ...string) Resource {
+			r := res("shop", name, append([]string{group, "first"}, annotations...)...)
+			r.HeldBack = "suspended"
+			return r
+		}
+		custom := []string{AnnotationReadinessSuccess, `["{.a} == 1"]`, AnnotationReadinessFailure, `["{.a} == 2"]`}
+		for _, c := range []struct {
+			resources []Resource
+			want      []string
+		}{
+			{[]Resource{held("Deployment/a", in), res("shop", "ConfigMap/b", in, "b", needs, `["first"]`)},
+				[]string{"warning R22: Deployment/a: other groups wait for it, but it counts as ready as it is (suspended)"}},
+			{[]Resource{held("Job/a", layer), res("shop", "ConfigMap/b", layer, "b", above, "first")},
+				[]string{"warning R22: Job/a: other groups wait until it completes, but it never starts (suspended); resume it"}},
+			{[]Resource{held("Deployment/a", in, custom...), res("shop", "ConfigMap/b", in, "b", needs, `["first"]`)}, nil},
+			{[]Resource{held("Deployment/a", in, needs, `["b"]`), res("shop", "ConfigMap/b", in, "b")}, nil},
+		} {
+			sameFindings(t, Lint(nil, c.resources), c.want...)
+			p, err := Build(nil, c.resources)
+			if err != nil || len(p.Warnings) != len(c.want) {
+				t.Errorf("%v: %v", p.Warnings, err)
+			}
+		}
+	})
 	t.Run("R22 says what to do", func(t *testing.T) {
 		const advice = "to wait until it completes, leave out that flag, or annotate the Job with "
 		const own = "both " + AnnotationReadinessSuccess + " and " + AnnotationReadinessFailure

@@ -25,6 +25,9 @@ type Resource struct {
 	Defines GroupKind
 	// LoadBalancer is set for a Service of that type. It is ready without an address (R22).
 	LoadBalancer bool
+	// HeldBack says what in its spec keeps the object from getting further: "0 replicas: no pod runs". Then it is ready as far
+	// as it is, except for a Job that must complete (R22).
+	HeldBack string
 }
 
 // GroupKind names a kind of object without its version.

@@ -22,6 +22,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 		resources[i] = plan.Resource{
 			Object: d.identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
+			HeldBack: status.HeldBack(d.Object),
 		}
 		if _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}

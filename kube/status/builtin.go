@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,6 +41,41 @@ var builtInRules = []builtInRule{
 	{"Pod", "it is running and ready, or has succeeded. It fails if it has failed, is in a crash loop, or has had no node for 15 seconds", podStatus},
 	{"ReplicationController", "all pods are ready; 0 replicas are noted", replicationControllerStatus},
 	{"Service", "it has a cluster IP; a missing address of a `LoadBalancer` is noted", serviceStatus},
+}
+
+// The notes of objects whose spec keeps them back.
+const (
+	notePaused      = "paused: changes of its pods are not rolled out"
+	noteNoReplicas  = "0 replicas: no pod runs"
+	noteSuspended   = "suspended: it runs once it is resumed"
+	noteParallelism = "parallelism 0: no pod runs"
+	noteNoSchedule  = "suspended: no Job is scheduled"
+)
+
+// HeldBack returns the note of a rendered object whose spec keeps it from getting further, "" for others.
+func HeldBack(u *unstructured.Unstructured) string {
+	paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused")
+	none := kstatus.GetIntField(u.Object, ".spec.replicas", 1) == 0
+	switch kind := groupKind(u); {
+	case kind == "apps/Deployment" && paused:
+		return notePaused
+	case none && (kind == "apps/Deployment" || kind == "apps/ReplicaSet" || kind == "apps/StatefulSet" || kind == "ReplicationController"):
+		return noteNoReplicas
+	case kind == "batch/Job" && suspended(u):
+		return noteSuspended
+	case kind == "batch/Job" && kstatus.GetIntField(u.Object, ".spec.parallelism", 1) == 0:
+		return noteParallelism
+	case kind == "batch/CronJob" && suspended(u):
+		return noteNoSchedule
+	}
+	if k := compiledKinds()[groupKind(u)]; k != nil {
+		for _, h := range k.halts {
+			if !strings.HasPrefix(h.Path, "status.") && h.holds(u) {
+				return h.Note
+			}
+		}
+	}
+	return ""
 }
 
 // builtIn returns the rule for a built-in kind, nil if kstatus decides.
@@ -85,12 +121,12 @@ func noReplicas(u *unstructured.Unstructured, r Result) Result {
 		return result(event.InProgress, notObserved).by(event.ByBuiltIn)
 	}
 	r.Message = ""
-	return r.noted("0 replicas: no pod runs")
+	return r.noted(noteNoReplicas)
 }
 
 func deploymentStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-		return result(event.Ready, "").noted("paused: changes of its pods are not rolled out")
+		return result(event.Ready, "").noted(notePaused)
 	}
 	return noReplicas(u, byKstatus(u).by(event.ByKstatus))
 }
@@ -178,7 +214,7 @@ func daemonSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 func cronJobStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 	r := byKstatus(u).by(event.ByKstatus)
 	if r.Status == event.Ready && suspended(u) {
-		return r.noted("suspended: no Job is scheduled")
+		return r.noted(noteNoSchedule)
 	}
 	return r
 }

@@ -123,3 +123,28 @@ func TestSpecKeepsItBack(t *testing.T) {
 	}
 	runCompute(t, tests)
 }
+
+// TestHeldBack expects that the spec alone tells what the plan warns about (R22).
+func TestHeldBack(t *testing.T) {
+	for text, want := range map[string]string{
+		workload("Deployment", `paused: true, replicas: 0`, ``):                                                                       notePaused,
+		workload("Deployment", `paused: false`, ``):                                                                                   "",
+		workload("Deployment", `replicas: 0`, ``):                                                                                     noteNoReplicas,
+		workload("StatefulSet", `replicas: 0`, ``):                                                                                    noteNoReplicas,
+		workload("StatefulSet", `replicas: 1`, ``):                                                                                    "",
+		workload("DaemonSet", `replicas: 0`, ``):                                                                                      "",
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`:                                               noteSuspended,
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 0}}`:                                              noteParallelism,
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {}}`:                                                            "",
+		`{apiVersion: batch/v1, kind: CronJob, metadata: {name: j}, spec: {suspend: true}}`:                                           noteNoSchedule,
+		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: v}, spec: {runStrategy: Halted}}`:                        "stopped: it does not run",
+		`{apiVersion: kafka.strimzi.io/v1, kind: Kafka, metadata: {name: k, annotations: {strimzi.io/pause-reconciliation: "true"}}}`: "paused: its controller leaves it as it is",
+		`{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: r}, spec: {}}`:                                            "",
+		`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: a}, spec: {}}`:                                        "no automated sync: somebody has to sync it",
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`:                                                                      "",
+	} {
+		if got := HeldBack(object(t, text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

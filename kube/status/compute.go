@@ -254,9 +254,9 @@ func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) R
 		switch {
 		case r.Status == event.Failed:
 		case suspended(u):
-			return result(event.Ready, "").noted("suspended: it runs once it is resumed")
+			return result(event.Ready, "").noted(noteSuspended)
 		case r.Status == event.Ready && kstatus.GetIntField(u.Object, ".spec.parallelism", 1) == 0:
-			return result(event.Ready, "").noted("parallelism 0: no pod runs")
+			return result(event.Ready, "").noted(noteParallelism)
 		}
 		return r
 	}

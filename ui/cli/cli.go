@@ -191,7 +191,7 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())
 	root.AddCommand(a.newPage("reports", "report formats and CI output", reportfile.Doc))
 	for _, p := range help.Pages() {
-		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
+		root.AddCommand(a.newPage(p.Name, p.Title, withKindRules(p.Text)))
 	}
 	setBounds(root)
 	addCompletion(root)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"lockstep/engine"
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -18,6 +19,15 @@ func (a *app) newPage(name, title, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
 	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed
 	return page
+}
+
+// withKindRules fills in the rules that the page about readiness lists.
+func withKindRules(text string) string {
+	if !strings.Contains(text, "{{built-in}}") {
+		return text
+	}
+	builtIn, custom := kube.KindRules()
+	return strings.NewReplacer("{{built-in}}", builtIn, "{{custom}}", custom).Replace(text)
 }
 
 func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }

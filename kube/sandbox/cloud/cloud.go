@@ -25,6 +25,7 @@ import (
 const (
 	storageClass  = "standard"
 	provisioner   = "sandbox/volumes"
+	selectedNode  = "volume.kubernetes.io/selected-node"
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 )
 
@@ -78,20 +79,31 @@ func (c *cloud) delay(o metav1.Object) (bool, time.Duration) {
 	return false, 0
 }
 
-// syncClaim creates the volume for a claim of the default class.
+// syncClaim creates the volume for a claim of a class with the sandbox's provisioner: at once or, if the class waits for the
+// first consumer, once the scheduler has selected a node.
 func (c *cloud) syncClaim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (time.Duration, error) {
-	class := pvc.Spec.StorageClassName
-	if pvc.Spec.VolumeName != "" || pvc.DeletionTimestamp != nil || class == nil || *class != storageClass {
+	name := pvc.Spec.StorageClassName
+	if pvc.Spec.VolumeName != "" || pvc.DeletionTimestamp != nil || name == nil || *name == "" {
+		return 0, nil
+	}
+	class, err := c.client.StorageV1().StorageClasses().Get(ctx, *name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	late := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	if class.Provisioner != provisioner || late && pvc.Annotations[selectedNode] == "" {
 		return 0, nil
 	}
 	if wait, left := c.delay(pvc); wait {
 		return left, nil
 	}
-	_, err := c.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
+	_, err = c.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(pvc.UID), Annotations: map[string]string{provisionedBy: provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: pvc.Spec.Resources.Requests[corev1.ResourceStorage]},
-			AccessModes: pvc.Spec.AccessModes, VolumeMode: pvc.Spec.VolumeMode, StorageClassName: storageClass,
+			AccessModes: pvc.Spec.AccessModes, VolumeMode: pvc.Spec.VolumeMode, StorageClassName: class.Name,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
 				Namespace: pvc.Namespace, Name: pvc.Name, UID: pvc.UID},
