@@ -31,7 +31,7 @@ func (s *stage) evaluateSilent(g *group, o *object) {
 		s.setStatusOverdue(g, o)
 	}
 	if o.statusOverdue && o.last.Status == event.Ready {
-		s.setObject(g, o, event.Ready, fmt.Sprintf("its controller wrote no status within %s", limit), "")
+		s.setObject(g, o, event.Ready, wroteNothing(limit), "")
 		return
 	}
 	if s.setObject(g, o, event.InProgress, "its controller has written no status since the apply", ""); o.statusOverdue || o.statusDeadline != 0 {
@@ -74,7 +74,14 @@ func (s *stage) setStatusOverdue(g *group, o *object) {
 	s.m.silentKinds[kind] = true
 	obj := o.actual()
 	s.m.publish(event.WarningEvent(plan.Warning{Rule: "R22a", Object: &obj, Message: fmt.Sprintf(
-		"%s counts as ready, but its controller wrote no status within %s (--first-status-timeout); %s", obj, s.firstStatusTimeout(), plan.ReadinessAdvice(obj))}))
+		"%s counts as applied: %s (--first-status-timeout); %s", obj, wroteNothing(s.firstStatusTimeout()), plan.ReadinessAdvice(obj))}))
+}
+
+func wroteNothing(limit time.Duration) string {
+	if limit == 0 {
+		return "its controller has written no status, and the run does not wait for one"
+	}
+	return fmt.Sprintf("its controller wrote no status within %s", limit)
 }
 
 // countReadyBy returns the number of objects that are ready by a rule, of those that the run waits for.
