@@ -76,8 +76,6 @@ var waits = []cause{
 	{"empty-class", claim("manual", `storageClassName: ""`), "PersistentVolumeClaim/manual",
 		`no volume: it requests no StorageClass \(storageClassName: ""\), and no existing volume fits 1Gi, ReadWriteOnce`, `claim manual is pending`},
 	{"named-volume", claim("named", `storageClassName: "", volumeName: gone`), "PersistentVolumeClaim/named", `no volume: volume gone does not exist`, `claim named is pending`},
-	{"first-consumer", claim("early", `storageClassName: $NS`), "PersistentVolumeClaim/early",
-		`no volume: StorageClass \$NS provisions one only once a pod that uses it is scheduled \(WaitForFirstConsumer\); put the claim into that pod's group`, `claim early is pending`},
 	{"provisioner", claim("slow", `storageClassName: $NS-now`), "PersistentVolumeClaim/slow",
 		`no volume: provisioner csi.example.com of StorageClass \$NS-now has not created one, and no CSIDriver with that name is installed`, `claim slow is pending`},
 	{"balancer", loadBalancer("front", "app: frond") + "\n---\n" + deployment("front", "", oneContainer), "Service/front",
@@ -128,7 +126,6 @@ func TestCausesOfWaits(t *testing.T) {
 	c := inCluster(t)
 	c.namespace(ns)
 	c.create(ns, thingKind("things"),
-		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}`,
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`,
 		`{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: $NS}, spec: {controller: example.com/none}}`)
 	s := installCauses(t, ns, waits, "--readiness-timeout", "8s", "--timeout", "2m")
