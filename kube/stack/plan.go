@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
+	"lockstep/kube/release"
 )
 
 // Prepare plans and checks the operations of all releases. It writes nothing. Its error joins the errors of all releases.
@@ -198,7 +199,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 			}
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			m.planned = s.plan(ctx, m, before)
+			m.planned = s.plan(ctx, m, before, nil)
 		})
 	}
 	wg.Wait()
@@ -218,12 +219,13 @@ func (s *Stack) planAll(ctx context.Context) error {
 var errDependency = errors.New("a release that it needs could not be planned")
 
 // plan prepares the operation of a release. before are the objects of the releases that it needs, which exist when it
-// starts.
+// starts. continues is the ledger of an earlier plan of it, nil for none.
 //
 // Rule S7: each release has its own operation, an install, upgrade or uninstall. It resumes an
 // earlier one that was killed (R50) and holds its own Lease (R51).
-func (s *Stack) plan(ctx context.Context, m *member, before provided) (p planned) {
+func (s *Stack) plan(ctx context.Context, m *member, before provided, continues *release.Ledger) (p planned) {
 	common := s.common(m)
+	common.Continues = continues
 	if common.Provided = before[m.cluster]; common.Provided == nil {
 		common.Provided = preflight.NewProvided()
 	}

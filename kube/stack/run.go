@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -188,14 +190,20 @@ func drive(op *operation.Operation, on func(event.Event)) error {
 	return err
 }
 
-// freshOperation returns op, or a new plan of it if earlier releases may have added kinds that its templates may ask for.
+// freshOperation returns op, or a new plan of it if earlier releases may have added kinds that its templates may ask for. The
+// new plan has the ledger of op, so that what somebody else has deployed since is not taken for the revision to start from
+// (R51b).
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.NeedsReplan()
 	if err != nil || !stale || s.isRollingBack() {
 		return op, err
 	}
 	m.client.CacheNothing()
-	fresh := s.plan(context.Background(), m, provided{}) // the releases that it needs are deployed
+	op.Ledger().Seal(time.Time{})
+	fresh := s.plan(context.Background(), m, provided{}, op.Ledger()) // the releases that it needs are deployed
+	if lost := (*lease.LostError)(nil); errors.As(fresh.err, &lost) {
+		return op, nil // which fails without a write and names the new revision
+	}
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
 	}

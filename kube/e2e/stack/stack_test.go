@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -238,6 +239,48 @@ func TestProvided(t *testing.T) {
 	b.mustUp(release{Name: "users", Dir: users, Needs: []string{"crds"}}, release{Name: "crds", Dir: crds})
 	if !slices.Contains(b.ConfigMaps(b.Namespace), "asked") {
 		t.Error("the templates were not rendered again with the new kind")
+	}
+}
+
+// TestPlannedAgainAfterOthers (R51b): Helm changes a release between its plan and its turn. The run fails without writing to it,
+// although it would be planned again because an earlier release adds kinds.
+func TestPlannedAgainAfterOthers(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []string{"upgrade", "install", "uninstall"} {
+		t.Run(theirs, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			b.Meddles = "helm changes a release during the run"
+			kind := rig.LateKinds(b.Namespace + ".example.com")[0]
+			dir := rig.MakeDir(t, rig.Files{
+				"Chart.yaml":         "apiVersion: v2\nname: b\nversion: 1.0.0\n",
+				"templates/all.yaml": "{{ if .Capabilities.APIVersions.Has \"none/v1\" }}{{ end }}" + rig.ConfigMap("b", nil, "v: {{ .Values.v }}"),
+			})
+			first := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: dir, Needs: []string{"a"}, Values: map[string]any{"v": "one"}}}
+			if theirs != "install" {
+				b.mustUp(first...)
+			}
+			kinds := rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(rig.Group("kinds"))})
+			s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step = true },
+				release{Name: "kinds", Dir: kinds}, release{Name: "b", Dir: dir, Needs: []string{"kinds"}, Values: map[string]any{"v": "two"}})
+			once := sync.Once{}
+			state, _ := b.run(s, err, func(e event.Event) {
+				if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
+					once.Do(func() {
+						if theirs == "uninstall" {
+							b.MustHelm("uninstall", "b")
+						} else {
+							b.MustHelm("upgrade", "--install", "b", dir, "--set", "v=helm")
+						}
+						s.Command(event.Command{Name: event.Resume})
+					})
+				}
+			})
+			want := map[string]string{"upgrade": "b 2 deployed", "install": "b 1 deployed", "uninstall": "b none"}[theirs]
+			if got := b.history("b"); state.Exit != 1 || got[0] != want || result(state, "b").Result != event.ChangedByOthers {
+				t.Errorf("exit %d, %v, want %s: %s; %s", state.Exit, got, want, state.Outcome, state.Reason())
+			}
+		})
 	}
 }
 
