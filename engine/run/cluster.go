@@ -36,6 +36,8 @@ type Response struct {
 	// Finalizers are those of the latter.
 	Message    string
 	Finalizers []string
+	// Deleted are other objects that were deleted so that the applied one can become ready: broken pods of an older template.
+	Deleted []plan.Object
 	// WaitGone is set if an object of the same name is still being deleted, so nothing was applied
 	// (R30). It returns when ctx is done or that object is gone; in the second case the engine sends
 	// the request again.

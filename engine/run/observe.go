@@ -72,6 +72,9 @@ func (s *stage) completeRequest(g *group, o *object, out Response) {
 		s.deleted(g, o, out)
 	} else {
 		s.setObject(g, o, event.Applied, "", out.Change)
+		for _, pod := range out.Deleted {
+			s.m.publish(event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &pod, Status: event.Deleting, Change: event.Deleted})
+		}
 		if g.await {
 			s.setDeadline(g, o)
 		}

@@ -30,6 +30,8 @@ type Session struct {
 	Client     *connect.Client
 	Builder    *manifest.Builder
 	RunWatcher RunWatcher
+	// KeepBrokenPods keeps the pods that block a StatefulSet, see Target.replaceBroken.
+	KeepBrokenPods bool
 	// Resumes means that this run continues one that failed or was interrupted (R50).
 	Resumes bool
 	// Claims are the existing objects that the release may write to without owning them.
@@ -281,6 +283,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 	}
 	t.expiring[obj].applied(i)
+	if change != event.Created && hook == nil {
+		out.Deleted = t.replaceBroken(ctx, i, obj)
+	}
 	return out, nil
 }
 

@@ -102,6 +102,8 @@ type reportBuilder struct {
 	found  finding
 	// lateBinding is status.Rule.LateBinding.
 	lateBinding bool
+	// blocking are the pods of an older template that block a StatefulSet.
+	blocking []BlockingPod
 }
 
 // Object reports why an object is not ready. It takes at most 10 s.
@@ -122,6 +124,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)
 	b.Pods = pods.withCauses()
+	b.readBlocking()
 	d.memory.restoreCrash(b)
 	d.readEvents(ctx, b, owners)
 	d.readLogs(ctx, b)
@@ -133,7 +136,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		cause, b.found.evidence = cmp.Or(f.cause, cause), append(f.evidence, b.found.evidence...)
 		b.Symptom = b.Symptom && f.cause == ""
 	}
-	b.Cause = status.CleanText(b.withReadinessVerdict(cause))
+	b.Cause = status.CleanText(b.withReadinessVerdict(b.blockedCause(cause)))
 	b.Evidence = b.evidence()
 	b.reportGaps()
 	b.Lines = b.lines()

@@ -57,7 +57,7 @@ func refTo(kind string, o metav1.Object) ref {
 	return ref{kind, o.GetNamespace(), o.GetName(), o.GetUID()}
 }
 
-func (p Pod) ref() ref { return ref{"Pod", p.Namespace, p.Name, p.uid} }
+func (p Pod) ref() ref { return ref{"Pod", p.Namespace, p.Name, p.uid()} }
 
 // Events lists the events of an object, the direct owner of its pods, and its worst pods,
 // the newest last. It omits events of an earlier object with the same name. It returns

@@ -128,7 +128,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 	pods = slices.SortedStableFunc(slices.Values(pods), func(a, b Pod) int { return a.Created.Compare(b.Created) })
 	for _, p := range pods {
 		for _, c := range p.Containers {
-			key := containerKey{p.uid, c.Name}
+			key := containerKey{p.uid(), c.Name}
 			if f.logs[key] == nil {
 				f.logs[key] = &logState{}
 				f.emit(LogLine{Pod: p.Name, Container: c.Name, Instance: 1 + c.Restarts, Note: true})

@@ -27,7 +27,7 @@ type Pod struct {
 	Why        string
 	Containers []Container // init containers first
 
-	uid         types.UID
+	source      *corev1.Pod
 	severity    severity
 	culprit     string // the container that Why is about; by default the first one
 	claims      []string
@@ -64,6 +64,13 @@ const (
 	cannotStart
 	crashed // failed, evicted, or terminated externally
 )
+
+func (p Pod) uid() types.UID {
+	if p.source == nil {
+		return ""
+	}
+	return p.source.UID
+}
 
 // String describes the pod in one line.
 func (p Pod) String() string {
@@ -104,7 +111,7 @@ func (p Pod) logsMayHelp() bool { return p.severity == crashed || p.severity == 
 
 func newPod(p *corev1.Pod) Pod {
 	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time,
-		Phase: strings.ToLower(string(p.Status.Phase)), uid: p.UID, claims: claimNames(p)}
+		Phase: strings.ToLower(string(p.Status.Phase)), source: p, claims: claimNames(p)}
 	if len(p.Spec.Containers) > 0 {
 		pod.culprit = p.Spec.Containers[0].Name
 	}

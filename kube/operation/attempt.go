@@ -53,13 +53,14 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		return nil, err
 	}
 	session := cluster.Session{
-		Client:     ps.Client,
-		Builder:    ps.Builder(t.prepared.Target.Root()),
-		RunWatcher: r.runWatcher,
-		Resumes:    r.op.prepared.Resumes,
-		Claims:     t.prepared.Target.Claims,
-		Taken:      r.op.taken,
-		Warn:       warnOnce(r.engine.Publish, r.op.prepared.Warnings),
+		Client:         ps.Client,
+		Builder:        ps.Builder(t.prepared.Target.Root()),
+		RunWatcher:     r.runWatcher,
+		KeepBrokenPods: r.op.prepared.Common.KeepBrokenPods,
+		Resumes:        r.op.prepared.Resumes,
+		Claims:         t.prepared.Target.Claims,
+		Taken:          r.op.taken,
+		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
 	var a *attempt

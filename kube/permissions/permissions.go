@@ -43,6 +43,7 @@ const (
 	Details
 	Control
 	Keep
+	BrokenPods
 )
 
 // Optional reports whether an operation works without the permission.

@@ -193,6 +193,9 @@ func (r Release) addReads(to Set) {
 			apiServices := schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 			to.Add(Permission{Verb: "get", Resource: apiServices, Use: Checks}, version+"."+o.Group)
 		}
+		if o.Kind == "StatefulSet" {
+			read(BrokenPods, o.Namespace, "", "pods", "delete")
+		}
 		switch spec, _ := o.Fields["spec"].(map[string]any); {
 		case o.Kind == "Deployment":
 			read(Details, o.Namespace, "apps", "replicasets", "list")

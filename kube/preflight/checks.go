@@ -38,6 +38,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkReferences(planned, groupsReady), nil} },
 		func() findings { return findings{view.checkKeys(planned), nil} },
 		func() findings { return findings{planned.checkJobs(), nil} },
+		func() findings { return findings{view.checkBlocked(planned), nil} },
 		func() findings { return findings{view.checkStorage(planned), nil} },
 		func() findings { return findings{view.checkBudgets(planned), nil} },
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },

@@ -51,7 +51,9 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error
+	// KeepBrokenPods keeps pods of StatefulSets that were never ready, have an older template and block the rollout (R32).
+	KeepBrokenPods bool
+	PlanOnly       bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error
 	// Strict refuses a chart whose objects would lose their order, instead of a warning (R37).
 	Strict bool
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas

@@ -90,3 +90,29 @@ func (planned *plannedObjects) checkJobs() (warnings []plan.Warning) {
 	}
 	return warnings
 }
+
+// checkBlocked says which pods of existing StatefulSets lockstep will delete, because they were never ready and block the
+// rollout once they have an older template (R32).
+func (v *clusterView) checkBlocked(planned *plannedObjects) []plan.Warning {
+	var sets []*incomingObject
+	for _, o := range planned.objects {
+		if o.Group == "apps" && o.Kind == "StatefulSet" && !o.new && !o.hook {
+			sets = append(sets, o)
+		}
+	}
+	return checkAll(sets, func(o *incomingObject) (warnings []plan.Warning) {
+		pods, err := v.Client.Diagnoser().BrokenPods(v.Context, o.Object)
+		if err != nil { // it may not exist, and reading it is not needed
+			return nil
+		}
+		for _, p := range pods {
+			does := "lockstep deletes it after it has applied the StatefulSet (--keep-broken-pods keeps it)"
+			if v.Common.KeepBrokenPods {
+				does = "delete it then: " + p.Advice()
+			}
+			warnings = append(warnings, plan.Warning{Rule: "R32", Object: &o.Object, Message: o.String() + ": " + p.String() +
+				" was never ready, and Kubernetes does not replace it once its template is out of date; in that case " + does})
+		}
+		return warnings
+	})
+}

@@ -67,6 +67,7 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
+	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that were never ready and, with an older template, block the rollout; by default lockstep deletes them")
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
