@@ -36,7 +36,9 @@ func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fa
 		}
 	}
 	for looks := 0; ; looks++ {
-		s.Taken.note(s.Builder.Scope(), s.Claims, f)
+		if err := s.Taken.note(ctx, s.Builder.Scope(), s.Claims, f); err != nil {
+			return err
+		}
 		f.KeepSent(i)
 		f.Require(i, looks == maxLooks)
 		replaces := f.Replaces && f.Seen().Version == ""

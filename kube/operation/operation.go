@@ -6,7 +6,6 @@
 package operation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +85,9 @@ func newOperation(c *connect.Client, main task) *Operation {
 	op.Mask().AddPlan(p.Phases)
 	op.running = op
 	op.setLedger(release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release))
-	op.taken = cmp.Or(op.prepared.Common.Taken, &cluster.TakenOver{})
+	if op.taken = p.Common.Taken; op.taken == nil {
+		op.taken = cluster.NewTakenOver(p.Common.Journal)
+	}
 	op.revisions = []*Operation{op}
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
 	op.writes.SetGuard(op.guard)

@@ -10,12 +10,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
@@ -177,6 +180,41 @@ func TestFailureThatCannotBeKept(t *testing.T) {
 			t.Errorf("exit %d, history %v, want %s: %s", state.Exit, got, want, state.Reason())
 		}
 		denied = false
+	}
+}
+
+// TestTakenByAnEarlierPod (S13, R31a): a pod takes over an object with --take-ownership and is killed. The next pod fails and
+// rolls back; it keeps the object, which existed before the run.
+func TestTakenByAnEarlierPod(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.TakesOver = []string{"configmaps/theirs"}
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
+	if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	bad := rig.ChartOf(t, rig.ConfigMap("theirs", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h"))
+	store := &memory{forgets: true}
+	for _, rollback := range []bool{false, true} {
+		j, err := journal.Open(t.Context(), store, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Install) {
+			i.TakeOwnership, i.RollbackOnFailure = true, rollback
+			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := b.Run(op, nil); out.Err == nil {
+			t.Error("the installation did not fail")
+		} else if kept := op.Taken().Kept(); rollback && kept != "kept what existed before this run took it over: ConfigMap/theirs (of no release)" {
+			t.Errorf("the rollback %q", kept)
+		}
+	}
+	if !slices.Contains(b.ConfigMaps(b.Namespace), "theirs") {
+		t.Error("the rollback deleted an object that existed before the run")
 	}
 }
 
