@@ -17,7 +17,7 @@ type Kind string
 // The kinds of events, with their fields besides seq, time and kind.
 const (
 	// KindOperation opens the record (status running; operation; message for a watch or a dry run) and closes it
-	// (status succeeded, failed or aborted; message; outcome; unchecked; noStatus; release; exit; object, cause and evidence of
+	// (status succeeded, failed or aborted; message; outcome; unchecked; noStatus; notAwaited; release; exit; object, cause and evidence of
 	// the first failure; newer, results). It also starts a rollback (status rolling-back; operation; message), and an edited revision
 	// (status running; operation; message), which ends all phases announced before (R46). A watch publishes it again
 	// for each new revision or status of the release, and keeps the phases.
@@ -174,7 +174,7 @@ type Event struct {
 	Finalizers []string `json:"finalizers,omitempty"`
 	// Change is set only in the event that reports the API server's answer.
 	Change Change `json:"change,omitempty"`
-	// ReadyBy is the rule by which Object counts as ready.
+	// ReadyBy is the rule by which Object counts as ready, or as applied if the run does not wait for it.
 	ReadyBy Judge `json:"readyBy,omitempty"`
 	// Note is set if Object is ready only as far as its own spec lets it get: "2 pods still run the old version: OnDelete".
 	Note string `json:"note,omitempty"`
@@ -200,8 +200,8 @@ type Event struct {
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
 	// Outcome describes the outcome for the release, without the reason, on the last event
-	// of an operation that did not succeed, left some groups unchecked, or does not know whether some objects are
-	// ready: "the release is marked failed", "1 group applied, not checked".
+	// of an operation that did not succeed, left some groups unchecked, did not wait for some objects, or does not know whether
+	// some objects are ready: "the release is marked failed", "1 group applied, not checked".
 	Outcome string `json:"outcome,omitempty"`
 	// Unchecked is, on the last event of an operation that succeeded, the number of groups
 	// that were applied, not checked (R21), and not ready at the end.
@@ -212,6 +212,8 @@ type Event struct {
 	// Started is, on the last event of an operation that succeeded, the number of Jobs that count because they have
 	// started, and were not complete at the end (R22).
 	Started int `json:"started,omitempty"`
+	// NotAwaited is, on the last event of an operation that succeeded, the number of objects that it did not wait for (R22b).
+	NotAwaited int `json:"notAwaited,omitempty"`
 	// Release is the release's final status in Helm's record, on the last event: deployed,
 	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`

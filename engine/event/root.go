@@ -115,7 +115,7 @@ func (r *Root) setLimit(why string) bool {
 }
 
 // timeoutFlag matches the timeout and its flag in a group's message.
-var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout|--timeout)\)`)
+var timeoutFlag = regexp.MustCompile(`.*after (\S+) \((--readiness-timeout(?: [^()]+)?|helm\.sh/readiness-timeout|--timeout)\)`)
 
 // runningJob matches the state of a running Job: "running 10 s · 0 of 1 complete".
 var runningJob = regexp.MustCompile(`^running(?: \d[^·]*)? · (.+)$`)

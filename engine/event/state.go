@@ -22,13 +22,14 @@ type State struct {
 	Cause        string
 	Evidence     []string
 	Exit         int
-	// Outcome, Unchecked, NoStatus, Release, Newer and Results are those of the last Event.
-	Outcome   string
-	Unchecked int
-	NoStatus  int
-	Release   string
-	Newer     *NewerRevision
-	Results   []ReleaseResult
+	// Outcome, Unchecked, NoStatus, NotAwaited, Release, Newer and Results are those of the last Event.
+	Outcome    string
+	Unchecked  int
+	NoStatus   int
+	NotAwaited int
+	Release    string
+	Newer      *NewerRevision
+	Results    []ReleaseResult
 	// Run is the status of the run: Running, Paused, Held, Replacing or Aborting.
 	// RunMessage says why; for a pause, see Pause.
 	Run        Status
@@ -165,17 +166,18 @@ func (s *State) applyOperation(e Event) {
 	s.setRun(e.Time, Running, "")
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
-		s.NoStatus, s.Newer, s.Results = e.NoStatus, e.Newer, e.Results
+		s.NoStatus, s.NotAwaited, s.Newer, s.Results = e.NoStatus, e.NotAwaited, e.Newer, e.Results
 	}
 }
 
 // Ending returns the status to show for the outcome: Applied if the operation succeeded but
-// some groups are unchecked (R21), or some controllers have written no status (R22a), else Status.
-func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked, s.NoStatus) }
+// some groups are unchecked (R21), some controllers have written no status (R22a), or some objects were not waited for (R22b),
+// else Status.
+func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked+s.NoStatus+s.NotAwaited) }
 
-// Ending returns the status to show for an outcome, see State.Ending.
-func Ending(status Status, unchecked, noStatus int) Status {
-	if status == Succeeded && unchecked+noStatus > 0 {
+// Ending returns the status to show for an outcome, see State.Ending; unknown counts what the operation does not know.
+func Ending(status Status, unknown int) Status {
+	if status == Succeeded && unknown > 0 {
 		return Applied
 	}
 	return status
@@ -261,10 +263,14 @@ func (s *State) Stepped() bool { return s.stepped }
 // --readiness-timeout fails its group (R25). ok is false if nothing limits it.
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
 	limit := s.Operation.ReadinessTimeout
+	wait := g.WaitOf(o.Object)
+	if limit > 0 && wait.Timeout > 0 {
+		limit = wait.Timeout
+	}
 	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
 	timeoutRuns := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
 	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero()
-	if limit <= 0 || !inChart || !timeoutRuns || !waiting {
+	if limit <= 0 || wait.Never || !inChart || !timeoutRuns || !waiting {
 		return 0, false
 	}
 	since := o.Answered

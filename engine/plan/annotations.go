@@ -62,6 +62,7 @@ const keyPrefix = "helm.sh/"
 // knownKeys are all keys below keyPrefix that have a meaning.
 var knownKeys = slices.Concat(helmKeys, TwoSlashKeys(), slices.Sorted(maps.Values(storedKeys)), []string{
 	AnnotationGroup, AnnotationLayer, AnnotationWeight, AnnotationInstallBefore, AnnotationReadinessSuccess, AnnotationReadinessFailure,
+	AnnotationReadinessTimeout,
 })
 
 // maxTypos limits the number of wrong characters in a name that counts as misspelt.

@@ -26,10 +26,11 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 }
 
 // Flat returns the plan of the strategies other than ordered (R27): one unsequenced group in
-// Helm's order of kinds, ignoring annotations about groups.
+// Helm's order of kinds, ignoring annotations about order.
 func Flat(resources []Resource, chart string) *Plan {
 	p := newPlanner(nil, nil)
-	unsequenced := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), arranged: arrange(ungrouped(resources))}
+	members := ungrouped(resources)
+	unsequenced := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), members: members, arranged: arrange(members)}
 	groups := []*Group{}
 	if len(resources) > 0 {
 		groups = append(groups, p.group(unsequenced))
@@ -332,10 +333,12 @@ func (p *planner) group(d *draft) *Group {
 	for _, r := range a.refused {
 		p.warn("R16", d.chart, &r.object, "%s: %s is ignored, because %s", r.object, AnnotationInstallBefore, r.why)
 	}
-	return &Group{
+	g := &Group{
 		ID: d.id, Chart: d.chart, Name: d.name,
 		After: []string{}, Objects: a.objects, Waves: a.waves, layered: d.layered,
 	}
+	g.addWaits(d.members)
+	return g
 }
 
 // sortedWarnings returns the warnings sorted and without duplicates.

@@ -51,6 +51,7 @@ func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 	if plan != nil {
 		j.Complete(plan.Groups)
 		p.warnReadyEarly(plan)
+		p.warnNotAwaited(plan)
 	}
 	var findings []Finding
 	for _, e := range p.errors {

@@ -28,6 +28,8 @@ type Resource struct {
 	// HeldBack says what in its spec keeps the object from getting further: "0 replicas: no pod runs". Then it is ready as far
 	// as it is, except for a Job that must complete (R22).
 	HeldBack string
+	// Wait says how the run waits for the object, see ReadWait.
+	Wait Wait
 }
 
 // GroupKind names a kind of object without its version.
@@ -92,6 +94,8 @@ type Group struct {
 	Waves []Wave `json:"waves,omitempty"`
 	// JobsComplete means that Jobs of this group are ready only once they are complete, see Jobs.
 	JobsComplete bool `json:"jobsComplete,omitempty"`
+	// Waits are the objects for which the run does not wait as usual (R22b).
+	Waits []ObjectWait `json:"waits,omitempty"`
 
 	layered bool // it is a layer (R18)
 }

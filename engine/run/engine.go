@@ -191,6 +191,8 @@ type End struct {
 	Outcome string       // see Event.Outcome
 	// NoStatus is added to Event.NoStatus: the number of the releases of a stack.
 	NoStatus int
+	// NotAwaited is added to Event.NotAwaited, likewise.
+	NotAwaited int
 	// Newer and Results are those of an Event.
 	Newer   *event.NewerRevision
 	Results []event.ReleaseResult

@@ -287,14 +287,15 @@ func (m *machine) finish(end End) error {
 		m.endUnits("nothing to do")
 		unchecked, started = m.units.countUnchecked(), m.countReadyBy(event.ByStart)
 		end.NoStatus += m.countReadyBy(event.ByNoStatus)
-		if outcome := incompleteOutcome(unchecked, started, end.NoStatus); outcome != "" {
+		end.NotAwaited += m.units.countNotAwaited()
+		if outcome := incompleteOutcome(unchecked, started, end.NoStatus, end.NotAwaited); outcome != "" {
 			end.Outcome, end.Message = outcome, outcome
 		}
 	} else {
 		m.endUnits(m.skipReason("the operation failed first"))
 	}
 	if end.Status != event.Succeeded {
-		end.NoStatus = 0
+		end.NoStatus, end.NotAwaited = 0, 0
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -303,16 +304,16 @@ func (m *machine) finish(end End) error {
 	}
 	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
-		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus,
+		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})
 	m.ended = true
 	return nil
 }
 
-// incompleteOutcome says what a successful operation does not know: the groups that it did not check, and the objects
-// whose controllers have written no status.
-func incompleteOutcome(unchecked, started, noStatus int) string {
+// incompleteOutcome says what a successful operation does not know: the groups that it did not check, the objects whose
+// controllers have written no status, and those that it did not wait for.
+func incompleteOutcome(unchecked, started, noStatus, notAwaited int) string {
 	var parts []string
 	if unchecked > 0 {
 		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
@@ -322,6 +323,9 @@ func incompleteOutcome(unchecked, started, noStatus int) string {
 	}
 	if noStatus > 0 {
 		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")
+	}
+	if notAwaited > 0 {
+		parts = append(parts, text.Count(notAwaited, "object")+" not waited for")
 	}
 	return strings.Join(parts, ", ")
 }

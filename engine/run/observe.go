@@ -75,7 +75,7 @@ func (s *stage) completeRequest(g *group, o *object, out Response) {
 		for _, pod := range out.Deleted {
 			s.m.publish(event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &pod, Status: event.Deleting, Change: event.Deleted})
 		}
-		if g.await {
+		if g.await && !o.wait.Never {
 			s.setDeadline(g, o)
 		}
 		s.evaluate(g, o)
@@ -235,12 +235,12 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, event.InProgress, o.absence(), "")
 	case o.last.Status == event.Deleting:
 		s.setObject(g, o, event.InProgress, "being deleted", "")
-	case o.awaitsStatus() && o.last.Status != event.InProgress:
+	case o.awaitsStatus() && !o.wait.Never && o.last.Status != event.InProgress:
 		s.evaluateSilent(g, o)
 	default:
-		s.setObject(g, o, o.last.Status, o.last.Message, "")
+		s.setObject(g, o, o.judged(), o.last.Message, "")
 	}
-	if o.status == event.Failed && (g.await || g.attempt.rechecking) {
+	if o.status == event.Failed && !o.wait.Never && (g.await || g.attempt.rechecking) {
 		kind := causeUnknown
 		if o.last.FailureDeclared {
 			kind = causePartial
@@ -257,8 +257,21 @@ func (o *object) absence() string {
 	return "not in the cluster"
 }
 
-// done reports whether an object is ready or, in a removal, gone or kept (R31).
+// judged returns the status of the last observation. An object that the run does not wait for is never ready: nobody
+// relies on it (R22b).
+func (o *object) judged() event.Status {
+	if o.wait.Never && o.last.Status == event.Ready {
+		return event.Applied
+	}
+	return o.last.Status
+}
+
+// done reports whether an object is ready or, in a removal, gone or kept (R31). One that the run does not wait for is done
+// once it is applied.
 func (s *stage) done(o *object) bool {
+	if o.wait.Never {
+		return o.request == requestSucceeded || o.applied
+	}
 	if s.removes() && o.request != requestSucceeded {
 		return o.status == event.Gone
 	}
@@ -299,6 +312,8 @@ func (s *stage) endGroup(g *group) {
 		status = event.Applied
 	case g.attempt.notDone > 0:
 		status, message = event.Applied, "still being deleted, not checked"
+	case !g.waitsForAny():
+		status, message = event.Applied, "not waited for"
 	}
 	s.m.setUnit(g.unit, status, message)
 	for _, next := range g.dependents {
@@ -311,10 +326,13 @@ func (s *stage) endGroup(g *group) {
 
 // markUncheckedReady publishes that a group that ended without a check has become ready, or gone (R21).
 func (s *stage) markUncheckedReady(g *group) {
-	if g.status == event.Applied && g.attempt.notDone == 0 {
+	if g.status == event.Applied && g.attempt.notDone == 0 && g.waitsForAny() {
 		s.m.setUnit(g.unit, s.goal(), g.change())
 	}
 }
+
+// waitsForAny reports whether the run waits for any object of the group.
+func (g *group) waitsForAny() bool { return g.notAwaited == 0 || g.notAwaited < len(g.objects) }
 
 // change returns "unchanged" if no apply of the group changed anything (R50).
 func (g *group) change() string {
@@ -336,7 +354,11 @@ func (s *stage) goal() event.Status {
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	var readyBy event.Judge
 	var note string
-	if status == event.Ready && !s.removes() { // else it is kept
+	switch {
+	case s.removes(): // it is kept
+	case o.wait.Never && status == event.Applied:
+		readyBy = event.NotAwaited
+	case status == event.Ready:
 		readyBy, note = o.judge(), o.last.Note
 	}
 	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && change == "" {

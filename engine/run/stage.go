@@ -149,6 +149,7 @@ type attempt struct {
 
 type object struct {
 	plan.Object
+	wait       plan.Wait    // how the run waits for it
 	request    requestState // of this attempt's request
 	inFlight   bool         // a request of any attempt is in flight
 	settled    bool         // the group no longer waits for it
@@ -271,6 +272,17 @@ func (s *stage) add(def *plan.Group) {
 		obj := &object{Object: o, status: event.Waiting}
 		g.objects = append(g.objects, obj)
 		g.byObject[o] = obj
+	}
+	for _, w := range def.Waits {
+		if obj := g.byObject[w.Object]; obj != nil && !s.removes() {
+			obj.wait = w.Wait
+		}
+	}
+	u.notAwaited = 0
+	for _, o := range g.objects {
+		if o.wait.Never {
+			u.notAwaited++
+		}
 	}
 	u.unchecked = !g.await && s.Phase.Kind == event.PhaseApply
 	s.groups = append(s.groups, g)

@@ -113,7 +113,7 @@ const goneGrace = 2 * time.Second
 //
 // Rule R25: both timeouts count only active time: an object's from its apply, the operation's from its start
 func (s *stage) setDeadline(g *group, o *object) {
-	limit := s.ObjectTimeout
+	limit, _ := s.readinessTimeout(o)
 	if s.Lenient && o.request == requestSucceeded && len(g.dependents) == 0 {
 		limit = goneGrace
 	}
@@ -134,6 +134,15 @@ func (s *stage) addDeadline(d deadline) {
 		return cmp.Compare(other.at, at)
 	})
 	s.deadlines = slices.Insert(s.deadlines, i, d)
+}
+
+// readinessTimeout returns the time in which an object must become ready, and what sets it: its own limit comes before
+// the one of the operation. 0 is no limit.
+func (s *stage) readinessTimeout(o *object) (limit time.Duration, source string) {
+	if s.ObjectTimeout > 0 && o.wait.Timeout > 0 {
+		return o.wait.Timeout, o.wait.Source
+	}
+	return s.ObjectTimeout, "--readiness-timeout"
 }
 
 // stopWaitingFor stops waiting for an object that is still being deleted, without a failure (R30).
@@ -232,9 +241,10 @@ func (s *stage) expireDeadlines() {
 			s.stopWaitingFor(d.group, d.object)
 			continue
 		}
+		limit, source := s.readinessTimeout(d.object)
 		s.fail(d.group, d.object, &failure{
-			reason:      s.timeoutReason(d.object, s.ObjectTimeout, "--readiness-timeout", ""),
-			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
+			reason:      s.timeoutReason(d.object, limit, source, ""),
+			timeoutNote: fmt.Sprintf("gave up after %s (%s)", limit, source),
 			Failure:     Failure{Limit: event.LimitObject},
 		})
 	}

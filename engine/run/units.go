@@ -14,6 +14,7 @@ type unit struct {
 	breakpoint breakpoint
 	reached    bool // it started, or its breakpoint has paused the run and does not pause it again
 	unchecked  bool // it ends once its objects are applied (R21)
+	notAwaited int  // the number of its objects that the run does not wait for (R22b)
 	// passed means that it had started before, so a pause does not stop it. accepted and givenUp are decisions about
 	// its failure (R44).
 	passed, accepted, givenUp bool
@@ -45,6 +46,16 @@ func (us *units) countUnchecked() (n int) {
 	for _, u := range us.all {
 		if u.unchecked && u.status == event.Applied {
 			n++
+		}
+	}
+	return n
+}
+
+// countNotAwaited returns the number of objects that were applied and not waited for (R22b).
+func (us *units) countNotAwaited() (n int) {
+	for _, u := range us.all {
+		if u.status == event.Ready || u.status == event.Applied {
+			n += u.notAwaited
 		}
 	}
 	return n

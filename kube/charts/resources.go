@@ -27,6 +27,9 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 		if _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
 		}
+		var faults []plan.Fault
+		resources[i].Wait, faults = plan.ReadWait(resources[i].Annotations)
+		resources[i].Faults = append(resources[i].Faults, faults...)
 	}
 	return resources
 }

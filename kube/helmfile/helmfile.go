@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockstep/kube/readiness"
 )
 
 // Options select the file to read and the releases in it.
@@ -117,11 +119,13 @@ type Release struct {
 	PostRenderer   string
 	PostRenderArgs []string
 	// Folder is the directory of its file, At is its position, file:line.
-	Folder   string
-	At       string
-	position position
-	values   *values   // nil unless it is installed
-	excluded exclusion // why it is in File.Others
+	Folder string
+	At     string
+	// Readiness says when its objects are ready, instead of its chart (R22b).
+	Readiness []readiness.Override
+	position  position
+	values    *values   // nil unless it is installed
+	excluded  exclusion // why it is in File.Others
 }
 
 // ID returns [context/]namespace/name, or only the name if the release has neither of the others. It is unique in a File.

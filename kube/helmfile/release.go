@@ -13,6 +13,7 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"lockstep/kube/documents"
+	"lockstep/kube/readiness"
 )
 
 // fields reads the keys of a release. For keys that the release does not set, it reads helmDefaults.
@@ -183,9 +184,25 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.HistoryMax = f.number("historyMax", 10)
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.read("postRendererArgs", &rel.PostRenderArgs)
+	if n := f.own["readiness"]; f.err == nil && !n.isNull() {
+		rel.Readiness, f.err = readReadiness(f.name, n)
+	}
 	if rel.PostRenderer != "" && strings.HasPrefix(rel.PostRenderer, ".") {
 		rel.PostRenderer = filepath.Join(rel.Folder, rel.PostRenderer)
 	}
+}
+
+// readReadiness reads what a file of --readiness-file has.
+func readReadiness(release string, n *node) ([]readiness.Override, error) {
+	text, err := kyaml.String(n.Node)
+	if err != nil {
+		return nil, n.errorf("%s: readiness: %w", release, err)
+	}
+	list, err := readiness.ParseFile("readiness", []byte(text))
+	if err != nil {
+		return nil, n.errorf("%s: %w", release, err)
+	}
+	return list, nil
 }
 
 // resolveNeed returns the ID of a need, which is [[context/]namespace/]name. The default context and namespace are those

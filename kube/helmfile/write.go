@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/documents"
+	"lockstep/kube/readiness"
 )
 
 // AddNeeds adds needs to releases, by ID, as new lines in their files, and returns the changed files. It changes no file
@@ -172,6 +173,17 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchemaValidation, "disableOpenAPIValidation": r.DisableOpenAPIValidation,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
 			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description,
+		}
+		if len(r.Readiness) > 0 {
+			var entries map[string]any
+			data, err := readiness.FileOf(r.Readiness)
+			if err == nil {
+				err = yaml.Unmarshal(data, &entries)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: release %s: readiness: %w", r.At, r.ID(), err)
+			}
+			packed["readiness"] = entries
 		}
 		if r.Installed {
 			packed["chart"] = cmp.Or(charts[r.ID()], "./unused") // down has no charts

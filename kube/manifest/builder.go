@@ -20,7 +20,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
-	"lockstep/kube/status"
+	"lockstep/kube/readiness"
 )
 
 // factPrefix starts the Source of an Info, which is the key of its Fact.
@@ -53,6 +53,8 @@ type Scope struct {
 	Release, Namespace string
 	// Root is the chart path of objects without a Source comment (R6).
 	Root string
+	// Readiness is what the operator says about the readiness of objects, nil for nothing.
+	Readiness *readiness.Operator
 }
 
 // Owner returns the release in the form that OwnerOf returns, "" if it is unknown.
@@ -166,10 +168,12 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.scope.Namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
-	rule, _ := status.ParseRule(res.Annotations) // plan.Build reports the error
+	labels := u.GetLabels()
+	rule, _ := b.scope.Readiness.RuleOf(res.Object, labels, res.Annotations) // plan.Build reports the error
+	res.Wait = b.scope.Readiness.Wait(res.Object, labels, res.Wait)
 	strip(u)
 	generated := u.GetName() == ""
-	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}
+	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated, labels: labels}
 	f.before.Known = late || generated
 	key := b.addFact(f)
 	return &resource.Info{Client: client, Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Source: key, Object: u}, nil

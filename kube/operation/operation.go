@@ -193,6 +193,10 @@ func (op *Operation) Info() event.Operation { return op.prepared.Info }
 // Phases returns the phases that Run runs, in order.
 func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 
+// Unmatched returns warnings about what the operator says of objects that the release does not have, by Override.For. Those
+// of a release in a stack are not among its Warnings.
+func (op *Operation) Unmatched() map[string]plan.Warning { return op.prepared.Unmatched }
+
 // Warnings returns the warnings about the chart and the plan.
 func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 

@@ -103,7 +103,9 @@ func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree
 		}
 		p.warnings = append(p.warnings, orderWarnings...)
 	}
-	record, warnings, err := release.Fit(p.target.Release, release.NewRecord(ordered, tree))
+	full := release.NewRecord(ordered, tree)
+	full.Readiness = s.Common.Readiness
+	record, warnings, err := release.Fit(p.target.Release, full)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -55,6 +55,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 	if err := checkForce(rb.ForceReplace, rb.ForceConflicts, serverSide(rb.ServerSide, target)); err != nil {
 		return nil, err
 	}
+	s = s.Recorded(target)
 	p, incoming, err := rb.plan(s, state, target)
 	if err != nil {
 		return nil, err
@@ -187,6 +188,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
+	s = s.Recorded(target)
 	b := s.Builder(target.Chart.Name())
 	old, oldObjects, _, err := readRevision(s.Context, b, revs.Last)
 	if err != nil {

@@ -3,12 +3,18 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/readiness"
+	"lockstep/kube/status"
 )
 
 // checkCluster runs the checks that read the cluster, concurrently, and adds their findings to p.
@@ -43,6 +49,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkBudgets(planned), nil} },
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },
 		func() findings { return findings{view.checkVersions(planned), nil} },
+		func() findings { return findings{nil, view.checkReadiness(planned, p)} },
 		func() findings { return view.checkFields(planned, p) },
 		func() findings { return view.checkChanges(planned, p, incoming) },
 	}
@@ -64,6 +71,67 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		p.Warnings = append(p.Warnings, view.unchecked()...)
 	}
 	return nil
+}
+
+// checkReadiness finds fields in the operator's expressions that their kinds do not have, by the CRDs of the plan, else by
+// the schemas of the API server (R22b).
+func (v *clusterView) checkReadiness(planned *plannedObjects, p *Prepared) []plan.Warning {
+	if len(p.Common.Readiness) == 0 {
+		return nil
+	}
+	var objects []readiness.Kinded
+	var crds []map[string]any
+	for _, o := range planned.objects {
+		if o.defines.Kind != "" {
+			crds = append(crds, o.fields)
+		}
+		if !o.hook {
+			objects = append(objects, readiness.Kinded{Object: readiness.Object{Object: o.Object, Labels: labelsOf(o.fields)}, GVK: o.gvk})
+		}
+	}
+	served := readiness.ServedSchemas(v.Client.Clientset.Discovery().OpenAPIV3())
+	return p.Common.operator.CheckFields(objects, func(gvk schema.GroupVersionKind) status.Schema {
+		for _, crd := range crds {
+			if s := readiness.DefinedSchema(crd, gvk); s.Known() {
+				return s
+			}
+		}
+		return served(gvk)
+	})
+}
+
+// checkWaits returns an error if an object's own readiness timeout exceeds the timeout of the operation (R25), and warns
+// about what the operator says of objects that the plan does not have.
+func checkWaits(p *Prepared, incoming *Incoming) error {
+	for g := range event.Groups(p.Phases) {
+		for _, w := range g.Waits {
+			if w.Timeout > p.Common.Timeout {
+				return fmt.Errorf("%s: the readiness timeout %s (%s) exceeds the timeout %s of the operation: lower the first or raise --timeout (R25)",
+					w.Object, w.Timeout, w.Source, p.Common.Timeout)
+			}
+		}
+	}
+	if incoming == nil || incoming.Builder == nil {
+		return nil
+	}
+	var objects []readiness.Object
+	for _, i := range incoming.List {
+		if f := incoming.Builder.Fact(i); f != nil {
+			objects = append(objects, readiness.Object{Object: f.Resource.Object, Labels: f.Labels()})
+		}
+	}
+	p.Unmatched = p.Common.operator.Unmatched(objects)
+	for _, key := range slices.Sorted(maps.Keys(p.Unmatched)) {
+		if p.Common.Provided == nil {
+			p.Warnings = append(p.Warnings, p.Unmatched[key])
+		}
+	}
+	return nil
+}
+
+func labelsOf(fields map[string]any) map[string]string {
+	labels, _, _ := unstructured.NestedStringMap(fields, "metadata", "labels")
+	return labels
 }
 
 // reported reports whether there is a conflict of an object.

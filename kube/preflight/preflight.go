@@ -26,6 +26,7 @@ import (
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
+	"lockstep/kube/readiness"
 	"lockstep/kube/release"
 )
 
@@ -43,6 +44,8 @@ type Common struct {
 	Wait string
 	// WaitForJobs says which Jobs must complete (R22).
 	WaitForJobs plan.Jobs
+	// Readiness is what the operator says about the readiness of objects (R22b). Complete checks it.
+	Readiness []readiness.Override
 	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 
@@ -100,7 +103,8 @@ type Common struct {
 	Heartbeat time.Duration
 
 	// reader caches parsed manifests, also across edits.
-	reader *documents.Reader
+	reader   *documents.Reader
+	operator *readiness.Operator // checked Readiness
 }
 
 // RunProgress is the progress of a run that is being edited.
@@ -141,6 +145,13 @@ func (c Common) Complete(namespace string) (Common, error) {
 		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: "+
 			"lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
 	}
+	var err error
+	if c.operator, err = readiness.New(c.Readiness); err != nil {
+		return c, err
+	}
+	if err := c.operator.CheckTimeouts(c.Timeout); err != nil {
+		return c, err
+	}
 	ws, err := ParseWaitStrategy(c.Wait)
 	if err != nil {
 		return c, err
@@ -177,7 +188,7 @@ func (c Common) Reader() *documents.Reader { return c.reader }
 
 // Scope returns the scope for building manifests of the release. root is the name of its chart.
 func (c Common) Scope(root string) manifest.Scope {
-	return manifest.Scope{Release: c.Release, Namespace: c.Namespace, Root: root}
+	return manifest.Scope{Release: c.Release, Namespace: c.Namespace, Root: root, Readiness: c.operator}
 }
 
 // ParseWaitStrategy returns the wait strategy for a value of --wait.
@@ -218,6 +229,9 @@ type Prepared struct {
 	Warnings []plan.Warning
 	// Conflicts prevent the operation. After Check there are none, unless PlanOnly is set.
 	Conflicts []plan.Warning
+	// Unmatched are warnings about what the operator says of objects that the target does not have, by Override.For. The
+	// releases of a stack share what the operator says, so theirs are not in Warnings.
+	Unmatched map[string]plan.Warning
 	// DeferredAPIs are aggregated APIs that are not served yet, because the target itself provides them.
 	DeferredAPIs []schema.GroupVersion
 	Basis
@@ -370,6 +384,24 @@ func (s *Session) Records() release.Records {
 // Releases returns Helm's storage of releases.
 func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
+// Recorded returns a session that also judges by what the operator said when a revision was applied (R22b). What the
+// operator says now comes first.
+func (s *Session) Recorded(rel *rel1.Release) *Session {
+	recorded := release.ReadinessOf(rel)
+	if len(recorded) == 0 {
+		return s
+	}
+	joined := *s
+	for i := range recorded { // the timeout of that operation may have been longer
+		recorded[i].Timeout = min(recorded[i].Timeout, s.Common.Timeout)
+	}
+	joined.Common.Readiness = readiness.Join(recorded, s.Common.Readiness)
+	if operator, err := readiness.New(joined.Common.Readiness); err == nil { // else a newer version recorded it
+		joined.Common.operator = operator
+	}
+	return &joined
+}
+
 // Builder returns a builder of manifests; root is the name of their chart.
 func (s *Session) Builder(root string) *manifest.Builder {
 	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
@@ -408,6 +440,9 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	p.refuseLostOrder()
 	var err error
 	if p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases); err != nil {
+		return nil, err
+	}
+	if err := checkWaits(p, incoming); err != nil {
 		return nil, err
 	}
 	if !p.Common.SkipPreflight {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -18,6 +19,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/lease"
+	"lockstep/kube/readiness"
 )
 
 // Record is the order of a revision's charts, for a later rollback or uninstall. The order of groups
@@ -30,6 +32,9 @@ type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
+	// Readiness is what the operator said about the readiness of objects when the revision was applied (R22b). Those who look
+	// at the release later, and a rollback to the revision, judge by it.
+	Readiness []readiness.Override `json:"readiness,omitempty"`
 	// Revision is the number of the revision if the run that created it held the Lease. It may
 	// differ from the release's, because Helm's rollback copies the file. Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
@@ -102,6 +107,14 @@ func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
 }
 
+// ReadinessOf returns Record.Readiness of a release, nil if it has no record.
+func ReadinessOf(rel *rel1.Release) []readiness.Override {
+	if r := ReadRecord(rel); r != nil {
+		return r.Readiness
+	}
+	return nil
+}
+
 // signed reports whether a run that held the Lease created the revision or, if the revision is
 // uninstalling, started the uninstall.
 func signed(rel *rel1.Release) bool {
@@ -132,7 +145,7 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool) error 
 	if created && locked {
 		r.Revision = rel.Version
 	}
-	if *r == before {
+	if reflect.DeepEqual(*r, before) {
 		return nil
 	}
 	return r.write(rel)

@@ -84,7 +84,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.stepNext = false
 	s.mu.Unlock()
 	var held []event.Event // until the first sign that the release is not ready
-	shown, noStatus := false, 0
+	shown, noStatus, notAwaited := false, 0, 0
 	show := func() {
 		for _, e := range held {
 			relay(e)
@@ -93,7 +93,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	}
 	err := drive(check.Operation, func(e event.Event) {
 		held = append(held, e)
-		noStatus = e.NoStatus
+		noStatus, notAwaited = e.NoStatus, e.NotAwaited
 		if shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer ||
 			e.Kind == event.KindObject && (e.Status == event.InProgress || e.Status == event.Failed) {
 			show()
@@ -107,7 +107,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
 	m.changed = check.Changed()
 	if m.unchanged { // else its own operation has counted them
-		m.state.NoStatus = noStatus // also if the events are not shown
+		m.state.NoStatus, m.state.NotAwaited = noStatus, notAwaited // also if the events are not shown
 	}
 	m.notReady = err != nil && len(m.changed) == 0 && m.state.Newer == nil && m.state.FailedGroups() > 0
 	s.mu.Unlock()
@@ -244,6 +244,16 @@ func (s *Stack) countNoStatus() (n int) {
 	defer s.mu.Unlock()
 	for _, m := range s.members {
 		n += m.state.NoStatus
+	}
+	return n
+}
+
+// countNotAwaited returns the number of objects that the releases did not wait for (R22b).
+func (s *Stack) countNotAwaited() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		n += m.state.NotAwaited
 	}
 	return n
 }

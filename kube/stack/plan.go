@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
+	"lockstep/kube/readiness"
 	"lockstep/kube/release"
 )
 
@@ -212,7 +214,30 @@ func (s *Stack) planAll(ctx context.Context) error {
 			}
 		}
 	}
+	s.warnUnmatched()
 	return errors.Join(append(errs, s.checkSharedObjects()...)...)
+}
+
+// warnUnmatched warns about what the operator says of objects that no release has (R22b).
+func (s *Stack) warnUnmatched() {
+	matched, missed := map[string]bool{}, map[string]plan.Warning{}
+	for _, m := range s.members {
+		if m.op == nil || m.remove {
+			continue
+		}
+		for _, o := range readiness.Join(m.Readiness, s.opts.Common.Readiness) {
+			if w, misses := m.op.Unmatched()[o.For]; misses {
+				missed[o.For] = w
+			} else {
+				matched[o.For] = true
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(missed)) {
+		if !matched[key] {
+			s.warnings = append(s.warnings, missed[key])
+		}
+	}
 }
 
 // errDependency is the error of a release that needs one that could not be planned.
@@ -271,6 +296,7 @@ func (s *Stack) common(m *member) operation.Common {
 	}
 	c.NoHooks = c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
+	c.Readiness = readiness.Join(m.Readiness, c.Readiness)
 	c.Watches = m.watches
 	c.OnStep = nil
 	c.Journal = s.opts.Journal.Entry(m.id)

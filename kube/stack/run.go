@@ -51,7 +51,7 @@ func (s *Stack) Run() error {
 	if err := s.failedResults(results); err != nil {
 		return s.fail(err)
 	}
-	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results, NoStatus: s.countNoStatus()}); err != nil {
+	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results, NoStatus: s.countNoStatus(), NotAwaited: s.countNotAwaited()}); err != nil {
 		return s.fail(err)
 	}
 	return nil

@@ -57,7 +57,7 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	case rule.Hook:
 		return hookStatus(u, now)
 	case rule.Custom():
-		return byExpressions(u, rule).by(event.ByChart)
+		return byExpressions(u, rule).by(rule.judge())
 	}
 	if own := builtIn(u); own != nil {
 		return own(u, rule, now)

@@ -224,12 +224,18 @@ func splitPath(text string) (path, rest string, err error) {
 	return "", "", errors.New("no closing brace after the path; add one, for example {.succeeded} == 1")
 }
 
-// parsePath compiles a path relative to .status.
-func parsePath(path string) (*jsonpath.JSONPath, error) {
+// relativePath returns a path relative to .status.
+func relativePath(path string) string {
 	rel := strings.TrimLeft(path, "$@")
 	if after, ok := strings.CutPrefix(rel, ".status"); ok && (after == "" || after[0] == '.' || after[0] == '[') {
 		rel = after
 	}
+	return rel
+}
+
+// parsePath compiles a path relative to .status.
+func parsePath(path string) (*jsonpath.JSONPath, error) {
+	rel := relativePath(path)
 	if rel == "" || rel == "." {
 		return nil, fmt.Errorf("{%s} names no field; name one, for example {.succeeded}", path)
 	}

@@ -2,16 +2,20 @@ package status
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
 
 // Rule says when an object is ready. With the zero value kstatus decides (R22).
 type Rule struct {
-	// Success and Failure replace kstatus if both are given (R23).
+	// Success and Failure replace kstatus if Success is given (R23).
 	Success, Failure []Expression
+	// Operator means that Success and Failure are the operator's, not the chart's (R22b).
+	Operator bool
 	// JobsComplete makes a Job ready only when it is complete (R18, R22).
 	JobsComplete bool
 	// LateBinding means that the StorageClass of a claim waits for the first pod that uses the claim.
@@ -23,8 +27,42 @@ type Rule struct {
 	Hook bool
 }
 
-// Custom reports whether expressions replace kstatus.
-func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
+// Custom reports whether expressions replace kstatus. An operator may leave out those for a failure.
+func (r Rule) Custom() bool { return len(r.Success) > 0 }
+
+// judge returns whose expressions a custom rule has.
+func (r Rule) judge() event.Judge {
+	if r.Operator {
+		return event.ByOperator
+	}
+	return event.ByChart
+}
+
+// OperatorRule returns the rule with the expressions of an operator (R22b). Without any it is the zero value.
+func OperatorRule(success, failure []string) (r Rule, err error) {
+	if r.Success, err = parseExpressions(success); err != nil {
+		return Rule{}, err
+	}
+	if r.Failure, err = parseExpressions(failure); err != nil {
+		return Rule{}, err
+	}
+	if len(r.Success) == 0 && len(r.Failure) > 0 {
+		return Rule{}, errors.New("an expression for the failure needs one for the success; add it, for example {.phase} == Ready")
+	}
+	r.Operator = r.Custom()
+	return r, nil
+}
+
+func parseExpressions(texts []string) (list []Expression, err error) {
+	for _, text := range texts {
+		e, err := parseExpression(text)
+		if err != nil {
+			return nil, fmt.Errorf("expression %q: %w", text, err)
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
 
 // ParseRule parses the readiness annotations of an object: JSON arrays, because the chart loader has converted YAML
 // lists (R1). The caller sets JobsComplete and Hook.
@@ -40,10 +78,10 @@ func ParseRule(annotations map[string]string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	if rule := (Rule{Success: success, Failure: failure}); rule.Custom() {
-		return rule, nil
+	if len(success) == 0 || len(failure) == 0 {
+		return Rule{}, nil
 	}
-	return Rule{}, nil
+	return Rule{Success: success, Failure: failure}, nil
 }
 
 // parseList parses the expressions of an annotation, which may be blank.
@@ -56,13 +94,9 @@ func parseList(annotations map[string]string, key string) ([]Expression, error) 
 	if err := json.Unmarshal([]byte(value), &texts); err != nil {
 		return nil, fmt.Errorf("%s: %q is not a list of expressions; write a JSON list, for example [\"{.succeeded} >= 1\"]", key, CleanText(value))
 	}
-	var list []Expression
-	for _, text := range texts {
-		e, err := parseExpression(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: expression %q: %w", key, text, err)
-		}
-		list = append(list, e)
+	list, err := parseExpressions(texts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	return list, nil
 }

@@ -150,7 +150,7 @@ func (v *View) Seen() <-chan struct{} {
 }
 
 func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
-	b := s.Builder(rel.Chart.Name())
+	b := s.Recorded(rel).Builder(rel.Chart.Name())
 	list, warnings, err := b.Build(rel.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)

@@ -57,6 +57,8 @@ type RunResult struct {
 	Unchecked int `json:"unchecked,omitempty"`
 	// NoStatus is the number of objects that count as ready although their controllers have written no status (R22a).
 	NoStatus int `json:"noStatus,omitempty"`
+	// NotAwaited is the number of objects that the run did not wait for (R22b).
+	NotAwaited int `json:"notAwaited,omitempty"`
 	// Exit is the exit code; nil if the record has no end.
 	Exit    *int    `json:"exit,omitempty"`
 	Seconds float64 `json:"seconds"`
@@ -71,7 +73,7 @@ func (r Run) ending() event.Status {
 	if r.State != "" {
 		return event.Status(r.State)
 	}
-	return event.Ending(event.Status(r.Outcome), r.Unchecked, r.NoStatus)
+	return event.Ending(event.Status(r.Outcome), r.Unchecked+r.NoStatus+r.NotAwaited)
 }
 
 // newRun summarises a run by its first and last event. It cannot distinguish Killed from StillRunning, and
@@ -83,7 +85,7 @@ func newRun(name string, first, last event.Event) Run {
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
 		r.RunResult = RunResult{
-			Outcome: string(last.Status), Unchecked: last.Unchecked, NoStatus: last.NoStatus, Exit: last.Exit, Seconds: r.Seconds,
+			Outcome: string(last.Status), Unchecked: last.Unchecked, NoStatus: last.NoStatus, NotAwaited: last.NotAwaited, Exit: last.Exit, Seconds: r.Seconds,
 			Message: last.Message, Object: last.Object, Cause: last.Cause,
 		}
 	}

@@ -62,11 +62,24 @@ func (s suggester) longerTimeouts(state *event.State) (flags []string) {
 		if !timedOut || g.Find(*g.FailedObject) == nil || g.Find(*g.FailedObject).Degraded {
 			continue
 		}
-		op, own := state.Operation, s.cmd.Flags().Changed("readiness-timeout") || !s.cmd.Flags().Changed("timeout")
-		longer := 2 * op.Timeout
-		if g.Limit == event.LimitObject && own {
+		flags = nil
+		op, longer := state.Operation, 2*state.Operation.Timeout
+		objects, own := givenReadinessTimeout(s.cmd)
+		switch wait := g.WaitOf(*g.FailedObject).Timeout; {
+		case g.Limit == event.LimitObject && wait > 0:
+			objects = append(slices.Clip(objects), g.FailedObject.Kind+"/"+g.FailedObject.Name+"="+format.Timeout(2*wait))
+			if own {
+				flags = []string{"--readiness-timeout", format.Timeout(op.ReadinessTimeout)}
+			}
+			longer = max(op.Timeout, 2*wait)
+		case g.Limit == event.LimitObject && (own || !s.cmd.Flags().Changed("timeout")):
 			flags = []string{"--readiness-timeout", format.Timeout(2 * op.ReadinessTimeout)}
 			longer = max(op.Timeout, 2*op.ReadinessTimeout)
+		default:
+			objects = nil // they stay as they are
+		}
+		for _, o := range objects {
+			flags = append(flags, "--readiness-timeout", o)
 		}
 		if longer > op.Timeout {
 			if op.Timeout != given { // the helmfile sets it

@@ -18,6 +18,7 @@ import (
 // runFlags are the flags that all operations share.
 type runFlags struct {
 	common            kube.Common
+	readiness         readinessFlags
 	waitAll, hold     bool
 	interrupt, hangup string
 	sandbox           bool
@@ -63,7 +64,7 @@ func (r *runFlags) addStrict(cmd *cobra.Command) {
 // addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object except hooks to become ready; at most --timeout (default: --timeout if that is given)")
+	r.readiness.add(f, &r.common.ReadinessTimeout)
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
@@ -118,12 +119,13 @@ func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
 // default, which kube limits to --timeout.
 func (r *runFlags) readinessTimeout(cmd *cobra.Command) (time.Duration, error) {
 	timeout, readiness := r.common.Timeout, r.common.ReadinessTimeout
+	_, given := givenReadinessTimeout(cmd)
 	switch {
 	case timeout <= 0:
 		return 0, errors.New("--timeout must be more than 0")
 	case r.cluster.keepFor < 0:
 		return 0, errors.New("--keep-for must not be negative")
-	case !cmd.Flags().Changed("readiness-timeout"), readiness == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
+	case !given, readiness == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
 		return 0, nil
 	case readiness <= 0:
 		return 0, errors.New("--readiness-timeout must be more than 0")
@@ -151,6 +153,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	if !changed("timeout") { // then the readiness timeout has a default of its own (R25)
 		common.Timeout = 0
+	}
+	if common.Readiness, err = r.readiness.overrides(); err != nil {
+		return runOptions{}, err
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,

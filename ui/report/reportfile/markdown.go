@@ -25,7 +25,7 @@ const (
 func (o *Outcome) markdown() []byte {
 	var b strings.Builder
 	head := o.title() + " " + o.verb() + " after " + format.Seconds(o.Seconds)
-	if len(o.Failures) > 0 || o.Unchecked+o.NoStatus > 0 { // else the message says it
+	if len(o.Failures) > 0 || o.Unchecked+o.NoStatus+o.NotAwaited > 0 { // else the message says it
 		head = format.WithReason(head, o.Outcome)
 	}
 	where := strings.Join(append(format.Target(o.Operation), format.NonEmpty(format.WithPrefix("release ", o.Release))...), ", ")

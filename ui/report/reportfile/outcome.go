@@ -39,14 +39,15 @@ type Outcome struct {
 
 // Result is how an operation ended, see event.State.
 type Result struct {
-	Operation event.Operation `json:"operation"`
-	Status    event.Status    `json:"status"`
-	Exit      int             `json:"exit"`
-	Release   string          `json:"release,omitempty"`
-	Message   string          `json:"message,omitempty"`
-	Outcome   string          `json:"outcome,omitempty"`
-	Unchecked int             `json:"unchecked,omitempty"`
-	NoStatus  int             `json:"noStatus,omitempty"`
+	Operation  event.Operation `json:"operation"`
+	Status     event.Status    `json:"status"`
+	Exit       int             `json:"exit"`
+	Release    string          `json:"release,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	Outcome    string          `json:"outcome,omitempty"`
+	Unchecked  int             `json:"unchecked,omitempty"`
+	NoStatus   int             `json:"noStatus,omitempty"`
+	NotAwaited int             `json:"notAwaited,omitempty"`
 }
 
 // Times are the times of an operation. Seconds includes Paused, the seconds that it was paused or held.
@@ -101,7 +102,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	total := end.Sub(s.Started)
 	o := &Outcome{
 		Version:  version,
-		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus},
+		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus, s.NotAwaited},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
 		Failures: format.Failures(s), Fixed: format.FixedFailures(s),
 		Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
@@ -215,7 +216,9 @@ func (o *Outcome) verb() string {
 }
 
 // ending is Status, or event.Applied if groups were not ready at the end, see event.Ending.
-func (o *Outcome) ending() event.Status { return event.Ending(o.Status, o.Unchecked, o.NoStatus) }
+func (o *Outcome) ending() event.Status {
+	return event.Ending(o.Status, o.Unchecked+o.NoStatus+o.NotAwaited)
+}
 
 // cleanLines joins lines of text from charts and clusters, made safe to show.
 func cleanLines(lines []string) string {

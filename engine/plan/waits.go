@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The annotations that say how a run waits for an object (R22b).
+const (
+	AnnotationWait             = "lockstep/wait"             // "false": the run does not wait for the object
+	AnnotationReadinessTimeout = "helm.sh/readiness-timeout" // duration
+)
+
+// Wait says how a run waits for an object. With the zero value it waits as usual.
+type Wait struct {
+	// Never means that the run does not wait for the object, whose failure then fails nothing.
+	Never bool `json:"never,omitempty"`
+	// Timeout is the time in which the object must become ready, 0 for the one of the operation. Source is the
+	// annotation or the flag that sets it.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Source  string        `json:"source,omitempty"`
+}
+
+// ObjectWait is an object of a group with a Wait of its own.
+type ObjectWait struct {
+	Object Object `json:"object"`
+	Wait
+}
+
+// ReadWait reads the annotations that say how a run waits for an object.
+func ReadWait(annotations map[string]string) (w Wait, faults []Fault) {
+	if value := strings.TrimSpace(annotations[AnnotationWait]); value != "" {
+		if w.Never = value == "false"; value != "false" && value != "true" {
+			faults = append(faults, Fault{"R22b", fmt.Sprintf("annotation %s must be true or false, but is %s", AnnotationWait, quote(value))})
+		}
+	}
+	if value := strings.TrimSpace(annotations[AnnotationReadinessTimeout]); value != "" {
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			faults = append(faults, Fault{"R22b", fmt.Sprintf("annotation %s must be a duration of more than 0, such as 10m, but is %s", AnnotationReadinessTimeout, quote(value))})
+		} else {
+			w.Timeout, w.Source = d, AnnotationReadinessTimeout
+		}
+	}
+	return w, faults
+}
+
+// addWaits adds to a group what its members say about waiting, in the order of its objects.
+func (g *Group) addWaits(members []*member) {
+	for _, m := range members {
+		if m.Wait != (Wait{}) {
+			g.Waits = append(g.Waits, ObjectWait{m.Object, m.Wait})
+		}
+	}
+	slices.SortStableFunc(g.Waits, func(a, b ObjectWait) int { return a.Object.Compare(b.Object) })
+	g.Waits = slices.CompactFunc(g.Waits, func(a, b ObjectWait) bool { return a.Object == b.Object })
+}
+
+// WaitOf returns how the run waits for an object of the group.
+func (g *Group) WaitOf(o Object) Wait {
+	for _, w := range g.Waits {
+		if w.Object == o {
+			return w.Wait
+		}
+	}
+	return Wait{}
+}
+
+// warnNotAwaited warns about groups that wait for a group, some object of which the run does not wait for.
+func (p *planner) warnNotAwaited(plan *Plan) {
+	byID := map[string]*Group{}
+	for _, g := range plan.Groups {
+		byID[g.ID] = g
+	}
+	for id, direct := range Reduce(plan.Groups) {
+		for _, dependency := range direct {
+			for _, w := range byID[dependency].Waits {
+				if w.Never {
+					g := byID[id]
+					p.warn("R22b", g.Chart, &w.Object, "group %q waits for group %q, but nothing waits for %s of that group (%s: \"false\")",
+						g.Name, byID[dependency].Name, w.Object, AnnotationWait)
+				}
+			}
+		}
+	}
+}

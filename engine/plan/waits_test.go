@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWaitAnnotations: the annotations about waiting are read, and a value without a meaning is an error (R22b).
+func TestWaitAnnotations(t *testing.T) {
+	for _, c := range []struct {
+		wait, timeout string
+		want          Wait
+		fault         string
+	}{
+		{},
+		{wait: "true"},
+		{wait: " false ", want: Wait{Never: true}},
+		{wait: "no", fault: "annotation lockstep/wait must be true or false, but is \"no\""},
+		{timeout: "90s", want: Wait{Timeout: 90 * time.Second, Source: AnnotationReadinessTimeout}},
+		{timeout: "0s", fault: "annotation helm.sh/readiness-timeout must be a duration of more than 0"},
+		{timeout: "10", fault: "annotation helm.sh/readiness-timeout must be a duration"},
+	} {
+		got, faults := ReadWait(map[string]string{AnnotationWait: c.wait, AnnotationReadinessTimeout: c.timeout})
+		if got != c.want || len(faults) > 1 || (len(faults) == 1) != (c.fault != "") {
+			t.Errorf("%q, %q: %v, %v", c.wait, c.timeout, got, faults)
+		} else if len(faults) == 1 && !strings.Contains(faults[0].Message, c.fault) {
+			t.Errorf("%q, %q: %v, want %q", c.wait, c.timeout, faults, c.fault)
+		}
+	}
+}
+
+// TestLintNamesWhoWaits: lint names the groups that wait for the group of an object that nothing waits for, unless they wait
+// only through others (R22b).
+func TestLintNamesWhoWaits(t *testing.T) {
+	object := func(name, group string, w Wait, after ...string) Resource {
+		annotations := map[string]string{AnnotationGroup: group}
+		if len(after) > 0 {
+			annotations[AnnotationGroupDependsOn] = `["` + strings.Join(after, `", "`) + `"]`
+		}
+		return Resource{Object: Object{Kind: "Service", Name: name}, Chart: "c", Annotations: annotations, Wait: w}
+	}
+	var found []string
+	for _, f := range Lint(&Chart{Path: "c"}, []Resource{
+		object("debug", "a", Wait{Never: true}), object("slow", "a", Wait{Timeout: time.Second}), object("b", "b", Wait{}, "a"), object("c", "c", Wait{Never: true}, "a", "b"),
+	}) {
+		if f.Rule == "R22b" {
+			found = append(found, f.Message)
+		}
+	}
+	if len(found) != 1 || !strings.Contains(found[0], `group "b" waits for group "a", but nothing waits for Service/debug of that group`) {
+		t.Errorf("%q", found)
+	}
+}

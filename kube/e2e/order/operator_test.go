@@ -1,0 +1,154 @@
+package order
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmclient"
+)
+
+// phasedChart returns a chart with a custom resource whose controller writes a phase after a while, and a group that waits
+// for it. The chart's own expressions are never true.
+func phasedChart(t *testing.T, api, size string) *charts.Chart {
+	crd := rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil, "spec:", "  group: "+api, "  scope: Namespaced",
+		"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
+		"  versions: [{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, properties: {"+
+			"spec: {type: object, properties: {size: {type: integer}}}, status: {type: object, properties: {phase: {type: string}, observedGeneration: {type: integer}}}}}}}]")
+	annotations := rig.Group("a")
+	annotations["sandbox/ready-after"], annotations["sandbox/status"] = "1s", `{"phase":"Up"}`
+	annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.phase} == Never"]`, `["{.phase} == Down"]`
+	return rig.MakeChart(t, rig.Files{"crds/things.yaml": crd, "templates/all.yaml": strings.Join([]string{
+		rig.Object(api+"/v1/Thing/it", annotations, "spec: {size: "+size+"}"), rig.ConfigMap("after", rig.Group("b", "a"), "size: s"+size)}, "\n---\n")})
+}
+
+func readiness(t *testing.T, value string) []kube.Readiness {
+	t.Helper()
+	o, err := kube.ParseReadiness(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []kube.Readiness{o}
+}
+
+// stateOf returns the state of an object of the last apply.
+func stateOf(out rig.Outcome, group, name string) *event.ObjectState {
+	for _, o := range out.State.Find(helmclient.PhaseApply, group).Objects {
+		if o.Object.Name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// TestOperatorsRule: the operator's expression decides instead of the chart's, in the operation and in a later rollback to
+// its revision; one that names a field that the kind does not have is refused before the first write (R22b).
+func TestOperatorsRule(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	install := func(rule string) (*kube.Operation, error) {
+		return r.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Install) { i.Readiness = readiness(t, rule) }))
+	}
+	assertOperators := func(out rig.Outcome) {
+		t.Helper()
+		if it := stateOf(out, "edge:a", "it"); it.Status != event.Ready || it.ReadyBy != event.ByOperator {
+			t.Errorf("Thing/it is %s by %q: %s", it.Status, it.ReadyBy, it.Message)
+		}
+	}
+	start := time.Now()
+	_, err := install("Thing." + api + "={.phse} == Up")
+	r.MustRefuse(start, err, "R22b", api+"/v1 Thing has no field .status.phse; did you mean .status.phase?")
+
+	op, err := install("Thing." + api + "/it={.phase} == Up; {.phase} == Down")
+	out := r.MustRun(op, err)
+	assertOperators(out)
+	tl := r.Timeline("lockstep")
+	after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})
+	if spoke := tl.LastStatus(t, "Thing/it"); after.Before(spoke) {
+		t.Errorf("after was written before the status of Thing/it")
+	}
+	op, err = r.Upgrade("plain", rig.UpgradeTo(phasedChart(t, api, "2"), func(u *kube.Upgrade) {
+		u.Readiness = append(readiness(t, "Thing={.phase} == Up"), readiness(t, "Thng={.phase} == Up")...)
+	}))
+	out = r.MustRun(op, err)
+	assertOperators(out)
+	if !out.HasWarning("R22b", "readiness of Thng", "did you mean Thing."+api+"?") {
+		t.Errorf("warnings %v", out.State.Warnings)
+	}
+	assertOperators(r.MustRun(r.Rollback(1)))
+}
+
+// TestObjectsThatAreNotAwaited: a Deployment that never becomes ready delays and fails nothing; it is shown with its state,
+// never as ready, and the outcome counts it. The annotation and the flag say the same (R22b).
+func TestObjectsThatAreNotAwaited(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"annotation", "name", "labels"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			annotations := rig.Group("a")
+			if by == "annotation" {
+				annotations[plan.AnnotationWait] = "false"
+			}
+			chart := rig.ChartOf(t, strings.Replace(rig.UnpullableDeployment("debug", annotations), "metadata:\n", "metadata:\n  labels: {tier: debug}\n", 1), rig.Deployment("api", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a")))
+			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+				if value := map[string]string{"name": "Deployment/debug", "labels": "tier=debug"}[by]; value != "" {
+					o, err := kube.ParseNoWait(value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					i.Readiness = []kube.Readiness{o}
+				}
+			}))
+			out := r.MustRun(op, err)
+			for _, e := range out.Events {
+				if e.Kind == event.KindObject && e.Object.Name == "debug" && e.Status == event.Ready {
+					t.Errorf("debug is ready: %v", e)
+				}
+			}
+			if out.State.NotAwaited != 1 || out.State.Outcome != "1 object not waited for" || out.State.Ending() == event.Succeeded {
+				t.Errorf("%d not awaited, %q, shown as %s", out.State.NotAwaited, out.State.Outcome, out.State.Ending())
+			}
+			if api := stateOf(out, "edge:a", "api"); api.Status != event.Ready {
+				t.Errorf("api is %s", api.Status)
+			}
+			r.AssertDeployed("t")
+		})
+	}
+}
+
+// TestTimeoutOfOneObject: the chart and the operator limit the wait for one object, or extend it; the failure names what sets
+// the limit, and one that exceeds that of the operation is refused before the first write (R22b, R25).
+func TestTimeoutOfOneObject(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	short := rig.Group("a")
+	short[plan.AnnotationReadinessTimeout] = "1s"
+	chart := rig.ChartOf(t, rig.Deployment("slow", short, "3s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	prepare := func(timeouts ...string) (*kube.Operation, error) {
+		return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+			i.Timeout = time.Minute
+			for _, value := range timeouts {
+				o, forSome, err := kube.ParseReadinessTimeout(value)
+				if err != nil || !forSome {
+					t.Fatal(forSome, err)
+				}
+				i.Readiness = append(i.Readiness, o)
+			}
+		}))
+	}
+	_, err := prepare("Deployment/slow=2m")
+	if err == nil || !strings.Contains(err.Error(), "the readiness timeout 2m0s of Deployment/slow exceeds the timeout 1m0s") || len(r.Writes()) > 0 {
+		t.Errorf("error %v, writes %v", err, r.Writes())
+	}
+	op, err := prepare()
+	r.MustFail(op, err, "not ready after 1s (helm.sh/readiness-timeout)")
+	r.MustRun(r.Uninstall())
+	r.MustRun(prepare("Deployment/slow=50s"))
+}
