@@ -28,6 +28,8 @@ type Resource struct {
 	// HeldBack says what in its spec keeps the object from getting further: "0 replicas: no pod runs". Then it is ready as far
 	// as it is, except for a Job that must complete (R22).
 	HeldBack string
+	// Labels are those of the object as it was rendered.
+	Labels map[string]string
 	// Wait says how the run waits for the object, see ReadWait.
 	Wait Wait
 }

@@ -16,7 +16,7 @@ func TestWaitAnnotations(t *testing.T) {
 		{},
 		{wait: "true"},
 		{wait: " false ", want: Wait{Never: true}},
-		{wait: "no", fault: "annotation lockstep/wait must be true or false, but is \"no\""},
+		{wait: "no", fault: "annotation lockstep/wait must be true or false, but is 'no'"},
 		{timeout: "90s", want: Wait{Timeout: 90 * time.Second, Source: AnnotationReadinessTimeout}},
 		{timeout: "0s", fault: "annotation helm.sh/readiness-timeout must be a duration of more than 0"},
 		{timeout: "10", fault: "annotation helm.sh/readiness-timeout must be a duration"},

@@ -21,7 +21,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	for i, d := range docs {
 		resources[i] = plan.Resource{
 			Object: d.identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
-			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
+			Annotations: annotations(d.Object), Labels: d.Object.GetLabels(), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 			HeldBack: status.HeldBack(d.Object),
 		}
 		if _, err := status.ParseRule(resources[i].Annotations); err != nil {

@@ -184,6 +184,7 @@ func TestReadErrors(t *testing.T) {
 	t.Setenv("PATH", "")
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
+		{a + "  readiness: {Thing: {success: '{.a'}}", "helmfile.yaml:4: release a: readiness: the readiness of Thing: expression \"{.a\": no closing brace"}, // R22b
 		{"hooks: [{events: [presync]}]", "helmfile.yaml:1: lockstep does not support helmfile's hooks; move them into the charts as Helm hooks"},
 		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
 		{a + "  adopt: [apps/Deployment/a]", "lockstep does not support helmfile's adopt; remove it, and set takeOwnership: true on the release"},
@@ -272,7 +273,7 @@ func TestPacked(t *testing.T) {
 releases:
 - {name: a, namespace: data, chart: ./a, values: [{x: 1}], labels: {tier: back}, syncReleaseLabels: true, timeout: 90, historyMax: 3}
 - {name: b, namespace: web, chart: ./b, needs: [data/a], createNamespace: false, atomic: true, cleanupOnFail: true, waitForJobs: true, disableHooks: true, skipSchemaValidation: true}
-- {name: c, chart: ./b, version: 1.x, disableOpenAPIValidation: true, reuseValues: true, takeOwnership: true, skipCRDs: true, enableDNS: true, description: "it's c"}
+- {name: c, chart: ./b, version: 1.x, disableOpenAPIValidation: true, reuseValues: true, takeOwnership: true, skipCRDs: true, enableDNS: true, description: "it's c", readiness: {Thing.example.org: {success: "{.phase} == Up", timeout: 2m}, app=debug: {wait: false}}}
 - {name: gone, namespace: web, chart: ./b, installed: false, needs: [web/b]}
 `
 	read := func(text string) *File {

@@ -168,12 +168,11 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.scope.Namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
-	labels := u.GetLabels()
-	rule, _ := b.scope.Readiness.RuleOf(res.Object, labels, res.Annotations) // plan.Build reports the error
-	res.Wait = b.scope.Readiness.Wait(res.Object, labels, res.Wait)
+	rule, _ := b.scope.Readiness.RuleOf(res.Object, res.Labels, res.Annotations) // plan.Build reports the error
+	res.Wait = b.scope.Readiness.Wait(res.Object, res.Labels, res.Wait)
 	strip(u)
 	generated := u.GetName() == ""
-	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated, labels: labels}
+	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}
 	f.before.Known = late || generated
 	key := b.addFact(f)
 	return &resource.Info{Client: client, Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Source: key, Object: u}, nil

@@ -38,7 +38,6 @@ type Fact struct {
 	// Unlabelled is set if the object lacks the label that Helm adds to release objects.
 	Unlabelled bool
 
-	labels     map[string]string // of the object as it was rendered
 	before     Before
 	seen       Seen
 	prefetched *prefetchedClient // for Recall
@@ -65,9 +64,6 @@ type Before struct {
 
 // Absent reports whether the object certainly did not exist.
 func (b Before) Absent() bool { return b.Known && b.Version == "" }
-
-// Labels returns the labels of the object as it was rendered.
-func (f *Fact) Labels() map[string]string { return f.labels }
 
 // Before returns the state of the object before the operation.
 func (f *Fact) Before() Before { return f.before }
@@ -153,7 +149,7 @@ func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
 	}
 	known := b.facts(list)
 	for n, r := range tree.Annotate(b.Resources(list)) {
-		rule, err := b.scope.Readiness.RuleOf(r.Object, known[n].labels, r.Annotations)
+		rule, err := b.scope.Readiness.RuleOf(r.Object, r.Labels, r.Annotations)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Object, err)
 		}

@@ -117,7 +117,7 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 	var objects []readiness.Object
 	for _, i := range incoming.List {
 		if f := incoming.Builder.Fact(i); f != nil {
-			objects = append(objects, readiness.Object{Object: f.Resource.Object, Labels: f.Labels()})
+			objects = append(objects, readiness.Object{Object: f.Resource.Object, Labels: f.Resource.Labels})
 		}
 	}
 	p.Unmatched = p.Common.operator.Unmatched(objects)

@@ -158,7 +158,7 @@ func (o *Operator) Unmatched(objects []Object) map[string]plan.Warning {
 	warnings := map[string]plan.Warning{}
 	kinds, names := map[string]bool{}, map[string]bool{}
 	for _, x := range objects {
-		kinds[kindText(x.GroupKind())] = true
+		kinds[x.Kind], kinds[kindText(x.GroupKind())] = true, true
 	}
 	for _, r := range o.rules {
 		if slices.ContainsFunc(objects, func(x Object) bool { return r.selector.matches(x.Object, x.Labels) }) {

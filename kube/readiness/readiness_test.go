@@ -172,7 +172,7 @@ func TestUnmatchedStatements(t *testing.T) {
 		"Deployment.apps/api": "",
 		"Deployment":          "",
 		"app=api":             "",
-		"Deploymnt/api":       "no object of this kind; did you mean Deployment.apps?",
+		"Deploymnt/api":       "no object of this kind; did you mean Deployment?",
 		"Deployment/apo":      "no object of this kind with this name; did you mean Deployment/api?",
 		"Deployment.example":  "no object of this kind",
 		"app=web":             "no object of the release has these labels",
