@@ -18,9 +18,9 @@ import (
 func TestHelmFlags(t *testing.T) {
 	helm := newHelm(t)
 	differences := map[string][]string{ // flags that lockstep lacks, or that differ
-		"install":   {"output", "wait"},
-		"upgrade":   {"output", "wait"},
-		"rollback":  {"wait"},
+		"install":   {"output", "wait", "wait-for-jobs"}, // not given is not false (R22)
+		"upgrade":   {"output", "wait", "wait-for-jobs"},
+		"rollback":  {"wait", "wait-for-jobs"},
 		"uninstall": {"wait"},
 		"test":      {"output"},
 	}
