@@ -60,6 +60,7 @@ func (f *Fact) see(m metav1.Object) {
 // the write, as with Helm, but only for that moment.
 func (f *Fact) Require(i *resource.Info, uidOnly bool) {
 	u, ok := i.Object.(*unstructured.Unstructured)
+	f.lastWrite.to = ""
 	switch s := f.seen; {
 	case !ok || !s.Known:
 	case s.Version == "":
@@ -69,6 +70,7 @@ func (f *Fact) Require(i *resource.Info, uidOnly bool) {
 		u.SetUID(s.UID)
 	default:
 		u.SetResourceVersion(s.Version)
+		f.lastWrite.to = s.Version
 	}
 }
 

@@ -44,8 +44,15 @@ type Fact struct {
 	unreadable bool              // the user may not read it, or its API is not served yet
 	// sent is the object as it was first sent, for retries (R44). In the Info, the response
 	// replaces it, and a response cannot be sent.
-	sent   *unstructured.Unstructured
-	sentAt time.Time
+	sent      *unstructured.Unstructured
+	lastWrite lastWrite
+}
+
+// lastWrite is when an object was last sent, and the only version to which that could be applied, "" if it allowed any
+// (Require).
+type lastWrite struct {
+	at time.Time
+	to string
 }
 
 // Before is the state of an object before the operation.
@@ -76,7 +83,7 @@ func (f *Fact) SetUnread(err error) { f.before, f.seen = Before{Err: err}, Seen{
 
 // KeepSent stores the object before it is first sent, and restores it before a retry.
 func (f *Fact) KeepSent(i *resource.Info) {
-	f.sentAt = time.Now()
+	f.lastWrite.at = time.Now()
 	if f.sent != nil {
 		i.Object = f.sent.DeepCopy()
 	} else if u, ok := i.Object.(*unstructured.Unstructured); ok {
@@ -84,8 +91,10 @@ func (f *Fact) KeepSent(i *resource.Info) {
 	}
 }
 
-// Changed returns whether an apply created, configured or did not change the object. It compares the
-// versions before and after the apply, and records the new one.
+// Changed returns whether an apply created, configured or did not change the object, and records its version. The apply
+// configured it if the version is another one than that to which the apply was sent: an update that only removes fields of
+// others, or only reorders a list, leaves no trace in Helm's managed fields. These tell who made other versions since the
+// operation read the object: the last attempt, whose answer was lost, or others.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
 	f.recordWrite(i)
@@ -93,7 +102,11 @@ func (f *Fact) Changed(i *resource.Info) event.Change {
 	switch {
 	case before.Absent():
 		return event.Created
-	case before.Version == i.ResourceVersion, before.unchangedByHelm(i, f.sentAt):
+	case before.Version == i.ResourceVersion:
+		return event.Unchanged
+	case f.lastWrite.to != "" && f.lastWrite.to != i.ResourceVersion:
+		return event.Configured
+	case before.unchangedByHelm(i, f.lastWrite.at):
 		return event.Unchanged
 	}
 	return event.Configured

@@ -28,16 +28,19 @@ func TestChanged(t *testing.T) {
 		version string
 		after   time.Duration
 		want    event.Change
+		sentTo  string // the version that the write required, "" for any
 	}{
-		"same version":                    {was, "7", 0, event.Unchanged},
-		"controller":                      {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
-		"maybe in the same second":        {was, "8", 999 * time.Millisecond, event.Configured},
-		"fields in another order":         {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
-		"another field owned by Helm":     {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
-		"applied":                         {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
-		"changed by an admission webhook": {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
-		"not applied":                     {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
-		"a status set by Helm":            {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
+		"same version":                                 {was, "7", 0, event.Unchanged, ""},
+		"controller":                                   {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged, ""},
+		"maybe in the same second":                     {was, "8", 999 * time.Millisecond, event.Configured, ""},
+		"fields in another order":                      {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged, ""},
+		"another field owned by Helm":                  {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured, ""},
+		"applied":                                      {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured, ""},
+		"changed by an admission webhook":              {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured, ""},
+		"not applied":                                  {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured, ""},
+		"a status set by Helm":                         {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged, ""},
+		"fields of others removed, or lists reordered": {was, "8", time.Minute, event.Configured, "7"},
+		"a controller, then nothing":                   {was, "8", time.Minute, event.Unchanged, "8"},
 	} {
 		found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", ManagedFields: was}}
 		if name == "not applied" {
@@ -45,7 +48,11 @@ func TestChanged(t *testing.T) {
 		}
 		i, f := infoOf("Gauge", "v1", "a"), &Fact{}
 		answer(i, found, f)
-		f.sentAt = f.before.readAt.Add(tt.after)
+		f.lastWrite.at = f.before.readAt.Add(tt.after)
+		if tt.sentTo != "" {
+			f.see(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: tt.sentTo}})
+			f.Require(&resource.Info{Object: &unstructured.Unstructured{Object: map[string]any{}}}, false)
+		}
 		u := &unstructured.Unstructured{Object: map[string]any{}}
 		u.SetManagedFields(tt.answer)
 		if got := f.Changed(&resource.Info{ResourceVersion: tt.version, Object: u}); got != tt.want {
