@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 )
 
 // RenderOptions are the options of "helm template".
@@ -97,6 +98,19 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		r.Incompatible = o.checker.found
 	}
 	return r, nil
+}
+
+// SharedPorts returns a warning for ports that client-side apply cannot tell apart.
+//
+// Whether a release will be applied by the client is not known yet (R37).
+func (r *Rendered) SharedPorts() (warnings []plan.Warning) {
+	for n, x := range r.Resources {
+		for _, ports := range refs.SharedPorts(x.Object, r.Docs[n].Object.Object) {
+			object := x.Object
+			warnings = append(warnings, plan.Warning{Rule: "R37", Chart: r.Docs[n].Chart, Object: &object, Message: r.Docs[n].Chart + ": " + refs.LosesPorts(object, ports)})
+		}
+	}
+	return warnings
 }
 
 // FromRelease parses a release that Helm has rendered for an install or an upgrade. tree is

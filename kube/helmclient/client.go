@@ -207,7 +207,7 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 		if r != nil {
 			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
 		}
-		return err
+		return asPatchError(err)
 	})
 	return res, err
 }

@@ -3,6 +3,9 @@ package helmclient
 import (
 	"errors"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,12 +79,45 @@ func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 	return next, nil
 }
 
-// answer returns the error of the API server in an error of Helm, which repeats the object and the request.
+// answer returns the error of the API server in an error of Helm, which repeats the object and the request, or a *PatchError.
 func answer(err error) error {
 	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
 		return status
 	}
-	return err
+	return asPatchError(err)
+}
+
+// PatchError is the error about an object for which client-side apply finds no patch, so no request is sent: two elements of
+// a list that it tells apart by one field have the same value there, for example. The next try has the same result unless
+// the live object or the manifest changes.
+type PatchError struct{ error }
+
+func (e *PatchError) Unwrap() error { return e.error }
+
+func (e *PatchError) Error() string {
+	_, why, _ := strings.Cut(e.error.Error(), createPatch)
+	why = strings.Join(strings.Fields(why), " ")
+	if first, size := utf8.DecodeRuneInString(why); size > 0 {
+		why = string(unicode.ToLower(first)) + why[size:]
+	}
+	return "client-side apply cannot compare the manifest with the object in the cluster: " + why + "; apply it with --server-side=true"
+}
+
+// createPatch is how an error of Helm starts that is a PatchError.
+const createPatch = "failed to create patch: "
+
+// asPatchError returns the *PatchError of an error of Helm; other errors as they are.
+func asPatchError(err error) error {
+	if answer := apierrors.APIStatus(nil); err == nil || errors.As(err, &answer) || !strings.Contains(err.Error(), createPatch) {
+		return err
+	}
+	return &PatchError{err}
+}
+
+// IsPatchError reports whether client-side apply finds no patch for an object.
+func IsPatchError(err error) bool {
+	e := (*PatchError)(nil)
+	return errors.As(err, &e)
 }
 
 // MigrationError is a refusal of the prediction for an object that Helm migrates to server-side apply. The operation may

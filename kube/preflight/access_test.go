@@ -85,7 +85,7 @@ func TestAccessOfEarlierReleases(t *testing.T) {
 		}
 		planned := &plannedObjects{byObject: provided.incoming()}
 		planned.byObject[web] = &incomingObject{Object: web}
-		r := &Refusals{planned: planned, prepared: &Prepared{Common: Common{Provided: provided}}}
+		r := &Refusals{planned: planned, prepared: &Prepared{Common: Common{Provided: provided}}, granted: func(plan.Object, plan.Object) bool { return false }}
 		if got := r.mayBeRewritten(web); got != want {
 			t.Errorf("%s: got %q", verb, got)
 		}

@@ -52,7 +52,7 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 	for _, c := range changes {
 		changed[c.object] = true
 	}
-	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, willWrite: func(o *incomingObject) bool { return o.new || o.hook || changed[o.Object] }}
+	refusals := &Refusals{client: v.Client, ctx: v.Context, prepared: p, planned: planned, granted: grantedBy(v.Context, v.Client), willWrite: func(o *incomingObject) bool { return o.new || o.hook || changed[o.Object] }}
 	for n, c := range changes {
 		if errs[n] == nil {
 			continue
@@ -102,6 +102,22 @@ func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
 		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before(), p.Resumes && !f.Rule.Hook, false, f.Rule})
 	}
 	return append(out, v.crdChanges(p)...)
+}
+
+// checkPorts warns about ports that client-side apply cannot tell apart when it updates an object.
+func checkPorts(planned *plannedObjects, m helmclient.Method) (warnings []plan.Warning) {
+	if !m.ClientSide || m.Replace {
+		return nil
+	}
+	for _, o := range planned.objects {
+		if o.hook {
+			continue
+		}
+		for _, ports := range refs.SharedPorts(o.Object, o.fields) {
+			warnings = append(warnings, o.warning("%s", refs.LosesPorts(o.Object, ports)))
+		}
+	}
+	return warnings
 }
 
 // indexObjects returns the objects of a manifest, none if it cannot be read.
@@ -177,9 +193,12 @@ func (v *clusterView) tryChange(c *change) error {
 	return RefusalOf(err)
 }
 
-// RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user. A refusal may
-// have no reason: a webhook can answer with a code alone.
+// RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user, or if no
+// request can be made of it. A refusal may have no reason: a webhook can answer with a code alone.
 func RefusalOf(err error) error {
+	if helmclient.IsPatchError(err) {
+		return err
+	}
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) || diagnose.LacksPermission(err) || IsNoDryRun(err) {
 		return nil
 	}
@@ -194,6 +213,8 @@ type Refusals struct {
 	ctx      context.Context
 	prepared *Prepared
 	planned  *plannedObjects
+	// granted reports whether the cluster lets a ServiceAccount change an object, or may do so.
+	granted func(account, o plan.Object) bool
 	// willWrite reports whether the operation creates, changes or runs an object.
 	willWrite func(*incomingObject) bool
 }
@@ -204,7 +225,7 @@ func NewRefusals(ctx context.Context, c *connect.Client, p *Prepared, incoming I
 	if err != nil {
 		return nil, err
 	}
-	return &Refusals{c, ctx, p, planned, func(o *incomingObject) bool { return o.hook || writes(o.Object) }}, nil
+	return &Refusals{c, ctx, p, planned, grantedBy(ctx, c), func(o *incomingObject) bool { return o.hook || writes(o.Object) }}, nil
 }
 
 // MayPass says that a change is refused now, and why it may pass when its turn comes. It returns "" if the API server will
@@ -242,7 +263,7 @@ func (r *Refusals) whyItMayPass(o plan.Object, err error) string {
 		return r.changedBefore(o, "your permissions", func(x *incomingObject) bool { return x.Object.Group == rbacGroup })
 	case strings.Contains(text, "already allocated"):
 		return "the address or port may be free by then"
-	case diagnose.IsFieldConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), connect.Mistyped(text):
+	case diagnose.IsFieldConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), connect.Mistyped(text), helmclient.IsPatchError(err):
 		return r.mayBeRewritten(o)
 	case apierrors.IsForbidden(err):
 		return "the quota or rule may allow it by then"
@@ -257,7 +278,7 @@ func (r *Refusals) webhookMayAccept(o plan.Object, name string) string {
 			return fmt.Sprintf("the operation applies its webhook (%s)", x)
 		}
 	}
-	return r.changedBefore(o, "the webhook", func(x *incomingObject) bool { return !runsToCompletion(x) || r.planned.hasAccess(x, o) })
+	return r.changedBefore(o, "the webhook", func(x *incomingObject) bool { return !runsToCompletion(x) || r.hasAccess(x, o) })
 }
 
 const admissionGroup = "admissionregistration.k8s.io"
@@ -286,7 +307,14 @@ func (r *Refusals) mayBeRewritten(o plan.Object) string {
 			return r.planned.possibleDefiner(o, r.prepared.Common.Provided) + " may change its schema"
 		}
 	}
-	return r.changedBefore(o, "the object", func(x *incomingObject) bool { return runsToCompletion(x) && r.planned.hasAccess(x, o) })
+	return r.changedBefore(o, "the object", func(x *incomingObject) bool { return runsToCompletion(x) && r.hasAccess(x, o) })
+}
+
+// hasAccess reports whether the pods of an object may change another one, also with a role that an administrator has given to
+// their account in the cluster.
+func (r *Refusals) hasAccess(x *incomingObject, o plan.Object) bool {
+	pods, ok := refs.FindPods(x.Object, x.fields)
+	return ok && (r.planned.hasAccess(x, o) || r.granted(plan.Object{Kind: "ServiceAccount", Namespace: x.Namespace, Name: accountOf(pods)}, o))
 }
 
 // changedBefore says that an object that may be written before o may change something: unless it is certain to come later, it

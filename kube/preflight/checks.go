@@ -50,6 +50,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return findings{nil, view.checkReadiness(planned, p)} },
+		func() findings { return findings{checkPorts(planned, p.Target.Method), nil} },
 		func() findings { return view.checkFields(planned, p) },
 		func() findings { return view.checkChanges(planned, p, incoming) },
 	}

@@ -238,6 +238,30 @@ func allowed(ctx context.Context, c *connect.Client, permission permissions.Perm
 	return err != nil || review.Status.Allowed
 }
 
+// grantedBy returns a function that reports whether the cluster lets a ServiceAccount change an object. It returns true if the
+// user may not ask that.
+func grantedBy(ctx context.Context, c *connect.Client) func(account, o plan.Object) bool {
+	return func(account, o plan.Object) bool {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Kind: o.Kind})
+		return slices.ContainsFunc([]string{"patch", "update", "delete"}, func(verb string) bool {
+			spec := authv1.SubjectAccessReviewSpec{
+				User:   "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+				ResourceAttributes: &authv1.ResourceAttributes{
+					Namespace: o.Namespace, Verb: verb, Group: o.Group, Resource: plural.Resource, Name: o.Name,
+				},
+			}
+			if o.Namespace != "" { // an administrator of the namespace may ask this
+				review := &authv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace}, Spec: spec}
+				review, err := c.Clientset.AuthorizationV1().LocalSubjectAccessReviews(o.Namespace).Create(ctx, review, metav1.CreateOptions{})
+				return err != nil || review.Status.Allowed
+			}
+			review, err := c.Clientset.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			return err != nil || review.Status.Allowed
+		})
+	}
+}
+
 // Username returns the name under which the API server knows the user, "" if the request fails.
 func Username(ctx context.Context, c *connect.Client) string {
 	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})

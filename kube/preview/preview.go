@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/status"
@@ -359,9 +360,9 @@ func isMalformed(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !preflight.IsNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
 }
 
-// refuse turns an error of the API server into a refusal of the object. It returns other errors.
+// refuse turns an error of the API server, or about the request to it, into a refusal of the object. It returns other errors.
 func (c *Change) refuse(err error) error {
-	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) && !helmclient.IsPatchError(err) {
 		return err
 	}
 	c.Action, c.Message = ActionRefuse, diagnose.Explain(err).Error()

@@ -1,11 +1,17 @@
 package upgrade
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -25,4 +31,36 @@ func TestClientSideApply(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPortsOfOneNumber: two ports of one number, which client-side apply cannot tell apart, are a warning. If Helm finds no
+// patch because of them, the upgrade is refused before its first write, and the plan names the object and the way out.
+func TestPortsOfOneNumber(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(v, ports string) *charts.Chart {
+		web := strings.Replace(rig.Deployment("web", rig.Group("two", "one"), "0s", "  replicas: 0"), "example/app:1.0", "example/app:1.0"+ports, 1)
+		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("one"), "v: '"+v+"'"), web)
+	}
+	r.Deploy("plain", rig.UseChart(chart("1", ", ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}], env: [{name: A, value: b}]"), func(i *kube.Install) { i.ClientSide = true }))
+	next := chart("2", ", ports: [{containerPort: 53, protocol: TCP}, {containerPort: 80}, {containerPort: 53, protocol: UDP}]")
+	says := []string{"Deployment/web: client-side apply cannot compare", "; apply it with --server-side=true"}
+	start := time.Now()
+	_, err := r.Upgrade("plain", rig.UpgradeTo(next, nil))
+	r.MustRefuse(start, err, says...)
+	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.PlanOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
+		return w.Object != nil && w.Object.Name == "web" && strings.Contains(w.Message, "containers[0].ports: 53/TCP and 53/UDP have the same number")
+	}) {
+		t.Errorf("warnings %v", op.Warnings())
+	}
+	if _, changes := r.Changes(op, nil); changes["Deployment/web"].Action != kube.ActionRefuse || !strings.HasSuffix(changes["Deployment/web"].Message, says[1]) {
+		t.Errorf("planned %v", changes["Deployment/web"])
+	}
+	op, err = r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.SkipPreflight = true }))
+	r.MustFail(op, err, says...)
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.ServerSide = "true" })))
 }

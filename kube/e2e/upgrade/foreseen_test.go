@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,6 +110,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 		"a hook with kubectl":    {[]string{kubectl}, nil, "Deployment/fixed", []string{"immutable", "Job/prepare comes first and may change the object"}},
 		"a hook of kubectl":      {[]string{image}, nil, "Deployment/fixed", []string{"immutable", "Job/prepare comes first and may change the object"}},
 		"a hook with a role":     {[]string{role}, nil, "Deployment/fixed", []string{"immutable", "Job/migration comes first and may change the object"}},
+		"a role in the cluster":  {nil, mayDelete, "Deployment/fixed", []string{"immutable", "Job/migration comes first and may change the object"}},
 		"parameters of a policy": {nil, func(r *rig.Rig) { deny(r, true) }, "ConfigMap/checked", []string{"ValidatingAdmissionPolicy", "ConfigMap/params comes first and may change the policy"}},
 		"a webhook":              {nil, webhookDown, "ConfigMap/checked", []string{"nowhere.example.com", "that may pass"}},
 	} {
@@ -142,6 +144,20 @@ func TestRefusalsThatMayPass(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mayDelete lets the pods of the namespace delete Deployments, as an administrator does.
+func mayDelete(r *rig.Rig) {
+	r.T.Helper()
+	r.Create(rig.Object("rbac.authorization.k8s.io/v1/Role/admins", nil, "rules: [{apiGroups: [apps], resources: [deployments], verbs: [delete]}]"),
+		rig.Object("rbac.authorization.k8s.io/v1/RoleBinding/admins", nil, "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: admins}",
+			"subjects: [{kind: ServiceAccount, name: default, namespace: "+r.Namespace+"}]"))
+	asked := authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + r.Namespace + ":default",
+		ResourceAttributes: &authv1.ResourceAttributes{Namespace: r.Namespace, Verb: "delete", Group: "apps", Resource: "deployments"}}}
+	r.Eventually("the role is in effect", func() bool {
+		review, err := r.Cluster.AuthorizationV1().SubjectAccessReviews().Create(r.T.Context(), &asked, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed
+	})
 }
 
 // webhookDown creates a webhook for the ConfigMap "checked" that does not respond.

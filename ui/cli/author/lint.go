@@ -225,7 +225,7 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 		l.fail(err.Error())
 	}
 	var found []plan.Finding
-	for _, w := range r.Warnings {
+	for _, w := range append(r.Warnings, r.SharedPorts()...) {
 		found = append(found, plan.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
 	found = append(found, l.waitForJobs.Lint(r.Tree, r.Resources)...)
