@@ -32,7 +32,7 @@ const (
 	// object, cause and evidence of the failure).
 	KindGroup Kind = "group"
 	// KindObject is the state of an object (phase, group, object, planned, status, message,
-	// change; if ready also readyBy and note; if failed also cause and evidence).
+	// change; if ready also readyBy and note; until while it is held for a time; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
 	// refused; message says why it was refused, or what an accepted command did) (R45).
@@ -46,7 +46,8 @@ const (
 	// away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
 	// KindWaiting is the heartbeat: the object that the run has waited for longest (phase, group,
-	// object, status, message; cause and evidence if known).
+	// object, status, message; cause and evidence if known). With readyBy settled, all groups are ready and the run waits
+	// until the last containers have run for a while (until).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
 	// evidence; status degraded if waiting will not help; cause is the object's state if no
@@ -180,6 +181,8 @@ type Event struct {
 	Note string `json:"note,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
+	// Until is when Object counts as ready if nothing happens, or when settling ends (R22c).
+	Until time.Time `json:"until,omitzero"`
 	// Since is when the API server became unreachable.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.

@@ -52,6 +52,8 @@ type ObjectState struct {
 	ReadyBy Judge
 	// Note says how far it got, if its own spec keeps it from getting further, see Event.Note.
 	Note string
+	// Until is when it counts as ready if nothing happens, zero if that is unknown.
+	Until time.Time
 	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
 	// when the API server answered the request, Since when Status last changed.
 	Sent, Answered, Since time.Time
@@ -227,7 +229,7 @@ func (s *State) applyObject(e Event) {
 			o.DegradedSince = e.Time
 		}
 	}
-	o.Status, o.Message, o.ReadyBy, o.Note = e.Status, e.Message, e.ReadyBy, e.Note
+	o.Status, o.Message, o.ReadyBy, o.Note, o.Until = e.Status, e.Message, e.ReadyBy, e.Note, e.Until
 	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}

@@ -280,6 +280,16 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	return max(limit-(now.Sub(since)-(s.frozen.read(now)-o.frozen)), 0), true
 }
 
+// Settling returns how long the run still waits before the outcome, because containers without probes have just started
+// (R22c). ok is false if it does not.
+func (s *State) Settling(now time.Time) (left time.Duration, ok bool) {
+	left = s.Waiting.Until.Sub(now)
+	if s.Waiting.ReadyBy != BySettling || left <= 0 || !s.Ended.IsZero() || s.Run == Aborting || len(s.runningGroups()) > 0 {
+		return 0, false
+	}
+	return left, true
+}
+
 // stopwatch measures the total time during which it was running.
 type stopwatch struct {
 	total time.Duration // before since

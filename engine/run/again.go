@@ -102,7 +102,7 @@ func (s *stage) awaitAgain(g *group) {
 // ConfirmReady waits until all groups that had to become ready are ready at the same time (R21). It is for the end of an
 // operation, after its last stage: nothing else waits for a group whose objects break after it was ready. Such a group is in
 // progress again, with a new readiness timeout, and can fail and be held like any other. The error is a *StageError.
-// If a group has failed, there is nothing to wait for.
+// Then it waits until workloads without probes have settled (R22c). If a group has failed, there is nothing to wait for.
 func (e *Engine) ConfirmReady() error {
 	r := newStageRun(e)
 	e.inbox.put(confirmRequested{r})
@@ -117,11 +117,12 @@ func (m *machine) confirm(run *StageRun) {
 	}
 	for _, s := range m.confirmable {
 		if groups := s.unreadyAgain(); len(groups) > 0 {
+			m.settling = nil
 			s.reopen(run, groups)
 			return
 		}
 	}
-	m.emit(endStage{run, nil})
+	m.settle(run)
 }
 
 // unreadyAgain returns the groups that were ready and no longer are.

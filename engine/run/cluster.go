@@ -49,8 +49,10 @@ type Observation struct {
 	// Object has the name that the plan gives it.
 	Object plan.Object
 	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis.
-	// If Status is empty, the observation has nothing else.
 	Trouble bool
+	// Pods is what is known of the object's pods, nil if that has not changed. If Status is empty, the observation has
+	// nothing but Trouble and Pods.
+	Pods *Pods
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is still
 	// in flight.
 	Status event.Status

@@ -19,6 +19,9 @@ func (o *object) judge() event.Judge {
 	if o.awaitsStatus() {
 		return event.ByNoStatus
 	}
+	if o.hasSettled {
+		return event.BySettling
+	}
 	return o.last.ReadyBy
 }
 
@@ -31,7 +34,7 @@ func (s *stage) evaluateSilent(g *group, o *object) {
 		s.setStatusOverdue(g, o)
 	}
 	if o.statusOverdue && o.last.Status == event.Ready {
-		s.setObject(g, o, event.Ready, wroteNothing(limit), "")
+		s.setReady(g, o, wroteNothing(limit))
 		return
 	}
 	if s.setObject(g, o, event.InProgress, "its controller has written no status since the apply", ""); o.statusOverdue || o.statusDeadline != 0 {

@@ -37,6 +37,8 @@ type machine struct {
 	steered        bool // the steering may differ from the kept one
 	ended          bool
 	silentKinds    map[plan.GroupKind]bool // a warning says that their controllers write no status (R22a)
+	settling       *settling               // nil unless the run waits for workloads to settle (R22c)
+	heldObjects    []heldObject            // objects that are ready, but not for long enough (R22c)
 }
 
 type rollback struct {
@@ -161,6 +163,9 @@ func (m *machine) advance() {
 	m.startUnits()
 	s := m.stage
 	if s == nil {
+		if m.settling != nil {
+			m.confirm(m.settling.run)
+		}
 		return
 	}
 	s.sendQueued()
@@ -195,6 +200,7 @@ func (m *machine) windDown() {
 		}
 		m.emit(endRetries{cause})
 	}
+	m.stopSettling(cause)
 	if s := m.stage; s != nil {
 		s.queue = nil
 		if !s.waitingForAnswers() {
@@ -257,7 +263,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 func (m *machine) startOver() {
 	m.emit(resetRequests{})
 	m.epoch++
-	m.confirmable = nil
+	m.confirmable, m.heldObjects = nil, nil
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock = clock{start: m.now}

@@ -162,6 +162,10 @@ func (s *stage) observe(g *group, seen Observation) {
 	if seen.Trouble && o.request == requestSucceeded {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
+	if seen.Pods != nil {
+		o.pods = *seen.Pods
+		s.assess(g, o)
+	}
 	switch {
 	case seen.Status == "":
 		return
@@ -230,6 +234,9 @@ func (s *stage) evaluate(g *group, o *object) {
 	if !o.isCurrent() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
 		return // ignore a hook that has ended; its delete policy may remove it
 	}
+	if o.last.Status != event.Ready {
+		o.setUnready()
+	}
 	switch {
 	case o.last.Status == event.Gone:
 		s.setObject(g, o, event.InProgress, o.absence(), "")
@@ -237,6 +244,8 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, event.InProgress, "being deleted", "")
 	case o.awaitsStatus() && !o.wait.Never && o.last.Status != event.InProgress:
 		s.evaluateSilent(g, o)
+	case o.last.Status == event.Ready:
+		s.setReady(g, o, o.last.Message)
 	default:
 		s.setObject(g, o, o.judged(), o.last.Message, "")
 	}
@@ -361,9 +370,10 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	case status == event.Ready:
 		readyBy, note = o.judge(), o.last.Note
 	}
-	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && change == "" {
+	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && o.shownUntil.Equal(o.until) && change == "" {
 		return
 	}
+	o.shownUntil = o.until
 	o.status = status
 	o.message = message
 	o.readyBy = readyBy
@@ -377,7 +387,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
-		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note,
+		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note, Until: o.until,
 	}
 	if status == event.Deleting || status == event.InProgress {
 		e.Finalizers = o.finalizers

@@ -22,6 +22,10 @@ type Stage struct {
 	// FirstStatusTimeout is how long an awaited object waits for its controller's first status after its apply; then it
 	// counts as ready (R22a). 0 does not wait.
 	FirstStatusTimeout time.Duration
+	// Settle is how long the containers of a workload without probes must have run before the outcome; 0 does not wait (R22c).
+	Settle time.Duration
+	// StableFor returns how long an object must have been ready until it counts (R22c). Nil means that none has to.
+	StableFor func(plan.Object) time.Duration
 	// Lenient is for removals: an object that is still being deleted does not fail its group. The
 	// group stops waiting for it after ObjectTimeout (goneGrace if no other group waits for the group),
 	// when a diagnosis says that waiting will not help, or at the operation's timeout (R30).
@@ -179,8 +183,9 @@ type object struct {
 	note     string      // Observation.Note, if it is ready
 	// finalizers are those that the run waits for: of the object, or of the previous one of its name.
 	finalizers []string
-	pace       Pace    // of its diagnoses
-	found      Finding // the best finding in this attempt
+	stays
+	pace  Pace    // of its diagnoses
+	found Finding // the best finding in this attempt
 }
 
 // requestState is the state of the request that applies or deletes an object in this attempt.

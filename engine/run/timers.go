@@ -60,7 +60,7 @@ func (m *machine) wake() time.Time {
 	if !t.cancelAt.IsZero() {
 		return t.cancelAt
 	}
-	next := earliest(earliest(m.nextDiagnosis(), m.outage.reportAt), m.keeping.again)
+	next := earliest(earliest(earliest(m.nextDiagnosis(), m.outage.reportAt), m.keeping.again), m.nextHoldEnd())
 	if !m.clock.stopped.IsZero() || m.steering.ending != nil {
 		return next
 	}
@@ -185,6 +185,7 @@ func (m *machine) tick() {
 	}
 	m.startDiagnoses()
 	m.reportOutage()
+	m.endHolds()
 	if !m.clock.stopped.IsZero() || m.steering.ending != nil {
 		return
 	}

@@ -182,6 +182,9 @@ func (b teeWriter) Write(p []byte) (int, error) {
 func (h *harness) start(o operation, on func(request) handler, more ...string) (*process, *tracker) {
 	tr := newTracker(o.isRollback, on)
 	h.tracker.Store(tr)
+	if !slices.Contains([]string{"uninstall", "down"}, o.args[0]) {
+		more = append([]string{"--settle=0"}, more...) // its containers have no probes
+	}
 	return h.exec(lockstepProgram, h.kubeconfig(), append(h.args(o), more...)...), tr
 }
 

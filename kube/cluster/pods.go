@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"lockstep/engine/run"
 )
 
 // podWatches are the watches of pods and warnings for Signs: one of each kind for each namespace with a listener, or one for
@@ -33,10 +35,18 @@ type podWatches struct {
 
 // podState is the last known state of pods, and the listeners.
 type podState struct {
-	listeners map[owner]map[*Signs]func()
+	listeners map[owner]map[*Signs]listener
+	runs      podRuns
+	denied    map[string]bool                // namespaces whose pods may not be watched
 	owners    map[types.NamespacedName]owner // of pods
 	reported  map[types.UID]string           // the last reported trouble of each pod
 	deleted   []deletedPod                   // in the order of their deletion
+}
+
+// listener gets the signs of an object; onPods may be nil.
+type listener struct {
+	onTrouble func()
+	onPods    func(run.Pods)
 }
 
 type watchKind string
@@ -66,7 +76,7 @@ func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOpt
 	ctx, cancel := context.WithCancel(ctx)
 	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute),
 		wide: map[watchKind]bool{pods: all, warnings: all}, running: map[podWatch]context.CancelFunc{}, users: map[string]int{},
-		podState: podState{listeners: map[owner]map[*Signs]func(){}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
+		podState: podState{listeners: map[owner]map[*Signs]listener{}, runs: podRuns{}, denied: map[string]bool{}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 
 // close ends all watches and waits for their goroutines.
@@ -98,8 +108,12 @@ func (w *podWatches) start(kind watchKind, namespace string) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.running[p] = cancel
 	w.wg.Go(func() {
-		if w.run(ctx, p); ctx.Err() == nil && p.namespace == "" { // watching all namespaces is forbidden
+		switch w.run(ctx, p); {
+		case ctx.Err() != nil:
+		case p.namespace == "": // watching all namespaces is forbidden
 			w.split(kind)
+		case p.kind == pods:
+			w.forbidden(p.namespace)
 		}
 	})
 }
@@ -141,11 +155,16 @@ func (w *podWatches) endIdle() {
 // run runs a watch until ctx ends or it is forbidden.
 func (w *podWatches) run(ctx context.Context, p podWatch) {
 	if p.kind == pods {
+		opened := 0
 		follow(ctx, func() (watch.Interface, error) {
+			if opened++; opened > 1 {
+				n := opened
+				w.wg.Go(func() { w.dropUnseen(p, n) })
+			}
 			return w.kube.CoreV1().Pods(p.namespace).Watch(ctx, metav1.ListOptions{})
 		}, func(e watch.Event) {
 			if pod, ok := e.Object.(*corev1.Pod); ok {
-				w.handlePod(pod, e.Type == watch.Deleted)
+				w.handlePod(pod, e.Type == watch.Deleted, opened)
 			}
 		})
 		return
@@ -181,14 +200,20 @@ func follow(ctx context.Context, open func() (watch.Interface, error), handle fu
 	}
 }
 
-// listen calls onTrouble at each sign of trouble with an object.
-func (w *podWatches) listen(o owner, s *Signs, onTrouble func()) {
+// listen calls l at each sign of trouble with an object and each change of its pods.
+func (w *podWatches) listen(o owner, s *Signs, l listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.listeners[o] == nil {
-		w.listeners[o] = map[*Signs]func(){}
+		w.listeners[o] = map[*Signs]listener{}
 	}
-	w.listeners[o][s] = onTrouble
+	w.listeners[o][s] = l
+	if w.denied[o.namespace] {
+		s.notifyDenied(o)
+	}
+	if w.runs[o] != nil {
+		w.reportPods(o)
+	}
 }
 
 func (w *podWatches) unlisten(o owner, s *Signs) {
@@ -199,18 +224,27 @@ func (w *podWatches) unlisten(o owner, s *Signs) {
 	}
 }
 
-func (w *podWatches) handlePod(p *corev1.Pod, deleted bool) {
+func (w *podWatches) handlePod(p *corev1.Pod, deleted bool, opened int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forgetDeleted()
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	owner := ownerOf(p)
 	if deleted {
+		if w.runs[owner] != nil {
+			before := w.runs.of(owner)
+			if w.runs.remove(owner, p.UID); before != w.runs.of(owner) {
+				w.reportPods(owner)
+			}
+		}
 		delete(w.reported, p.UID)
 		w.deleted = append(w.deleted, deletedPod{name, time.Now().Add(lateWarningPeriod)})
 		return
 	}
-	owner := ownerOf(p)
 	w.owners[name] = owner
+	if w.runs.put(owner, p, opened, time.Now()) {
+		w.reportPods(owner)
+	}
 	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.notify(owner, time.Time{}) {
 		w.reported[p.UID] = t
 	}
@@ -244,9 +278,9 @@ func (w *podWatches) handleWarning(e *corev1.Event) {
 // notify calls the listeners of an object, except those of runs that started after at, the time of the sign of trouble. A
 // zero at means now. It reports whether there were any. The caller holds the lock.
 func (w *podWatches) notify(o owner, at time.Time) (notified bool) {
-	for s, onTrouble := range w.listeners[o] {
+	for s, l := range w.listeners[o] {
 		if at.IsZero() || !at.Before(s.started) {
-			onTrouble()
+			l.onTrouble()
 			notified = true
 		}
 	}

@@ -19,6 +19,8 @@ import (
 // of a workload does. If the user may not watch them, there are no signs; the engine then diagnoses objects that are stuck.
 type Signs struct {
 	watches *podWatches
+	notice  func(plan.Warning)
+	denied  map[string]bool // namespaces about which notice was given, guarded by the lock of watches
 
 	mu         sync.Mutex
 	started    time.Time // earlier warnings do not count
@@ -51,20 +53,23 @@ func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	}
 }
 
-func newSigns(watches *podWatches) *Signs {
+func newSigns(watches *podWatches, notice func(plan.Warning)) *Signs {
+	if notice == nil {
+		notice = func(plan.Warning) {}
+	}
 	started := time.Now().Add(-time.Second) // because the times of events are in whole seconds
-	return &Signs{watches: watches, started: started, namespaces: map[string]bool{}, objects: map[owner]bool{}}
+	return &Signs{watches: watches, notice: notice, denied: map[string]bool{}, started: started, namespaces: map[string]bool{}, objects: map[owner]bool{}}
 }
 
-// listen calls onTrouble at each sign of trouble with an object.
-func (s *Signs) listen(o owner, onTrouble func()) {
+// listen calls l at each sign of trouble with an object and each change of its pods.
+func (s *Signs) listen(o owner, l listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	s.objects[o] = true
-	s.watches.listen(o, s, onTrouble)
+	s.watches.listen(o, s, l)
 	if !s.namespaces[o.namespace] {
 		s.namespaces[o.namespace] = true
 		s.watches.acquire(o.namespace)

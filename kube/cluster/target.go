@@ -117,7 +117,10 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			continue
 		}
 		if t.send != nil && troubleKinds[obj.Kind] && obj.Namespace != "" {
-			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Trouble: true}) })
+			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, listener{
+				onTrouble: func() { report(run.Observation{Object: obj, Trouble: true}) },
+				onPods:    func(p run.Pods) { report(run.Observation{Object: obj, Pods: &p}) },
+			})
 		}
 		t.mu.Lock()
 		t.reports[obj] = report

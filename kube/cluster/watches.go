@@ -69,7 +69,7 @@ func (w *Watches) Open(ctx context.Context, c *connect.Client, notice func(plan.
 			return RunWatcher{}, nil, err
 		}
 	}
-	s = RunWatcher{Watcher: w.hub.Watcher(ctx, notice), Signs: newSigns(w.pods), Shared: shared}
+	s = RunWatcher{Watcher: w.hub.Watcher(ctx, notice), Signs: newSigns(w.pods, notice), Shared: shared}
 	return s, func() {
 		s.Signs.close()
 		s.Watcher.Close()

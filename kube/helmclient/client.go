@@ -81,7 +81,9 @@ type Options struct {
 	Readiness, Removal time.Duration
 	// FirstStatus limits the wait for the first status of a custom resource's controller (R22a).
 	FirstStatus time.Duration
-	Method      Method
+	// Settle is how long the containers of workloads without probes must have run before the outcome (R22c).
+	Settle time.Duration
+	Method Method
 }
 
 // Client wraps Helm's Kubernetes client. It serves one action.
@@ -294,6 +296,7 @@ func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[str
 		Await:              func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
 		ObjectTimeout:      c.cfg.Options.Readiness,
 		FirstStatusTimeout: c.cfg.Options.FirstStatus,
+		Settle:             c.cfg.Options.Settle,
 		Ends:               func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
 	}
 	if c.cfg.Options.Wait != WaitOrdered {

@@ -93,6 +93,7 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 			Jobs:        common.WaitForJobs,
 			Readiness:   common.ReadinessTimeout,
 			FirstStatus: max(common.FirstStatusTimeout, 0),
+			Settle:      common.Settle,
 			Removal:     t.deletionTimeout,
 			Method:      p.Target.Method,
 		},

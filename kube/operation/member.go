@@ -199,7 +199,7 @@ func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check,
 		return nil, err
 	}
 	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", revision, 0
-	p.Common.Step, p.Common.RollbackOnFailure = false, false
+	p.Common.Step, p.Common.RollbackOnFailure, p.Common.Settle = false, false, 0
 	if again {
 		p.Common.FirstStatusTimeout = -1
 	}

@@ -40,6 +40,9 @@ type Common struct {
 	// FirstStatusTimeout limits the wait for a first status of the controller of a custom resource (default 10s, at most
 	// ReadinessTimeout); negative to not wait (R22a).
 	FirstStatusTimeout time.Duration
+	// Settle is how long the containers of workloads without probes must have run before the outcome, at most Timeout; 0 does
+	// not wait (R22c).
+	Settle time.Duration
 	// Wait is a wait strategy as in R27, "ordered" by default.
 	Wait string
 	// WaitForJobs says which Jobs must complete (R22).
@@ -151,6 +154,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 	}
 	if err := c.operator.CheckTimeouts(c.Timeout); err != nil {
 		return c, err
+	}
+	if c.Settle > c.Timeout {
+		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}
 	ws, err := ParseWaitStrategy(c.Wait)
 	if err != nil {

@@ -289,6 +289,7 @@ func (s *Stack) common(m *member) operation.Common {
 	if m.Timeout > 0 {
 		c.Timeout = m.Timeout
 		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout) // 0: the release's own timeout, by R25
+		c.Settle = min(c.Settle, c.Timeout)
 	}
 	c.Step, c.BreakOn = false, m.breakOn
 	if c.WaitForJobs == plan.AwaitedJobs && m.WaitForJobs {

@@ -195,6 +195,10 @@ func (t *textLog) diagnosis(e event.Event) {
 // waiting writes a heartbeat, with the forecast of the run if there is one. It writes nothing if
 // --readiness-timeout is about to expire, because the line about the failure says the same.
 func (t *textLog) waiting(e event.Event) {
+	if e.ReadyBy == event.BySettling {
+		t.line(e, event.InProgress, e.Message+": "+objectIn(e.Object, e.Group)+" has a container without a readiness probe (--settle)")
+		return
+	}
 	if g, o := t.find(e); o != nil {
 		if left, limited := t.state.TimeLeft(g, o, e.Time); limited && left < time.Second {
 			return

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
@@ -315,6 +316,10 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
 	why := cmp.Or(n.CauseAt(r.o, l.Now()), l.State.ReleaseProgress(n.GroupState, r.o))
+	if left := r.o.Until.Sub(l.Now()); left > 0 && r.o.Status == event.InProgress && !r.rest {
+		why = l.Join("stable in "+canvas.Span(left+time.Second-1), why)
+		text = l.Join(mark.Word, why)
+	}
 	if !r.rest && canvas.Width(text) > w { // omit the time: the card's border shows it
 		text = l.Join(mark.Word, why)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -219,6 +220,9 @@ func (h *Header) runMark() (theme.Mark, string) {
 	if h.Tally.Degraded > 0 {
 		degraded := h.Theme.Mark(string(event.Degraded))
 		mark.Glyph, mark.Role = degraded.Glyph, degraded.Role
+	}
+	if left, ok := s.Settling(h.Now()); ok {
+		return mark, "settling: " + canvas.Span(left+time.Second-1) + " left"
 	}
 	return mark, h.Outlook().Text
 }

@@ -32,6 +32,8 @@ const (
 	heartbeat        = 10 * time.Second
 	// defaultFirstStatus is how long a run waits for the first status of a custom resource (R22a).
 	defaultFirstStatus = 10 * time.Second
+	// defaultSettle is how long the containers of workloads without probes must have run before the outcome (R22c).
+	defaultSettle = 5 * time.Second
 )
 
 // add adds the flags of every operation.
@@ -66,6 +68,7 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.readiness.add(f, &r.common.ReadinessTimeout)
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
+	f.DurationVar(&r.common.Settle, "settle", defaultSettle, "how long the containers of workloads without a readiness or startup probe must have run before the operation succeeds; at most --timeout (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
 	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that were never ready and, with an older template, block the rollout; by default lockstep deletes them")
@@ -147,6 +150,14 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	if common.FirstStatusTimeout < 0 {
 		return runOptions{}, errors.New("--first-status-timeout must not be negative")
+	}
+	switch {
+	case common.Settle < 0:
+		return runOptions{}, errors.New("--settle must not be negative")
+	case !changed("settle"):
+		common.Settle = min(common.Settle, common.Timeout)
+	case common.Settle > common.Timeout:
+		return runOptions{}, fmt.Errorf("--settle %s exceeds --timeout %s: lower the first or raise the second (R22c)", common.Settle, common.Timeout)
 	}
 	if common.FirstStatusTimeout == 0 && changed("first-status-timeout") {
 		common.FirstStatusTimeout = -1 // 0 is the default

@@ -1,0 +1,246 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// stableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
+const stableAfter = 10 * time.Second
+
+// settleMargin is how long before the operation's timeout settling ends: it is no reason to fail a release that is ready.
+const settleMargin = time.Second
+
+// Pods is what was seen of the pods of a workload.
+type Pods struct {
+	// Restarted is when a container was last seen to end or to start again, zero for never.
+	Restarted time.Time
+	// Down means that this container does not run now.
+	Down bool
+	// Restart names this container, and says how it ended: "container app exited with code 3".
+	Restart string
+	// Started is when the last container started, among the pods that have a container without a readiness or startup
+	// probe; zero if there are none.
+	Started time.Time
+}
+
+// stays is what an object must show to count as ready for longer than a moment (R22c).
+type stays struct {
+	pods       Pods
+	readySince time.Time // by its rule, zero while it is not
+	until      time.Time // when its hold ends, zero for none or if that is unknown
+	shownUntil time.Time // the published until
+	settles    bool      // the outcome waits, or has waited, until it has settled
+	hasSettled bool
+}
+
+// hold is a wait for an object that is ready until it has been so for some time.
+type hold struct {
+	// until is when it ends if nothing happens; zero while that is unknown.
+	until  time.Time
+	reason string
+}
+
+// restartsCount reports whether restarts of its pods count against an object that is ready: the rule of an operator or a chart
+// is nearer to it.
+func (o *object) restartsCount() bool {
+	switch o.last.ReadyBy {
+	case event.ByChart, event.ByOperator, event.NotAwaited:
+		return false
+	}
+	return true
+}
+
+// holdOf returns why an object that is ready does not count yet, nil if it does.
+//
+// Rule R22c: a restart since the apply makes a workload in progress until the container has run again for a while
+func (s *stage) holdOf(o *object) *hold {
+	stable := time.Duration(0)
+	if s.StableFor != nil {
+		stable = s.StableFor(o.Object)
+	}
+	now, h := s.m.now, hold{}
+	if stable > 0 {
+		h = hold{o.readySince.Add(stable), "stable-for"}
+	}
+	if p := o.pods; p.Restart != "" && p.Restarted.After(o.since) && (o.restartsCount() || stable > 0) {
+		limit := max(stable, stableAfter)
+		reason := fmt.Sprintf("%s; ready once it has run for %s again", p.Restart, limit)
+		if p.Down {
+			return &hold{reason: reason}
+		}
+		if at := p.Restarted.Add(limit); at.After(h.until) {
+			h = hold{at, reason}
+		}
+	}
+	if !now.Before(h.until) {
+		return nil
+	}
+	if h.reason == "stable-for" {
+		h.reason = fmt.Sprintf("ready; counts once it has stayed so for %s (lockstep/stable-for)", stable)
+	}
+	return &h
+}
+
+// setReady sets the status of an object that is ready by its rule: Ready, or InProgress while it is held.
+func (s *stage) setReady(g *group, o *object, message string) {
+	if o.readySince.IsZero() {
+		o.readySince = s.m.now
+	}
+	if s.removes() || s.Phase.Kind == event.PhaseHooks {
+		s.setObject(g, o, event.Ready, message, "")
+		return
+	}
+	h := s.holdOf(o)
+	if h == nil {
+		o.until = time.Time{}
+		s.setObject(g, o, event.Ready, message, "")
+		return
+	}
+	o.hasSettled = false
+	if o.until = h.until; !h.until.IsZero() {
+		s.m.heldObjects = append(s.m.heldObjects, heldObject{s, g, o, h.until})
+	}
+	s.setObject(g, o, event.InProgress, h.reason, "")
+}
+
+// setUnready records that an object is not ready by its rule.
+func (o *object) setUnready() {
+	o.readySince, o.until, o.hasSettled = time.Time{}, time.Time{}, false
+	o.settles = false
+}
+
+// heldObject is an object to look at again at a time, because its hold ends then.
+type heldObject struct {
+	stage  *stage
+	group  *group
+	object *object
+	at     time.Time
+}
+
+// nextHoldEnd returns when the next hold of an object, or the wait before the outcome, ends; zero for never.
+func (m *machine) nextHoldEnd() (next time.Time) {
+	m.heldObjects = slices.DeleteFunc(m.heldObjects, func(h heldObject) bool { return h.at != h.object.until })
+	for _, h := range m.heldObjects {
+		next = earliest(next, h.at)
+	}
+	if m.settling != nil {
+		next = earliest(next, m.settling.until)
+	}
+	return next
+}
+
+// endHolds looks again at the objects whose hold has ended.
+func (m *machine) endHolds() {
+	held := m.heldObjects
+	m.heldObjects = nil
+	for _, h := range held {
+		switch {
+		case h.at != h.object.until: // a newer hold replaced it
+		case m.now.Before(h.at):
+			m.heldObjects = append(m.heldObjects, h)
+		default:
+			h.object.until = time.Time{}
+			h.stage.assess(h.group, h.object)
+		}
+	}
+}
+
+// settling is the wait before the outcome of an operation whose groups are all ready: a workload whose pods show no readiness
+// counts once its containers have run for Stage.Settle.
+type settling struct {
+	run       *StageRun
+	until     time.Time
+	notBefore time.Time // after an outage, because watches need time to report what they missed
+	published time.Time // the last until that was published
+}
+
+// settle waits until the workloads have settled, and then answers run.
+func (m *machine) settle(run *StageRun) {
+	next := settling{run: run}
+	if m.settling != nil {
+		next = *m.settling
+	}
+	m.settling = nil
+	until, g, o := m.settledAt()
+	if o != nil && !m.outage.since.IsZero() { // nobody can say whether its containers still run
+		next.notBefore = m.now.Add(catchUp)
+	}
+	if next.until = latest(until, next.notBefore); o == nil || !m.now.Before(next.until) {
+		m.setSettled()
+		m.emit(endStage{run, nil})
+		return
+	}
+	m.settling = &next
+	if change := next.until.Sub(next.published).Abs(); change < time.Second || !m.outage.since.IsZero() {
+		return
+	}
+	next.published = next.until
+	obj := o.actual()
+	m.publish(event.Event{Kind: event.KindWaiting, Phase: g.Phase, Group: g.Group, Object: &obj, Status: event.Ready,
+		ReadyBy: event.BySettling, Until: next.until,
+		Message: fmt.Sprintf("settling: %s left", next.until.Sub(m.now).Round(100*time.Millisecond))})
+}
+
+// settledAt returns when the last workload of the operation has settled, and which that is, nil if there is nothing to wait for.
+func (m *machine) settledAt() (until time.Time, group *group, last *object) {
+	for _, s := range m.confirmable {
+		for _, g := range s.groups {
+			for _, o := range g.objects {
+				if at := s.settlesAt(g, o); at.After(until) {
+					until, group, last = at, g, o
+				}
+			}
+		}
+	}
+	if limit := m.operationTimeout(); limit > 0 && last != nil {
+		if end := m.now.Add(limit - settleMargin - m.clock.active(m.now)); end.Before(until) {
+			until = end
+		}
+	}
+	return until, group, last
+}
+
+// settlesAt returns when a workload has settled, zero if it need not or if that was before.
+func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
+	if s.Settle <= 0 || !g.await || o.pods.Started.IsZero() || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
+		return at
+	}
+	if at = o.pods.Started.Add(s.Settle); !s.m.now.Before(at) && !o.settles {
+		return time.Time{}
+	}
+	o.settles = true
+	return at
+}
+
+// setSettled publishes that the workloads that were waited for have settled.
+func (m *machine) setSettled() {
+	for _, s := range m.confirmable {
+		for _, g := range s.groups {
+			for _, o := range g.objects {
+				if o.settles && o.status == event.Ready {
+					o.hasSettled = true
+					s.setObject(g, o, event.Ready, o.message, "")
+				}
+			}
+		}
+	}
+}
+
+// stopSettling ends the wait before the outcome, because something ends the run.
+func (m *machine) stopSettling(cause error) {
+	if m.settling != nil {
+		m.emit(endStage{m.settling.run, &StageError{Cause: cause}})
+		m.settling = nil
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

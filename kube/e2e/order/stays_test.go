@@ -1,0 +1,78 @@
+package order
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// crashing returns a Deployment without a probe whose container runs for a while and then crashes, each time.
+func crashing(runs string, annotations map[string]string) string {
+	return strings.Replace(rig.Deployment("web", annotations, "0s"), "sandbox/ready-delay: 0s",
+		`sandbox/run-duration: `+runs+`, sandbox/exit-code: "3", sandbox/log: "FATAL: relation users does not exist"`, 1)
+}
+
+// TestCrashAfterReady: a Deployment without a probe is ready as soon as its container starts, and what needs it starts at once.
+// The outcome waits until it has settled, so a crash soon afterwards is never a success (R22c).
+func TestCrashAfterReady(t *testing.T) {
+	t.Parallel()
+	healthy := rig.Deployment("web", rig.Group("a"), "0s")
+	cases := []struct {
+		name, web string
+		settle    time.Duration
+		exit      int
+	}{
+		{"after 1s", crashing("1s", rig.Group("a")), 5 * time.Second, 1},
+		{"after 3s", crashing("3s", rig.Group("a")), 5 * time.Second, 1},
+		{"after 8s", crashing("8s", rig.Group("a")), 10 * time.Second, 1},
+		{"healthy", healthy, 2 * time.Second, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"))), func(i *kube.Install) {
+				i.Settle, i.ReadinessTimeout = c.settle, 4*time.Second
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			settling := slices.IndexFunc(out.Events, func(e event.Event) bool { return e.Kind == event.KindWaiting && e.ReadyBy == event.BySettling })
+			gate := slices.IndexFunc(out.Events, func(e event.Event) bool {
+				return e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Ready
+			})
+			if settling >= 0 && gate > settling { // on a slow machine, it may have crashed or settled before
+				t.Errorf("the gate opened with event %d, the run settled with event %d", gate, settling)
+			}
+			if s := out.State; s.Exit != c.exit || c.exit == 1 && (r.Status() != "failed" || !strings.Contains(s.Reason(), "FATAL: relation users does not exist")) {
+				t.Errorf("exit %d, the release is %s: %s", s.Exit, r.Status(), s.Reason())
+			}
+			if c.exit != 0 {
+				return
+			}
+			pods, err := r.Cluster.CoreV1().Pods(r.Namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(pods.Items) != 1 {
+				t.Fatal(err, len(pods.Items))
+			}
+			if ran := out.State.Ended.Sub(pods.Items[0].Status.ContainerStatuses[0].State.Running.StartedAt.Time); ran < c.settle {
+				t.Errorf("it ended when the container had run for %s", ran)
+			}
+			if by := out.State.Find("apply", "edge:a").Objects[0].ReadyBy; settling >= 0 && by != event.BySettling {
+				t.Errorf("ready by %q, want settled", by)
+			}
+			// The containers of an unchanged workload started long ago, and nothing else is waited for.
+			out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"), "version: two")), func(u *kube.Upgrade) { u.Settle = c.settle })))
+			if slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.ReadyBy == event.BySettling }) {
+				t.Error("the upgrade waited for a workload that it did not change")
+			}
+		})
+	}
+}
