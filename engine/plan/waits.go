@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// The annotations that say how a run waits for an object (R22b).
+// The annotations that say how a run waits for an object (R22b, R22c).
 const (
 	AnnotationWait             = "lockstep/wait"             // "false": the run does not wait for the object
 	AnnotationReadinessTimeout = "helm.sh/readiness-timeout" // duration
+	AnnotationStableFor        = "lockstep/stable-for"       // duration for which the object must have been ready
 )
 
 // Wait says how a run waits for an object. With the zero value it waits as usual.
@@ -21,6 +22,8 @@ type Wait struct {
 	// annotation or the flag that sets it.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Source  string        `json:"source,omitempty"`
+	// StableFor is how long the object must have been ready, without a restart, until it counts (R22c).
+	StableFor time.Duration `json:"stableFor,omitempty"`
 }
 
 // ObjectWait is an object of a group with a Wait of its own.
@@ -36,14 +39,22 @@ func ReadWait(annotations map[string]string) (w Wait, faults []Fault) {
 			faults = append(faults, Fault{"R22b", fmt.Sprintf("annotation %s must be true or false, but is %s", AnnotationWait, quote(value))})
 		}
 	}
-	if value := strings.TrimSpace(annotations[AnnotationReadinessTimeout]); value != "" {
+	duration := func(key, rule string) (d time.Duration) {
+		value := strings.TrimSpace(annotations[key])
+		if value == "" {
+			return 0
+		}
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
-			faults = append(faults, Fault{"R22b", fmt.Sprintf("annotation %s must be a duration of more than 0, such as 10m, but is %s", AnnotationReadinessTimeout, quote(value))})
-		} else {
-			w.Timeout, w.Source = d, AnnotationReadinessTimeout
+			faults = append(faults, Fault{rule, fmt.Sprintf("annotation %s must be a duration of more than 0, such as 10m, but is %s", key, quote(value))})
+			return 0
 		}
+		return d
 	}
+	if w.Timeout = duration(AnnotationReadinessTimeout, "R22b"); w.Timeout > 0 {
+		w.Source = AnnotationReadinessTimeout
+	}
+	w.StableFor = duration(AnnotationStableFor, "R22c")
 	return w, faults
 }
 

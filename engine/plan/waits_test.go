@@ -9,19 +9,21 @@ import (
 // TestWaitAnnotations: the annotations about waiting are read, and a value without a meaning is an error (R22b).
 func TestWaitAnnotations(t *testing.T) {
 	for _, c := range []struct {
-		wait, timeout string
-		want          Wait
-		fault         string
+		wait, timeout, stable string
+		want                  Wait
+		fault                 string
 	}{
 		{},
 		{wait: "true"},
 		{wait: " false ", want: Wait{Never: true}},
 		{wait: "no", fault: "annotation lockstep/wait must be true or false, but is 'no'"},
 		{timeout: "90s", want: Wait{Timeout: 90 * time.Second, Source: AnnotationReadinessTimeout}},
+		{stable: "30s", want: Wait{StableFor: 30 * time.Second}},
+		{stable: "soon", fault: "annotation lockstep/stable-for must be a duration"},
 		{timeout: "0s", fault: "annotation helm.sh/readiness-timeout must be a duration of more than 0"},
 		{timeout: "10", fault: "annotation helm.sh/readiness-timeout must be a duration"},
 	} {
-		got, faults := ReadWait(map[string]string{AnnotationWait: c.wait, AnnotationReadinessTimeout: c.timeout})
+		got, faults := ReadWait(map[string]string{AnnotationWait: c.wait, AnnotationReadinessTimeout: c.timeout, AnnotationStableFor: c.stable})
 		if got != c.want || len(faults) > 1 || (len(faults) == 1) != (c.fault != "") {
 			t.Errorf("%q, %q: %v, %v", c.wait, c.timeout, got, faults)
 		} else if len(faults) == 1 && !strings.Contains(faults[0].Message, c.fault) {

@@ -244,7 +244,7 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, event.InProgress, "being deleted", "")
 	case o.awaitsStatus() && !o.wait.Never && o.last.Status != event.InProgress:
 		s.evaluateSilent(g, o)
-	case o.last.Status == event.Ready:
+	case o.last.Status == event.Ready && !o.wait.Never:
 		s.setReady(g, o, o.last.Message)
 	default:
 		s.setObject(g, o, o.judged(), o.last.Message, "")

@@ -24,8 +24,6 @@ type Stage struct {
 	FirstStatusTimeout time.Duration
 	// Settle is how long the containers of a workload without probes must have run before the outcome; 0 does not wait (R22c).
 	Settle time.Duration
-	// StableFor returns how long an object must have been ready until it counts (R22c). Nil means that none has to.
-	StableFor func(plan.Object) time.Duration
 	// Lenient is for removals: an object that is still being deleted does not fail its group. The
 	// group stops waiting for it after ObjectTimeout (goneGrace if no other group waits for the group),
 	// when a diagnosis says that waiting will not help, or at the operation's timeout (R30).

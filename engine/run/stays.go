@@ -58,11 +58,7 @@ func (o *object) restartsCount() bool {
 //
 // Rule R22c: a restart since the apply makes a workload in progress until the container has run again for a while
 func (s *stage) holdOf(o *object) *hold {
-	stable := time.Duration(0)
-	if s.StableFor != nil {
-		stable = s.StableFor(o.Object)
-	}
-	now, h := s.m.now, hold{}
+	now, h, stable := s.m.now, hold{}, o.wait.StableFor
 	if stable > 0 {
 		h = hold{o.readySince.Add(stable), "stable-for"}
 	}

@@ -151,7 +151,7 @@ func TestRestartedContainers(t *testing.T) {
 			stage := Stage{ObjectTimeout: time.Minute}
 			r := newStaysRun(stage, Options{})
 			if c.name != "before the apply" { // x becomes ready only when the case says so
-				r = newSlowRun(stage, Options{})
+				r = newSlowRun(stage, Options{}, plan.Wait{})
 			}
 			c.do(r)
 			got := slices.DeleteFunc(r.trace, func(line string) bool { return line == "0.0s a running" })
@@ -163,9 +163,9 @@ func TestRestartedContainers(t *testing.T) {
 }
 
 // newSlowRun is a staysRun whose object x is not ready at first.
-func newSlowRun(stage Stage, opts Options) *staysRun {
+func newSlowRun(stage Stage, opts Options, x plan.Wait) *staysRun {
 	r := &staysRun{now: epoch, run: &StageRun{}, ended: map[*StageRun]error{}}
-	stage.Phase = event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y")}
+	stage.Phase = event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: withWaits(groupsOf("a: x", "b < a: y"), map[string]plan.Wait{"x": x})}
 	r.m = newMachine(opts, r.now)
 	for _, eff := range slices.Clone(r.m.handle(r.now, stageStarted{stage, r.run})) {
 		if eff, ok := eff.(sendRequest); ok {
@@ -248,8 +248,7 @@ func TestSettling(t *testing.T) {
 // TestStableFor: lockstep/stable-for holds a gate until the object was ready for so long without falling back or a restart
 // (R22c).
 func TestStableFor(t *testing.T) {
-	stage := Stage{ObjectTimeout: time.Minute, StableFor: func(o plan.Object) time.Duration { return map[string]time.Duration{"x": 30 * sec}[o.Name] }}
-	r := newSlowRun(stage, Options{})
+	r := newSlowRun(Stage{ObjectTimeout: time.Minute}, Options{}, plan.Wait{StableFor: 30 * sec})
 	r.until(sec)
 	r.see("x", Observation{Status: event.Ready, Version: 2, ReadyBy: event.ByChart})
 	r.until(5 * sec)
