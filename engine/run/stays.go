@@ -202,7 +202,7 @@ func (m *machine) settledAt() (until time.Time, group *group, last *object) {
 
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if s.Settle <= 0 || !g.await || o.pods.Started.IsZero() || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
+	if s.Settle <= 0 || !g.await || o.wait.Never || o.pods.Started.IsZero() || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
 		return at
 	}
 	if at = o.pods.Started.Add(s.Settle); !s.m.now.Before(at) && !o.settles {
