@@ -137,7 +137,7 @@ func TestReadyAtTheSameTime(t *testing.T) {
 				}
 			} else {
 				want[3] = event.Failed
-				cause := map[string]string{"image": "no-such-image", "delete": "Deployment/web: not ready after 2s (--readiness-timeout): deleted by somebody else"}[c.breaks]
+				cause := map[string]string{"image": "no-such-image", "delete": "deleted by somebody else"}[c.breaks]
 				if s := out.State; s.Exit != 1 || s.Release != "failed" || r.Status() != "failed" || !strings.Contains(s.Reason(), cause) {
 					t.Errorf("exit %d, the release is %s (%s): %s", s.Exit, s.Release, r.Status(), s.Reason())
 				}
