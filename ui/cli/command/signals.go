@@ -88,7 +88,8 @@ func NewSignals(parent context.Context) *Signals {
 	return s
 }
 
-// Watch handles signals until stop is called. It leaves SIGHUP ignored under nohup.
+// Watch handles signals until stop is called; after a signal that ends the command, until the process ends, because another
+// one would else kill it before it returns its exit code. It leaves SIGHUP ignored under nohup.
 func (s *Signals) Watch() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, abortSignals...)
@@ -101,9 +102,12 @@ func (s *Signals) Watch() (stop func()) {
 		}
 	}()
 	return func() {
+		s.cancel(nil)
+		if s.Interrupted() {
+			return
+		}
 		signal.Stop(signals)
 		close(signals)
-		s.cancel(nil)
 	}
 }
 
