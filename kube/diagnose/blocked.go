@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lockstep/engine/plan"
 )
@@ -22,7 +23,6 @@ import (
 // a pod is ready before it updates any, so a pod that can never be ready blocks the rollout, and also the way back
 // (kubernetes/kubernetes#67250).
 type BlockedSet struct {
-	Set *appsv1.StatefulSet
 	// Observed means that its controller has observed the current spec, so that the pods really have an older template.
 	Observed bool
 	Pods     []BlockingPod
@@ -45,44 +45,44 @@ func (p BlockingPod) Advice() string {
 
 // BlockedSet reads a StatefulSet and, unless all its pods are ready, the pods that block it.
 func (d *Diagnoser) BlockedSet(ctx context.Context, o plan.Object) (*BlockedSet, error) {
-	set, err := d.kube.AppsV1().StatefulSets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	set, pods, err := d.readSet(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", o, err)
+		return nil, err
 	}
-	blocked := &BlockedSet{Set: set, Observed: set.Status.ObservedGeneration >= set.Generation}
-	if mayBlock(set) {
-		pods, err := d.podsOfSet(ctx, set)
-		if err != nil {
-			return nil, err
-		}
-		blocked.Pods = blockingPods(set, pods)
-	}
-	return blocked, nil
+	return &BlockedSet{Observed: observed(set), Pods: blockingPods(set, pods)}, nil
 }
 
 // BrokenPods returns the pods of a StatefulSet that were never ready and, once they have an older template, block it.
 func (d *Diagnoser) BrokenPods(ctx context.Context, o plan.Object) (broken []BlockingPod, err error) {
-	set, err := d.kube.AppsV1().StatefulSets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
-	if err != nil || !mayBlock(set) {
+	set, pods, err := d.readSet(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	pods, err := d.podsOfSet(ctx, set)
 	set.Status.UpdateRevision = "" // the operation may apply another template
-	broken = slices.DeleteFunc(blockingPods(set, pods), func(p BlockingPod) bool { return !p.Broken })
-	return broken, err
+	return slices.DeleteFunc(blockingPods(set, pods), func(p BlockingPod) bool { return !p.Broken }), nil
 }
 
-func (d *Diagnoser) podsOfSet(ctx context.Context, set *appsv1.StatefulSet) ([]corev1.Pod, error) {
+// readSet reads a StatefulSet and, if it may be blocked, its pods.
+func (d *Diagnoser) readSet(ctx context.Context, o plan.Object) (set *appsv1.StatefulSet, pods []corev1.Pod, err error) {
+	if set, err = d.kube.AppsV1().StatefulSets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{}); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", o, err)
+	}
+	if !mayBlock(set) {
+		return set, nil, nil
+	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return nil, fmt.Errorf("read the selector of StatefulSet/%s: %w", set.Name, err)
+		return nil, nil, fmt.Errorf("read the selector of %s: %w", o, err)
 	}
-	pods, err := d.kube.CoreV1().Pods(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	list, err := d.kube.CoreV1().Pods(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
-		return nil, fmt.Errorf("list pods of StatefulSet/%s: %w", set.Name, err)
+		return nil, nil, fmt.Errorf("list pods of %s: %w", o, err)
 	}
-	return pods.Items, nil
+	return set, list.Items, nil
 }
+
+// observed reports whether the controller of a StatefulSet has observed its current spec.
+func observed(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
 
 // MayBlock reports whether pods of an older template may block a StatefulSet, according to its own fields.
 func MayBlock(u *unstructured.Unstructured) bool {
@@ -110,7 +110,7 @@ func blockingPods(set *appsv1.StatefulSet, pods []corev1.Pod) (blocking []Blocki
 		revision, n := p.Labels[appsv1.ControllerRevisionHashLabelKey], ordinal(set, p)
 		switch {
 		case !isControlledBy(p, set.UID), p.DeletionTimestamp != nil, p.Status.Phase == corev1.PodFailed, p.Status.Phase == corev1.PodSucceeded:
-		case n < partition(set), revision == "", revision == set.Status.UpdateRevision, isReady(p):
+		case n < partition(set), revision == "", revision == set.Status.UpdateRevision, podutils.IsPodReady(p):
 		default:
 			blocking = append(blocking, BlockingPod{
 				plan.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, p.UID, p.ResourceVersion, revision, neverReady(p),
@@ -141,26 +141,14 @@ func partition(set *appsv1.StatefulSet) int {
 	return 0
 }
 
-func readyCondition(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == corev1.PodReady {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func isReady(p *corev1.Pod) bool {
-	c := readyCondition(p)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
 // neverReady reports whether a pod was certainly not ready since its creation. The kubelet sets the first conditions and the
 // start time at once, so a later transition means that the pod has been ready. Times have whole seconds; a container that
 // has run without a probe may have been ready for less than that.
 func neverReady(p *corev1.Pod) bool {
-	c := readyCondition(p)
-	if c != nil && (c.Status == corev1.ConditionTrue || p.Status.StartTime == nil || c.LastTransitionTime.Sub(p.Status.StartTime.Time) > time.Second) {
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady &&
+			(c.Status == corev1.ConditionTrue || p.Status.StartTime == nil || c.LastTransitionTime.Sub(p.Status.StartTime.Time) > time.Second)
+	}) {
 		return false
 	}
 	probed := map[string]bool{}
@@ -196,7 +184,7 @@ func (b *reportBuilder) readBlocking() {
 	for _, p := range b.Pods {
 		pods = append(pods, *p.source)
 	}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, &set) == nil && mayBlock(&set) && set.Status.ObservedGeneration >= set.Generation {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, &set) == nil && mayBlock(&set) && observed(&set) {
 		b.blocking = blockingPods(&set, pods)
 	}
 }

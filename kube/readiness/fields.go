@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/openapi"
@@ -69,14 +70,15 @@ func DefinedSchema(crd map[string]any, gvk schema.GroupVersionKind) status.Schem
 	return status.Schema{}
 }
 
-// ServedSchemas returns the schemas of the kinds that an API server serves. It asks once for each API version; a version
-// that cannot be read has no schemas.
+// ServedSchemas returns the schemas of the kinds that an API server serves. It asks once for the list of API versions and once
+// for each version that is needed; what cannot be read has no schemas.
 func ServedSchemas(api openapi.Client) func(schema.GroupVersionKind) status.Schema {
+	paths := sync.OnceValues(api.Paths)
 	documents := map[schema.GroupVersion]map[string]any{}
 	return func(gvk schema.GroupVersionKind) status.Schema {
 		components, known := documents[gvk.GroupVersion()]
 		if !known {
-			components = readSchemas(api, gvk.GroupVersion())
+			components = readSchemas(paths, gvk.GroupVersion())
 			documents[gvk.GroupVersion()] = components
 		}
 		for _, c := range components {
@@ -90,8 +92,8 @@ func ServedSchemas(api openapi.Client) func(schema.GroupVersionKind) status.Sche
 }
 
 // readSchemas returns the components of the OpenAPI document of an API version, nil if it cannot be read.
-func readSchemas(api openapi.Client, gv schema.GroupVersion) map[string]any {
-	paths, err := api.Paths()
+func readSchemas(all func() (map[string]openapi.GroupVersion, error), gv schema.GroupVersion) map[string]any {
+	paths, err := all()
 	if err != nil {
 		return nil
 	}

@@ -227,27 +227,19 @@ func ParseFlag(value string) (Override, error) {
 
 // splitExpressions splits at the first semicolon that is in neither quotes nor braces.
 func splitExpressions(s string) (success, failure string) {
-	var quote byte
-	braces := 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
+	braces, end := 0, len(s)
+	status.Unquoted(s, func(i int, c byte) bool {
+		switch {
 		case c == '{':
 			braces++
 		case c == '}':
 			braces--
 		case c == ';' && braces <= 0:
-			return strings.TrimSpace(s[:i]), strings.TrimSpace(s[i+1:])
+			end = i
 		}
-	}
-	return strings.TrimSpace(s), ""
+		return end == len(s)
+	})
+	return strings.TrimSpace(s[:end]), strings.TrimSpace(s[min(end+1, len(s)):])
 }
 
 // ParseNoWait parses a value of FlagNoWait.

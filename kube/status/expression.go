@@ -197,14 +197,10 @@ func scalarText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// splitPath splits "{path} rest" at the closing brace. Braces in quotes are part of the path:
-// {.conditions[?(@.type=="}")].status}.
-func splitPath(text string) (path, rest string, err error) {
-	if !strings.HasPrefix(text, "{") {
-		return "", "", errors.New("no path in braces at its start; write one, for example {.succeeded} == 1")
-	}
-	var quote byte
-	for i := 1; i < len(text); i++ {
+// Unquoted calls visit with each byte of an expression that is neither in quotes nor escaped, until visit returns false. It
+// returns the quote that is still open, 0 for none.
+func Unquoted(text string, visit func(i int, c byte) bool) (quote byte) {
+	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\':
 			i++
@@ -214,9 +210,28 @@ func splitPath(text string) (path, rest string, err error) {
 			}
 		case c == '"' || c == '\'':
 			quote = c
-		case c == '}':
-			return strings.TrimSpace(text[1:i]), text[i+1:], nil
+		case !visit(i, c):
+			return 0
 		}
+	}
+	return quote
+}
+
+// splitPath splits "{path} rest" at the closing brace. Braces in quotes are part of the path:
+// {.conditions[?(@.type=="}")].status}.
+func splitPath(text string) (path, rest string, err error) {
+	if !strings.HasPrefix(text, "{") {
+		return "", "", errors.New("no path in braces at its start; write one, for example {.succeeded} == 1")
+	}
+	end := 0
+	quote := Unquoted(text, func(i int, c byte) bool {
+		if c == '}' {
+			end = i
+		}
+		return end == 0
+	})
+	if end > 0 {
+		return strings.TrimSpace(text[1:end]), text[end+1:], nil
 	}
 	if quote != 0 {
 		return "", "", fmt.Errorf("no closing %c in the path; add one", quote)
