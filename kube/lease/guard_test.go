@@ -205,6 +205,7 @@ func TestNamespaceIsRecreated(t *testing.T) {
 				t.Errorf("%v: %v", why, err)
 			}
 		}
+		synctest.Wait() // the renewal of this instant has failed; the next one comes later
 		r.s.restoreNamespace()
 		return r, l
 	}

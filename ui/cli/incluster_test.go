@@ -605,7 +605,7 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	if code := ends(); code != 3 {
 		t.Errorf("interrupted before it started: exit code %d\n%s", code, out)
 	}
-	if s := m.run(2, "install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui", "--timeout", "3s"); !strings.Contains(s, "waited 3s for the pod") || !strings.Contains(s, "no-such-image") {
+	if s := m.run(2, "install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui", "--timeout", "15s"); !strings.Contains(s, "waited 15s for the pod") || !strings.Contains(s, "no-such-image") {
 		t.Errorf("an image that does not exist, R54: %s", s)
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
