@@ -52,6 +52,7 @@ func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 		j.Complete(plan.Groups)
 		p.warnReadyEarly(plan)
 		p.warnNotAwaited(plan)
+		p.warnUnprobed(plan)
 	}
 	var findings []Finding
 	for _, e := range p.errors {
@@ -139,6 +140,38 @@ func (p *planner) warnHeldBack(groups []*Group) {
 					"resume it, or let no group wait for it", o, why)
 			default:
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but it counts as ready as it is (%s)", o, why)
+			}
+		}
+	}
+}
+
+// warnUnprobed warns about workloads that others wait for, but that show only that they have started (R22c). That the other
+// objects of a chart come last (R10) does not count: nobody has declared it.
+func (p *planner) warnUnprobed(plan *Plan) {
+	byID, awaited := map[string]*Group{}, map[string]bool{}
+	for _, g := range plan.Groups {
+		byID[g.ID] = g
+	}
+	for _, g := range plan.Groups {
+		for _, id := range g.After {
+			if g.Name != Unsequenced || byID[id].Chart != g.Chart {
+				awaited[id] = true
+			}
+		}
+	}
+	unprobed := map[Object]string{}
+	for _, c := range p.sortedCharts() {
+		for _, m := range c.members {
+			if m.HeldBack == "" && !m.Wait.Never && m.Wait.StableFor == 0 && !m.hasCustomReadiness() {
+				unprobed[m.Object] = m.Unprobed
+			}
+		}
+	}
+	for _, g := range plan.Groups {
+		for _, o := range g.Objects {
+			if container := unprobed[o]; container != "" && awaited[g.ID] {
+				p.warn("R22c", g.Chart, &o, "%s: other groups wait for it, but its container %s has neither a readiness nor a startup probe, "+
+					"so they start as soon as it has started; add a readinessProbe, or annotate it with %s, such as 10s", o, container, AnnotationStableFor)
 			}
 		}
 	}

@@ -106,6 +106,30 @@ func TestLint(t *testing.T) { // R37
 		leaf.LoadBalancer = true
 		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
 	})
+	t.Run("R22c a workload without a probe that is waited for", func(t *testing.T) {
+		unprobed := func(annotations ...string) Resource {
+			r := res("shop", "Deployment/web", append([]string{in, "web"}, annotations...)...)
+			r.Unprobed = "app"
+			r.Wait, _ = ReadWait(r.Annotations)
+			return r
+		}
+		after, last := res("shop", "ConfigMap/after", in, "after", needs, `["web"]`), res("shop", "ConfigMap/last")
+		const want = "warning R22c: shop: Deployment/web: other groups wait for it, but its container app has neither a readiness nor a startup probe, " +
+			"so they start as soon as it has started; add a readinessProbe, or annotate it with lockstep/stable-for, such as 10s"
+		sameFindings(t, Lint(nil, []Resource{unprobed(), after}), want)
+		if p, err := Build(nil, []Resource{unprobed(), after}); err != nil || len(p.Warnings) > 0 {
+			t.Errorf("the plan warns, too: %v, %v", p.Warnings, err)
+		}
+		sameFindings(t, Lint(nil, []Resource{res("shop", "Deployment/web", in, "web"), after}))
+		sameFindings(t, Lint(nil, []Resource{unprobed(AnnotationStableFor, "10s"), after}))
+		sameFindings(t, Lint(nil, []Resource{unprobed(AnnotationWait, "false"), after}), "warning R22b: nothing waits for Deployment/web")
+		sameFindings(t, Lint(nil, []Resource{unprobed(AnnotationReadinessSuccess, `["{.a} == 1"]`, AnnotationReadinessFailure, `["{.a} == 2"]`), after}))
+		sameFindings(t, Lint(nil, []Resource{unprobed(needs, `["after"]`), res("shop", "ConfigMap/after", in, "after"), last})) // only the last batch waits for it
+		below := unprobed()
+		below.Chart, below.Annotations = "shop/x", nil
+		sameFindings(t, Lint(chart("shop", sub(x)), []Resource{below, last}))
+		sameFindings(t, Lint(waiting("shop", []string{"x"}, sub(x)), []Resource{below, last}), "warning R22c: shop/x: Deployment/web: other groups wait for it")
+	})
 	t.Run("R22 a spec that keeps an object back is said by the plan, too", func(t *testing.T) {
 		held := func(name, group string, annotations ...string) Resource {
 			r := res("shop", name, append([]string{group, "first"}, annotations...)...)

@@ -28,6 +28,9 @@ type Resource struct {
 	// HeldBack says what in its spec keeps the object from getting further: "0 replicas: no pod runs". Then it is ready as far
 	// as it is, except for a Job that must complete (R22).
 	HeldBack string
+	// Unprobed is a container of a workload that runs until it is deleted, and that has neither a readiness nor a startup
+	// probe: the workload is ready as soon as it has started (R22c).
+	Unprobed string
 	// Labels are those of the object as it was rendered.
 	Labels map[string]string
 	// Wait says how the run waits for the object, see ReadWait.

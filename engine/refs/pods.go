@@ -45,6 +45,31 @@ func FindPods(object plan.Object, fields map[string]any) (pods Pods, ok bool) {
 	return p, true
 }
 
+// Unprobed returns the name of the first container of a workload that has neither a readiness nor a startup probe, "" if
+// there is none. Only containers that run until their pod is deleted count: not those of Jobs, nor init containers that end.
+func Unprobed(object plan.Object, fields map[string]any) string {
+	pods, ok := FindPods(object, fields)
+	if !ok || pods.None || object.Group == "batch" {
+		return ""
+	}
+	spec := Field{pods.Spec, pods.Path}
+	if policy := spec.At("restartPolicy").Text(); policy != "" && policy != "Always" {
+		return ""
+	}
+	lasting := spec.At("containers").Each()
+	for _, c := range spec.At("initContainers").Each() {
+		if c.At("restartPolicy").Text() == "Always" { // a sidecar
+			lasting = append(lasting, c)
+		}
+	}
+	for _, c := range lasting {
+		if !c.At("readinessProbe").Exists() && !c.At("startupProbe").Exists() {
+			return c.At("name").Text()
+		}
+	}
+	return ""
+}
+
 // isZero reports whether a value is the number 0. A missing value is not.
 func isZero(v any) bool {
 	switch n := v.(type) {

@@ -198,3 +198,44 @@ func TestMentions(t *testing.T) {
 		}
 	}
 }
+
+// TestUnprobed expects the first container of a workload that shows nothing but that it has started (R22c).
+func TestUnprobed(t *testing.T) {
+	for _, tt := range []struct{ kind, spec, want string }{
+		{"Deployment", `containers: [{name: app}]`, "app"},
+		{"Deployment", `containers: [{name: app, readinessProbe: {}}]`, ""},
+		{"StatefulSet", `containers: [{name: app, startupProbe: {}}]`, ""},
+		{"DaemonSet", `containers: [{name: app, livenessProbe: {}}]`, "app"},
+		{"Deployment", `containers: [{name: app, readinessProbe: {}}, {name: proxy}]`, "proxy"},
+		{"Deployment", `{initContainers: [{name: first}], containers: [{name: app, readinessProbe: {}}]}`, ""},
+		{"Deployment", `{initContainers: [{name: side, restartPolicy: Always}], containers: [{name: app, readinessProbe: {}}]}`, "side"},
+		{"Deployment", `{initContainers: [{name: side, restartPolicy: Always, startupProbe: {}}], containers: [{name: app, readinessProbe: {}}]}`, ""},
+		{"Job", `containers: [{name: app}]`, ""},
+		{"CronJob", `containers: [{name: app}]`, ""},
+		{"ConfigMap", `containers: [{name: app}]`, ""},
+	} {
+		var template map[string]any
+		if err := yaml.Unmarshal([]byte(tt.spec), &template); err != nil {
+			t.Fatal(err)
+		}
+		group := map[string]string{"Job": "batch", "CronJob": "batch", "ConfigMap": ""}
+		o := plan.Object{Group: "apps", Kind: tt.kind}
+		if g, ok := group[tt.kind]; ok {
+			o.Group = g
+		}
+		spec := map[string]any{"template": map[string]any{"spec": template}}
+		fields := map[string]any{"spec": spec}
+		if got := Unprobed(o, fields); got != tt.want {
+			t.Errorf("%s with %s: %q, want %q", tt.kind, tt.spec, got, tt.want)
+		}
+		if spec["replicas"] = int64(0); Unprobed(o, fields) != "" {
+			t.Errorf("%s with %s and no pods: %q", tt.kind, tt.spec, Unprobed(o, fields))
+		}
+	}
+	for policy, want := range map[string]string{"": "app", "Always": "app", "Never": "", "OnFailure": ""} {
+		pod := map[string]any{"spec": map[string]any{"restartPolicy": policy, "containers": []any{map[string]any{"name": "app"}}}}
+		if got := Unprobed(plan.Object{Kind: "Pod"}, pod); got != want {
+			t.Errorf("Pod with restartPolicy %q: %q, want %q", policy, got, want)
+		}
+	}
+}

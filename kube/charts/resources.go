@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 	"lockstep/kube/status"
 )
 
@@ -24,6 +25,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 			Annotations: annotations(d.Object), Labels: d.Object.GetLabels(), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 			HeldBack: status.HeldBack(d.Object),
 		}
+		resources[i].Unprobed = refs.Unprobed(resources[i].Object, d.Object.Object)
 		if _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
 		}
