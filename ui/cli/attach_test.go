@@ -313,3 +313,26 @@ func TestStepNeedsSocket(t *testing.T) {
 		t.Errorf("output:\n%s", out)
 	}
 }
+
+// TestUnattendedRun (R47): a run without the screen that is paused or held ends after --timeout without a client, and says
+// so. A run in the cluster waits on, but the command that started it ends (R54).
+func TestUnattendedRun(t *testing.T) {
+	limitedParallel(t)
+	m := newMachine(t)
+	const waited = ", and nobody attached or used lockstep ctl for "
+	install := func(code int, want, chart, ns string, flags ...string) {
+		t.Helper()
+		args := []string{"install", "s", filepath.Join(data, "charts", chart), "-n", ns, "--no-tui"}
+		if out := m.run(code, append(args, flags...)...); !strings.Contains(out, want) {
+			t.Errorf("no %q in the output:\n%s", want, out)
+		}
+	}
+	install(3, "error: aborted: paused"+waited+"4s (--timeout)", "fanout", "unattended", "--create-namespace", "--step", "--timeout=4s")
+	install(1, "warning: held"+waited+"4s (--timeout)", "fail-image", "unattended", "--create-namespace", "--hold-on-failure", "--timeout=4s")
+
+	const ns = "unattended-job"
+	inNamespace(t, ns)
+	install(1, "error: paused"+waited+"20s (--timeout); the run continues in the cluster", "fanout", ns,
+		"--in-cluster", "--service-account=runner", "--step", "--timeout=20s")
+	m.run(0, "ctl", "s", "abort", "-n", ns)
+}

@@ -92,19 +92,24 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 		return err
 	}
 	defer server.Close()
+	inCluster := false // other machines attach without a connection to this process
 	for _, client := range r.clients {
 		if in := client.Requests(cmd.Context()); in != nil { // this process runs in a Job
+			inCluster = true
 			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.editor)
 		}
 	}
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
 	}
-	hangup := &hangupTimer{op: r.op, timeout: r.timeout(), rollback: r.rollbackOnSignal, lastClient: server.lastClient}
-	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
+	unattended := &unattendedTimer{timeout: r.timeout(), lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
+	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: unattended.start}
 	var notices *report.Notices
 	if !r.screen {
 		notices = &d.Notices
+		if !inCluster {
+			unattended.start()
+		}
 	}
 	if err := a.Signals.Bind(r.op, policy, notices); err != nil {
 		return err
@@ -112,9 +117,9 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	defer a.Signals.Unbind()
 	var state *event.State
 	if r.screen {
-		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, hangup)
+		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, unattended)
 	} else {
-		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup) // Signals after the log, for OmitReply
+		state, err = run(r.op, record, d.Operation(opts), a.Signals, unattended) // Signals after the log, for OmitReply
 	}
 	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
@@ -260,12 +265,34 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		defer close(recorded)
 		report.Watch(context.Background(), run.Feed(), record)
 	}()
-	err = runs.Attach(a.App, cmd, run, r.screen, afterQuit)
+	err = a.attachToTask(cmd, r, run, afterQuit)
 	run.Close()
 	<-recorded
 	record.Close()
 	if state := run.Now(context.Background()); !state.Ended.IsZero() {
 		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
+	}
+	return err
+}
+
+// errContinues is the end of the error of a command that no longer watches its run in the cluster.
+var errContinues = errors.New("the run continues in the cluster")
+
+// attachToTask attaches to a run in the cluster. Without the screen it gives up if the run waits for somebody for too long
+// (R54); the run itself waits on, because others may see it on their screens.
+func (a *app) attachToTask(cmd *cobra.Command, r runOptions, run *remote.Run, afterQuit string) error {
+	ctx, giveUp := context.WithCancelCause(cmd.Context())
+	defer giveUp(nil)
+	cmd.SetContext(ctx)
+	if !r.screen {
+		timer := &unattendedTimer{timeout: r.timeout(), alone: true, end: func(why string, _ event.Status) {
+			giveUp(fmt.Errorf("%s; %w", why, errContinues))
+		}}
+		go report.Watch(ctx, run.Feed(), timer)
+	}
+	err := runs.Attach(a.App, cmd, run, r.screen, afterQuit)
+	if why := context.Cause(ctx); err == nil && errors.Is(why, errContinues) {
+		return command.Exit(command.ExitFailed, why)
 	}
 	return err
 }

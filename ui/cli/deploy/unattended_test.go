@@ -12,8 +12,11 @@ import (
 // fakeOperation records the commands sent to it.
 type fakeOperation struct {
 	command.Operation
+	feed event.Feed
 	sent []event.CommandName
 }
+
+func (o *fakeOperation) Feed() *event.Feed { return &o.feed }
 
 func (o *fakeOperation) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
 
@@ -30,7 +33,7 @@ func TestUnattendedRunEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			op, attached, left := &fakeOperation{}, false, time.Time{}
-			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, lastClient: func() time.Time {
+			timer := &unattendedTimer{timeout: time.Minute, end: endUnattended(op, tt.rollback), lastClient: func() time.Time {
 				if attached {
 					return time.Now()
 				}
@@ -55,6 +58,9 @@ func TestUnattendedRunEnds(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			if got := append(op.sent, ""); got[0] != tt.want {
 				t.Errorf("%s: sent %v, want %s", name, op.sent, tt.want)
+			}
+			if said := len(op.feed.Events()) > 0; said != (tt.run == event.Held) {
+				t.Errorf("%s: warned: %t", name, said)
 			}
 			timer.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
 		})
