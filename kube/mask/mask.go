@@ -10,6 +10,7 @@
 package mask
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
@@ -159,15 +162,25 @@ func (m *Mask) add(values []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range values {
-		m.addOne(v)
-		for _, inner := range embeddedSecrets(v) {
-			m.addOne(inner)
+		m.addWithParts(v, maxNesting)
+	}
+}
+
+// maxNesting is how often parts of parts are added, such as the password in the base64 text in a file.
+const maxNesting = 3
+
+// addWithParts adds a value and the secrets inside it. The caller must hold m.mu.
+func (m *Mask) addWithParts(v string, nesting int) {
+	m.addOne(v)
+	if nesting > 0 {
+		for _, inner := range append(embeddedSecrets(v), parts(v)...) {
+			m.addWithParts(inner, nesting-1)
 		}
-		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
-			for _, l := range lines {
-				if !structure.MatchString(l) {
-					m.addOne(l)
-				}
+	}
+	if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
+		for _, l := range lines {
+			if !structure.MatchString(l) {
+				m.addOne(l)
 			}
 		}
 	}
@@ -235,16 +248,49 @@ func scalars(v any, out []string) []string {
 // embeddedSecrets returns the secrets inside a value that is a file or a URL: passwords, and fields
 // and variables that are named like credentials.
 func embeddedSecrets(value string) (out []string) {
-	var file any
-	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil {
-		out = credentials(file)
+	if !suspicious(value) {
+		return nil
 	}
+	out = credentials(asFile(value))
 	for line := range strings.Lines(value) {
-		if name, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && isCredential(name) {
-			out = append(out, strings.Trim(v, `"'`))
+		if name, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && isCredential(strings.TrimSpace(name)) {
+			out = append(out, strings.Trim(strings.TrimSpace(v), `"'`))
 		}
 	}
 	return append(out, passwords(value)...)
+}
+
+// asFile parses a value as YAML or JSON. It returns nil unless that is a map or a list.
+func asFile(value string) any {
+	var file any
+	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil && isComposite(file) {
+		return file
+	}
+	return nil
+}
+
+// parts returns the parts of a secret value that are secret, too, whatever they are called: the text that it encodes, the
+// password behind a user's name, and the values in a file that look like passwords.
+func parts(value string) (out []string) {
+	value = strings.TrimSpace(value)
+	if plain, err := base64.StdEncoding.DecodeString(value); err == nil && isPrintable(plain) {
+		out = append(out, string(plain))
+	}
+	_, password, _ := strings.Cut(value, ":")
+	for _, v := range append(scalars(asFile(value), nil), password) {
+		if len(v) >= minWordLength && isShortSecret(v) && token.MatchString(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// token matches a value that is no path, address, URL or sentence.
+var token = regexp.MustCompile(`^[^\s/:.@]+$`)
+
+// isPrintable reports whether data is a text, and no other bytes.
+func isPrintable(data []byte) bool {
+	return utf8.Valid(data) && !bytes.ContainsFunc(data, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
 // urlPassword matches the credentials in a URL.

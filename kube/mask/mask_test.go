@@ -62,6 +62,39 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	}
 }
 
+// TestPartsAreHidden (S14): what a secret value encodes or contains is secret, too, whatever it is called; so are fields that
+// are named like credentials in files and variables of other kinds.
+func TestPartsAreHidden(t *testing.T) {
+	const password = "pa55-Word-x1"
+	base := base64.StdEncoding.EncodeToString
+	auth := base([]byte("bob:" + password))
+	secret := func(value string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Secret\ndata: {a: %s}", base([]byte(value)))
+	}
+	for name, manifest := range map[string]string{
+		"base64 of base64":    secret(base([]byte(password))),
+		"user and password":   secret("bob:" + password),
+		"registry":            secret(fmt.Sprintf(`{"auths":{"r.io":{"auth":%q}}}`, auth)),
+		"field of JSON":       secret(fmt.Sprintf(`{"a":{"b":[%q]}}`, password)),
+		"field of YAML":       secret("a:\n  b: " + password + "\n"),
+		"properties":          fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\ndata: {f: %q}", "x=1\nspring.datasource.password = "+password+"\n"),
+		"YAML in a ConfigMap": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\ndata: {f: %q}", "db:\n  password: "+password+"\n"),
+		"JSON in a variable":  fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: CFG, value: %q}]}]}", `{"password":"`+password+`"}`),
+	} {
+		var m Mask
+		m.AddManifest(manifest)
+		if got := m.Text("login " + password + " failed"); got != "login (hidden) failed" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	var m Mask
+	m.AddManifest(secret("db:\n  host: db-1.example.com:5432\n  pool: 20\n  mode: verify-full\n  dir: /var/lib/db1\n"))
+	const text = "db-1.example.com:5432 refused verify-full for 20 in /var/lib/db1"
+	if got := m.Text(text); got != text {
+		t.Errorf("hides settings: %q", got)
+	}
+}
+
 // TestWordsStayReadable: short values and names are not hidden, because other messages contain them.
 func TestWordsStayReadable(t *testing.T) {
 	var m Mask

@@ -161,11 +161,11 @@ func secretArguments(list []any) map[int]secretArgument {
 	return found
 }
 
-// credentials returns the values that are named like credentials, and the passwords of URLs.
+// credentials returns the values that are named like credentials, also in files, and the passwords of URLs.
 func credentials(v any) (out []string) {
 	switch v := v.(type) {
 	case string:
-		return passwords(v)
+		return embeddedSecrets(v)
 	case map[string]any:
 		name, _ := v["name"].(string)
 		if value, ok := v["value"].(string); ok && isCredential(name) {
