@@ -10,16 +10,17 @@ import (
 	"lockstep/ui/report/format"
 )
 
-// unattendedTimer calls end if a run without a terminal was paused or held for timeout, while no client was attached and
-// no command arrived.
+// unattendedTimer calls end if a run without a terminal was paused or held for timeout, while no client was
+// attached and no command arrived.
 type unattendedTimer struct {
 	timeout    time.Duration
 	lastClient func() time.Time // returns the last time at which a client was attached; may be nil
 	end        func(why string, status event.Status)
 
 	mu     sync.Mutex
-	alone  bool         // the run has no terminal
-	status event.Status // of the run
+	alone  bool            // the run has no terminal
+	status event.Status    // of the run; a stack is paused while a release is held
+	held   map[string]bool // the held releases of a stack
 	timer  *time.Timer
 }
 
@@ -53,6 +54,7 @@ func (t *unattendedTimer) Consume(e event.Event) {
 	defer t.mu.Unlock()
 	switch {
 	case e.Scope != "":
+		t.followRelease(e)
 		return
 	case e.Kind == event.KindRun:
 		t.status = e.Status
@@ -62,6 +64,19 @@ func (t *unattendedTimer) Consume(e event.Event) {
 		return
 	}
 	t.reset()
+}
+
+// followRelease follows whether a release of a stack is held. The caller must hold t.mu.
+func (t *unattendedTimer) followRelease(e event.Event) {
+	switch {
+	case e.Kind == event.KindRun && e.Status == event.Held:
+		if t.held == nil {
+			t.held = map[string]bool{}
+		}
+		t.held[e.Scope] = true
+	case e.Kind == event.KindRun, e.Kind == event.KindOperation:
+		delete(t.held, e.Scope)
+	}
 }
 
 // reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. The
@@ -97,5 +112,9 @@ func (t *unattendedTimer) expire() {
 			return
 		}
 	}
-	t.end(fmt.Sprintf("%s, and nobody attached or used lockstep ctl for %s (--timeout)", t.status, format.Timeout(t.timeout)), t.status)
+	status := t.status
+	if len(t.held) > 0 {
+		status = event.Held
+	}
+	t.end(fmt.Sprintf("%s, and nobody attached or used lockstep ctl for %s (--timeout)", status, format.Timeout(t.timeout)), status)
 }

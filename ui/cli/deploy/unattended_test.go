@@ -25,11 +25,14 @@ func (o *fakeOperation) Command(c event.Command) { o.sent = append(o.sent, c.Nam
 func TestUnattendedRunEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run      event.Status
+		release  event.Status // of a stack, which was held before
 		rollback bool
 		want     event.CommandName
 	}{
 		"held": {run: event.Held, want: event.GiveUp}, "paused": {run: event.Paused, want: event.Abort},
-		"paused, with rollback": {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
+		"paused, a release held":        {run: event.Paused, release: event.Held, want: event.GiveUp},
+		"paused, a release ready again": {run: event.Paused, release: event.Running, want: event.Abort},
+		"paused, with rollback":         {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			op, attached, left := &fakeOperation{}, false, time.Time{}
@@ -39,6 +42,10 @@ func TestUnattendedRunEnds(t *testing.T) {
 				}
 				return left
 			}}
+			if tt.release != "" {
+				timer.Consume(event.Event{Kind: event.KindRun, Scope: "a", Status: event.Held})
+				timer.Consume(event.Event{Kind: event.KindRun, Scope: "a", Status: tt.release})
+			}
 			timer.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
 			time.Sleep(time.Hour)
 			if len(op.sent) > 0 {
@@ -59,7 +66,7 @@ func TestUnattendedRunEnds(t *testing.T) {
 			if got := append(op.sent, ""); got[0] != tt.want {
 				t.Errorf("%s: sent %v, want %s", name, op.sent, tt.want)
 			}
-			if said := len(op.feed.Events()) > 0; said != (tt.run == event.Held) {
+			if said := len(op.feed.Events()) > 0; said != (tt.want == event.GiveUp) {
 				t.Errorf("%s: warned: %t", name, said)
 			}
 			timer.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
