@@ -29,7 +29,7 @@ const (
 	// aborting; message says why).
 	KindRun Kind = "run"
 	// KindGroup is the state of a group (phase, group, status, message; if failed also
-	// object, cause and evidence of the failure).
+	// object, cause and evidence of the failure; if skipped or aborted also skip).
 	KindGroup Kind = "group"
 	// KindObject is the state of an object (phase, group, object, planned, status, message,
 	// change; if ready also readyBy and note; until while it is held for a time; if failed also cause and evidence).
@@ -170,6 +170,8 @@ type Event struct {
 	Evidence []string `json:"evidence,omitempty"`
 	// Limit is the timeout that made a group fail, or "".
 	Limit Limit `json:"limit,omitempty"`
+	// Skip is why a group is skipped or aborted.
+	Skip *Skip `json:"skip,omitempty"`
 	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that
 	// is gone: whoever set them removes them.
 	Finalizers []string `json:"finalizers,omitempty"`

@@ -28,6 +28,7 @@ type GroupState struct {
 	Cause          string
 	Evidence       []string
 	Limit          Limit // the timeout that made it fail, or ""
+	Skip           *Skip // why it is skipped or aborted, or nil
 	Started, Ended time.Time
 	// Idle is how long, between Started and Ended, a release of a stack was paused or held. A group of a release continues
 	// during a pause, so it is never idle.
@@ -179,7 +180,7 @@ func (s *State) applyGroup(e Event) {
 		g.Started = time.Time{}
 	}
 	g.Status, g.Message = e.Status, e.Message
-	g.FailedObject, g.Cause, g.Evidence, g.Limit = e.Object, e.Cause, e.Evidence, e.Limit
+	g.FailedObject, g.Cause, g.Evidence, g.Limit, g.Skip = e.Object, e.Cause, e.Evidence, e.Limit, e.Skip
 	if e.Status == Running { // the object is no longer ready, but it has not failed
 		g.FailedObject = nil
 	}

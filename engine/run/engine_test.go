@@ -336,7 +336,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Skipped || last.Message != "no request was sent: the operation failed first" {
+		if last.Status != event.Skipped || last.Message != "no request was sent: the operation failed" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

@@ -182,19 +182,23 @@ func (s *stage) blame(g *group, cache map[*group]blame) blame {
 	return cache[g]
 }
 
-// whySkipped names the failed group that g waits for, and the reason for an inferred dependency.
-func (g *group) whySkipped(b blame, cause error) string {
-	switch {
-	case b.failed != "" && g.def.Why[b.via] != "":
-		return "not started: " + b.failed + " failed; " + g.def.Why[b.via]
-	case b.failed != "":
-		return "not started: " + b.failed + " failed"
-	case errors.Is(cause, ErrReplaced):
-		return "not started: " + ErrReplaced.Error()
-	case errors.Is(cause, ErrAborted):
-		return "not started: the run was aborted"
-	case errors.Is(cause, ErrTimeout):
-		return "not started: the operation timed out"
+// whySkipped returns why g did not start: the failed group that it waits for, or else the cause that ended the stage.
+func (s *stage) whySkipped(g *group, b blame, cause error) event.Skip {
+	if b.failed != "" {
+		return event.Skip{By: event.SkippedByFailure, Group: b.failed, Why: g.def.Why[b.via]}
 	}
-	return "not started: the operation failed"
+	return s.m.skipBy(cause)
+}
+
+// skipBy returns why groups end with a stage that cause ended; nil means that the operation failed.
+func (m *machine) skipBy(cause error) event.Skip {
+	switch {
+	case errors.Is(cause, ErrReplaced):
+		return event.Skip{By: event.SkippedByEdit}
+	case errors.Is(cause, ErrAborted):
+		return event.Skip{By: event.SkippedByAbort}
+	case errors.Is(cause, ErrTimeout):
+		return event.Skip{By: event.SkippedByTimeout, Timeout: m.opts.Operation.Timeout}
+	}
+	return event.Skip{By: event.SkippedByFailure}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 )
@@ -144,6 +145,14 @@ func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
 }
 
+// skipUnit ends a unit that did not run to its end, as skipped or aborted.
+func (m *machine) skipUnit(u *unit, s event.Status, skip event.Skip) {
+	u.status = s
+	m.restartHeartbeat()
+	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s,
+		Message: phrase.SkipMessage(s, skip), Skip: &skip})
+}
+
 func (m *machine) failUnit(u *unit, f Failure) {
 	u.status = event.Failed
 	m.restartHeartbeat()
@@ -215,7 +224,7 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 	if a := m.steering.ending; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
-	m.endUnits(m.skipReason("rolling back"))
+	m.endUnits(m.skipCause(event.SkippedByRollback))
 	for _, u := range m.units.all {
 		if u.breakpoint != noBreakpoint {
 			m.setBreakpoint(u, noBreakpoint)
@@ -241,7 +250,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	if !m.replacing() {
 		return ErrAborted
 	}
-	m.endUnits(ErrReplaced.Error())
+	m.endUnits(event.Skip{By: event.SkippedByEdit})
 	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
 	m.units = units{}
@@ -290,7 +299,7 @@ func (m *machine) finish(end End) error {
 	}
 	unchecked, started := 0, 0
 	if end.Status == event.Succeeded {
-		m.endUnits("nothing to do")
+		m.endUnits(event.Skip{By: event.SkippedAsDone})
 		unchecked, started = m.units.countUnchecked(), m.countReadyBy(event.ByStart)
 		end.NoStatus += m.countReadyBy(event.ByNoStatus)
 		end.NotAwaited += m.units.countNotAwaited()
@@ -298,7 +307,7 @@ func (m *machine) finish(end End) error {
 			end.Outcome, end.Message = outcome, outcome
 		}
 	} else {
-		m.endUnits(m.skipReason("the operation failed first"))
+		m.endUnits(m.skipCause(event.SkippedByFailure))
 	}
 	if end.Status != event.Succeeded {
 		end.NoStatus, end.NotAwaited = 0, 0
@@ -336,33 +345,35 @@ func incompleteOutcome(unchecked, started, noStatus, notAwaited int) string {
 	return strings.Join(parts, ", ")
 }
 
-// skipReason returns why units did not start: an abort, the first failed group, or else fallback.
-func (m *machine) skipReason(fallback string) string {
+// skipCause returns why units did not start: an abort, the first failed group, or else the given cause.
+func (m *machine) skipCause(otherwise event.SkipCause) event.Skip {
 	switch {
 	case m.steering.ending != nil:
-		return "the run was aborted"
+		return event.Skip{By: event.SkippedByAbort}
 	case m.firstFailure != nil:
-		return m.firstFailure.Group + " failed"
+		return event.Skip{By: event.SkippedByFailure, Group: m.firstFailure.Group}
 	}
-	return fallback
+	return event.Skip{By: otherwise}
 }
 
 // endUnits ends all units that are still running or have not started, as aborted or skipped. It
 // publishes failures that are still being diagnosed.
-func (m *machine) endUnits(why string) {
+func (m *machine) endUnits(why event.Skip) {
 	if m.stage != nil {
 		m.stage.reportFailures()
 	}
+	unsent := why // admitted, but the stage has not started
+	unsent.Unsent = true
 	for _, u := range m.units.all {
 		switch {
 		case u.status == event.Running && m.stage != nil:
-			m.setUnit(u, event.Aborted, "interrupted: "+why)
+			m.skipUnit(u, event.Aborted, why)
 		case u.status == event.Running && m.steering.ending != nil:
-			m.setUnit(u, event.Aborted, "no request was sent: "+why)
-		case u.status == event.Running: // admitted, but its stage has not started
-			m.setUnit(u, event.Skipped, "no request was sent: "+why)
-		case u.status == event.Waiting, u.status == event.AtBreakpoint:
-			m.setUnit(u, event.Skipped, "not started: "+why)
+			m.skipUnit(u, event.Aborted, unsent)
+		case u.status == event.Running:
+			m.skipUnit(u, event.Skipped, unsent)
+		case u.unstarted():
+			m.skipUnit(u, event.Skipped, why)
 		}
 	}
 }

@@ -347,10 +347,10 @@ func (s *stage) close(cause error) {
 	for _, g := range s.groups {
 		switch {
 		case g.status == event.Running: // only a cause ends a stage with running groups
-			s.m.setUnit(g.unit, event.Aborted, cause.Error())
+			s.m.skipUnit(g.unit, event.Aborted, s.m.skipBy(cause))
 		case !g.status.Over():
 			err.Skipped = append(err.Skipped, g.Group)
-			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, cache), cause))
+			s.m.skipUnit(g.unit, event.Skipped, s.whySkipped(g, s.blame(g, cache), cause))
 		}
 	}
 	switch ok := cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0; {

@@ -51,7 +51,7 @@ func TestUninstalled(t *testing.T) {
 	s.press("enter")
 	s.shows(t, "  created, ready, then deleted by the rollback\n",
 		"Deployment/shop-api ↩ created, not ready: image example/no-such-image:1 cannot be pulled: not found; then deleted by the rollback\n")
-	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/api:server", Status: event.Aborted, Message: "aborted", Time: s.State.Now})
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/api:server", Status: event.Aborted, Skip: &event.Skip{By: event.SkippedByAbort}, Time: s.State.Now})
 	s.shows(t, "aborted after 5.1 s, 2 of 3 objects done, then deleted by the rollback\n")
 	half := newScreen(t, 200, 50, events[:160])
 	for id, want := range map[string]string{"shop/api:config": "deleted", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
@@ -175,7 +175,7 @@ func TestNothingMoreStarts(t *testing.T) {
 // TestNeverStarted says it once for a group, and for its objects too.
 func TestNeverStarted(t *testing.T) {
 	s, _ := undoing(t)
-	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:d", Status: event.Skipped, Message: "not started: c:a failed"},
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:d", Status: event.Skipped, Skip: &event.Skip{By: event.SkippedByFailure, Group: "c:a"}},
 		event.Event{Kind: event.KindOperation, Status: event.Failed})
 	s.Sel.Unit = event.Unit{Phase: "apply", Group: "c:d"}
 	s.press("enter")

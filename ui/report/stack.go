@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -133,7 +134,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 		case result != "":
 			rows = append(rows, append([]string{o.glyphAndWord(event.Failed)}, cleaned(g.ID, result)...))
 		case !format.GroupOK(g):
-			reason := strings.TrimPrefix(cmp.Or(g.Cause, format.AbortReason(g.Message)), "not started: ")
+			reason := cmp.Or(g.Cause, phrase.Unfinished(g))
 			if release := s.Scopes[g.ID]; reason == "" && release != nil {
 				if roots := release.Roots(); len(roots) > 0 {
 					reason = roots[0].Group.ID + ": " + roots[0].String()

@@ -87,8 +87,8 @@ func TestAbortedReleaseOfStack(t *testing.T) {
 		{Kind: event.KindPlan, Scope: "n/b", Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:mig", Objects: []plan.Object{job}}}}}},
 		{Kind: event.KindObject, Scope: "n/b", Phase: "apply", Group: "c:mig", Object: &job, Status: event.Failed, Cause: "exited with code 3"},
 		{Kind: event.KindGroup, Scope: "n/b", Phase: "apply", Group: "c:mig", Status: event.Failed, Object: &job, Cause: "exited with code 3"},
-		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Aborted, Message: "aborted"},
-		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Aborted, Message: "aborted"},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Aborted, Skip: &event.Skip{By: event.SkippedByAbort}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Aborted, Skip: &event.Skip{By: event.SkippedByAbort}},
 		{Kind: event.KindOperation, Status: event.Aborted, Exit: &exit},
 	} {
 		e.Time = time.Unix(int64(n), 0)

@@ -267,7 +267,7 @@ func TestSkippedRemoval(t *testing.T) {
 	Replay([]event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "uninstall", Release: "r"}},
 		{Kind: event.KindPlan, Phases: []event.Phase{phase}},
-		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed"},
+		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed", Skip: &event.Skip{By: event.SkippedByFailure, Group: "c:db"}},
 		{Kind: event.KindOperation, Status: event.Failed},
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	if want := "⊘ c:g removal not started: c:db failed\n"; !strings.Contains(out.String(), want) {

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/ui/report/format"
@@ -44,7 +45,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Sent.IsZero() }) {
 			text += " after " + format.Duration(took) + " (" + format.Progress(g, removing) + ")"
 		}
-		t.line(e, e.Status, format.WithReason(text, format.AbortReason(e.Message)))
+		t.line(e, e.Status, format.WithReason(text, phrase.Unfinished(g)))
 	case event.Skipped:
 		if removing {
 			name = g.ID + " removal"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
@@ -119,7 +120,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 
 // skippedRows say why a group never started.
 func (l *Layout) skippedRows(n *graph.Node, limit int) []row {
-	text := l.Graph.Shorten(strings.TrimPrefix(n.Message, "not started: "))
+	text := l.Graph.Shorten(phrase.Unfinished(n.GroupState))
 	if !l.Tight {
 		return []row{{kind: moreRow, text: text}}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -113,7 +114,7 @@ func (s Subject) undone(outcome string) string {
 // groupWhy returns a group's status and reason in one line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	l, undone := s.groupStatus(n), s.undone(n.Outcome)
-	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so already
+	why := phrase.Unfinished(n.GroupState)
 	if !s.State.Operation.IsStack() {
 		count := text.Count(len(n.Objects), "object")
 		if n.Done < len(n.Objects) && !n.Started.IsZero() {

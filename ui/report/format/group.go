@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 )
 
@@ -86,22 +86,14 @@ func Problem(g *event.GroupState) string {
 			return g.Message
 		}
 	case event.Skipped, event.AtBreakpoint:
-		return strings.TrimPrefix(g.Message, "not started: ")
+		return phrase.Unfinished(g)
 	case event.Applied:
 		if len(objects) == 0 && g.Done < len(g.Objects) {
 			removing := slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Deleting })
 			return "not required to be ready; " + Progress(g, removing) + " at the end"
 		}
 	case event.Aborted:
-		first = AbortReason(g.Message)
+		first = phrase.Unfinished(g)
 	}
 	return Abbreviate(slices.Concat(NonEmpty(first), objects, regressed))
-}
-
-// AbortReason returns the message of an aborted group, or "" if it gives no reason.
-func AbortReason(message string) string {
-	if message == "aborted" {
-		return ""
-	}
-	return message
 }
