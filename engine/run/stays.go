@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// stableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
-const stableAfter = 10 * time.Second
+// StableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
+const StableAfter = 10 * time.Second
 
 // settleMargin is how long before the operation's timeout settling ends: it is no reason to fail a release that is ready.
 const settleMargin = time.Second
@@ -63,7 +63,7 @@ func (s *stage) holdOf(o *object) *hold {
 		h = hold{o.readySince.Add(stable), "stable-for"}
 	}
 	if p := o.pods; p.Restart != "" && p.Restarted.After(o.since) && (o.restartsCount() || stable > 0) {
-		limit := max(stable, stableAfter)
+		limit := max(stable, StableAfter)
 		reason := fmt.Sprintf("%s; ready once it has run for %s again", p.Restart, limit)
 		if p.Down {
 			return &hold{reason: reason}

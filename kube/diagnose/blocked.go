@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // BlockedSet is a StatefulSet with pods of an older template that are not ready. With OrderedReady, Kubernetes waits until such
@@ -34,7 +35,7 @@ type BlockingPod struct {
 	UID      types.UID
 	Version  string // its resourceVersion
 	Revision string // of its template
-	// Broken means that it was never ready since its creation.
+	// Broken means that it was never ready since its creation, see neverReady.
 	Broken bool
 }
 
@@ -141,10 +142,20 @@ func partition(set *appsv1.StatefulSet) int {
 	return 0
 }
 
-// neverReady reports whether a pod was certainly not ready since its creation. The kubelet sets the first conditions and the
-// start time at once, so a later transition means that the pod has been ready. Times have whole seconds; a container that
-// has run without a probe may have been ready for less than that.
+// neverReady reports whether a pod was certainly not ready since its creation. A container without a probe that never ran
+// for run.StableAfter has only started (R22c). Else, the kubelet sets the first conditions and the start time at once, so a later
+// transition means that the pod has been ready. Times have whole seconds; a container that has run without a probe may have
+// been ready for less than that.
 func neverReady(p *corev1.Pod) bool {
+	if podutils.IsPodReady(p) {
+		return false
+	}
+	if slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
+		return i >= 0 && c.ReadinessProbe == nil && c.StartupProbe == nil && neverLasted(p, p.Status.ContainerStatuses[i])
+	}) {
+		return true
+	}
 	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady &&
 			(c.Status == corev1.ConditionTrue || p.Status.StartTime == nil || c.LastTransitionTime.Sub(p.Status.StartTime.Time) > time.Second)
@@ -160,6 +171,42 @@ func neverReady(p *corev1.Pod) bool {
 		return !ran || probed[s.Name] && !s.Ready
 	})
 }
+
+// neverLasted reports whether each run of a container was certainly shorter than run.StableAfter. The status has only the last
+// two runs; earlier ones had at most the time since the start of the pod without the back-offs between them.
+func neverLasted(p *corev1.Pod, s corev1.ContainerStatus) bool {
+	var oldest time.Time
+	seen := 0
+	for _, ran := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if ran == nil {
+			continue
+		}
+		if ran.StartedAt.IsZero() || ran.FinishedAt.Sub(ran.StartedAt.Time) >= run.StableAfter {
+			return false
+		}
+		seen, oldest = seen+1, ran.StartedAt.Time
+	}
+	unseen := int(s.RestartCount) + 1 - seen
+	switch {
+	case seen == 0, s.State.Running != nil: // it may still run
+		return false
+	case unseen <= 0:
+		return true
+	case p.Status.StartTime == nil:
+		return false
+	}
+	left, backOff := oldest.Sub(p.Status.StartTime.Time), firstBackOff
+	for range unseen - 1 { // the kubelet restarts a container at once after its first crash
+		left, backOff = left-backOff, min(2*backOff, maxBackOff)
+	}
+	return left < run.StableAfter
+}
+
+// The kubelet's back-off between two restarts of a container doubles, from the second restart on.
+const (
+	firstBackOff = 10 * time.Second
+	maxBackOff   = 5 * time.Minute
+)
 
 // blockedCause explains a StatefulSet that a pod of an older template blocks, because the problem of that pod is not one of
 // the current template.

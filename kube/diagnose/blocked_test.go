@@ -37,6 +37,18 @@ func TestBlockingPods(t *testing.T) {
 		return p
 	}
 	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+	at := func(seconds int) metav1.Time {
+		return metav1.Time{Time: start.Add(time.Duration(seconds) * time.Second)}
+	}
+	// crashes is a container without a probe in CrashLoopBackOff, whose last run is given in seconds after the start of the pod.
+	crashes := func(restarts int32, from, to int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions[0].LastTransitionTime = at(to)
+			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", RestartCount: restarts,
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, StartedAt: at(from), FinishedAt: at(to)}}}
+		}
+	}
 	for _, c := range []struct {
 		name             string
 		set              func(*appsv1.StatefulSet)
@@ -49,7 +61,16 @@ func TestBlockingPods(t *testing.T) {
 		{"crashes with a probe", nil, func(p *corev1.Pod) {
 			p.Spec.Containers[0].ReadinessProbe, p.Status.ContainerStatuses[0].LastTerminationState = &corev1.Probe{}, crashed
 		}, true, true},
-		{"crashes without a probe, so it was ready for a moment", nil, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = crashed }, true, false},
+		{"crashes without a probe after a time that is unknown", nil, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = crashed }, true, false},
+		{"crashes without a probe after 2s", nil, crashes(0, 1, 3), true, true},
+		{"crashes without a probe after 10s", nil, crashes(0, 1, 11), true, false},
+		{"crashed without a probe 2s after each start", nil, crashes(2, 17, 19), true, true},
+		{"an earlier run may have lasted", nil, crashes(2, 24, 26), true, false},
+		{"crashed five times, with back-offs of 10s, 20s and 40s", nil, crashes(4, 79, 80), true, true},
+		{"runs without a probe now", nil, func(p *corev1.Pod) {
+			crashes(0, 1, 3)(p)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(4)}}
+		}, true, false},
 		{"one of two containers never ran", nil, func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other"})
 			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "other", State: crashed})

@@ -86,6 +86,31 @@ func TestWayBackOfStatefulSet(t *testing.T) {
 	}
 }
 
+// TestWayBackFromCrashes: a pod without a probe that crashes soon after each start was never ready, although it was Ready for
+// a moment each time, so lockstep deletes it, too (R22c, R32).
+func TestWayBackFromCrashes(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.TakesOver = []string{"pods/db-0"} // its controller made it
+	chart := func(annotations string) func(*kube.Upgrade) {
+		return rig.UpgradeTo(rig.ChartOf(t, strings.Replace(database(annotations, ""), "replicas: 2", "replicas: 1", 1)), func(u *kube.Upgrade) {
+			u.Settle, u.ReadinessTimeout = 8*time.Second, 10*time.Second
+		})
+	}
+	r.Deploy("plain", nil)
+	r.MustRun(r.Upgrade("plain", chart("")))
+	op, err := r.Upgrade("plain", chart(`sandbox/run-duration: 500ms, sandbox/exit-code: "3"`))
+	r.MustFail(op, err, "exited with code 3")
+	r.Eventually("a long back-off", func() bool { // else it may be running, and so ready, for a moment
+		p, err := r.Cluster.CoreV1().Pods(r.Namespace).Get(t.Context(), "db-0", metav1.GetOptions{})
+		return err == nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].RestartCount >= 4 && p.Status.ContainerStatuses[0].State.Waiting != nil
+	})
+	out := r.MustRun(r.Upgrade("plain", chart("")))
+	if !out.HasWarning("R32", "lockstep deletes it after it has applied the StatefulSet") || !out.HasWarning("R32", "lockstep deleted Pod/db-0 of StatefulSet/db") {
+		t.Errorf("warnings %v", out.State.Warnings)
+	}
+}
+
 // TestBrokenPodsAreKept: with --keep-broken-pods, and if the pod was ready before, the cause names its old template and the
 // command that deletes it (R32).
 func TestBrokenPodsAreKept(t *testing.T) {
