@@ -165,7 +165,8 @@ func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 
 // Check looks at a release again that is unchanged or that the run has deployed. It writes nothing: it makes sure that nobody
 // else has changed the records or, of an unchanged release, the objects since planning. Then it waits until all groups are
-// ready, within the timeouts of an upgrade.
+// ready, within the timeouts of an upgrade, and workloads without probes have settled, if a container of theirs started
+// lately (R22c).
 type Check struct {
 	*Operation
 	release   *rel1.Release // whose objects it waits for
@@ -199,7 +200,7 @@ func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check,
 		return nil, err
 	}
 	p.Info.Name, p.Info.Revision, p.Info.PreviousRevision = "check", revision, 0
-	p.Common.Step, p.Common.RollbackOnFailure, p.Common.Settle = false, false, 0
+	p.Common.Step, p.Common.RollbackOnFailure = false, false
 	if again {
 		p.Common.FirstStatusTimeout = -1
 	}

@@ -249,6 +249,25 @@ func TestUnchangedMustBeReady(t *testing.T) {
 	}
 }
 
+// TestUnchangedMustSettle: a workload without a probe whose container crashes again and again is no release that is ready,
+// although it is ready for some seconds after each start (S4, R22c).
+func TestUnchangedMustSettle(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	crashing := strings.Replace(rig.Deployment("a", nil, "0s"), "sandbox/ready-delay: 0s", `sandbox/run-duration: 4s, sandbox/exit-code: "3"`, 1)
+	stack := []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": crashing})}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
+	b.mustUp(stack...) // without --settle
+	stack[1].Values = map[string]any{"data": "two"}
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 8*time.Second, 8*time.Second }, stack...)
+	state, _ := b.run(s, err, nil)
+	if state.Exit == 0 || !strings.Contains(state.Reason(), "Deployment/a") {
+		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	}
+	if got := result(state, "a"); got.Result != event.NotReady {
+		t.Errorf("the result of a is %+v", got)
+	}
+}
+
 // failPods makes the readiness probes of an app's running pods fail, which changes none of the release's objects.
 func (b stackRig) failPods(app string) {
 	b.T.Helper()
