@@ -44,10 +44,9 @@ func ReadWait(annotations map[string]string) (w Wait, faults []Fault) {
 		if value == "" {
 			return 0
 		}
-		d, err := time.ParseDuration(value)
-		if err != nil || d <= 0 {
-			faults = append(faults, Fault{rule, fmt.Sprintf("annotation %s must be a duration of more than 0, such as 10m, but is %s", key, quote(value))})
-			return 0
+		d, err := ParseWait(value)
+		if err != nil {
+			faults = append(faults, Fault{rule, fmt.Sprintf("annotation %s %v", key, err)})
 		}
 		return d
 	}
@@ -56,6 +55,15 @@ func ReadWait(annotations map[string]string) (w Wait, faults []Fault) {
 	}
 	w.StableFor = duration(AnnotationStableFor, "R22c")
 	return w, faults
+}
+
+// ParseWait parses how long to wait. The error completes a sentence about what is parsed.
+func ParseWait(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("must be a duration of more than 0, such as 10m, but is %s", quote(text))
+	}
+	return d, nil
 }
 
 // addWaits adds to a group what its members say about waiting, in the order of its objects.

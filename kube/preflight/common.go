@@ -142,9 +142,6 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.operator, err = readiness.New(c.Readiness); err != nil {
 		return c, err
 	}
-	if err := c.operator.CheckTimeouts(c.Timeout); err != nil {
-		return c, err
-	}
 	if c.Settle > c.Timeout {
 		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}

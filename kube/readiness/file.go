@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
 )
 
 // entry is the value of a selector in a file.
@@ -72,11 +73,10 @@ func ParseFile(name string, data []byte) ([]Override, error) {
 		e := entries[key]
 		o := Override{For: key, Success: e.Success, Failure: e.Failure, Wait: e.Wait}
 		if e.Timeout != "" {
-			d, err := time.ParseDuration(e.Timeout)
-			if err != nil || d <= 0 {
-				return nil, fmt.Errorf("%s: %s: timeout %q is not a duration of more than 0; write for example 10m", name, key, e.Timeout)
+			var err error
+			if o.Timeout, err = plan.ParseWait(e.Timeout); err != nil {
+				return nil, fmt.Errorf("%s: %s: timeout %w", name, key, err)
 			}
-			o.Timeout = d
 		}
 		if len(o.Success)+len(o.Failure) == 0 && o.Wait == nil && o.Timeout == 0 {
 			return nil, fmt.Errorf("%s: %s says nothing; write success, failure, wait or timeout", name, key)

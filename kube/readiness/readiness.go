@@ -197,16 +197,6 @@ func kindText(k plan.GroupKind) string {
 	return k.Kind + "." + k.Group
 }
 
-// CheckTimeouts returns an error if a timeout exceeds that of the operation (R25).
-func (o *Operator) CheckTimeouts(limit time.Duration) error {
-	for _, r := range o.Overrides() {
-		if r.Timeout > limit {
-			return fmt.Errorf("the readiness timeout %s of %s exceeds the timeout %s of the operation: lower the first or raise --timeout (R25)", r.Timeout, r.For, limit)
-		}
-	}
-	return nil
-}
-
 // ParseFlag parses a value of FlagReadiness: KIND[.GROUP][/NAME]='SUCCESS; FAILURE'.
 func ParseFlag(value string) (Override, error) {
 	objects, expressions, found := strings.Cut(value, "=")
@@ -259,9 +249,9 @@ func ParseTimeout(value string) (o Override, forSome bool, err error) {
 	if !forSome {
 		return Override{}, false, nil
 	}
-	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil || d <= 0 {
-		return Override{}, true, fmt.Errorf("%q is not a duration of more than 0; write for example %s=10m", text, objects)
+	d, err := plan.ParseWait(text)
+	if err != nil {
+		return Override{}, true, fmt.Errorf("the readiness timeout of %s %w", objects, err)
 	}
 	o = Override{For: strings.TrimSpace(objects), Timeout: d}
 	_, err = parseSelector(o.For)
