@@ -177,7 +177,7 @@ type Event struct {
 	Finalizers []string `json:"finalizers,omitempty"`
 	// Change is set only in the event that reports the API server's answer.
 	Change Change `json:"change,omitempty"`
-	// ReadyBy is the rule by which Object counts as ready, or as applied if the run does not wait for it.
+	// ReadyBy is the rule by which Object counts as ready; NotAwaited whatever its status is, which is then never Ready.
 	ReadyBy Judge `json:"readyBy,omitempty"`
 	// Note is set if Object is ready only as far as its own spec lets it get: "2 pods still run the old version: OnDelete".
 	Note string `json:"note,omitempty"`

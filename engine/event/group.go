@@ -49,7 +49,8 @@ type ObjectState struct {
 	Status  Status
 	Message string
 	Change  Change
-	// ReadyBy is the rule by which it counts as ready, "" if it is not ready or in old records.
+	// ReadyBy is the rule by which it counts as ready, NotAwaited whatever its status is, "" if it is not ready or in old
+	// records.
 	ReadyBy Judge
 	// Note says how far it got, if its own spec keeps it from getting further, see Event.Note.
 	Note string
@@ -100,6 +101,9 @@ func (g *GroupState) Shown() Status {
 	}
 	return g.Status
 }
+
+// NotAwaited reports whether the run does not wait for the object, so that its problems are not those of its group (R22b).
+func (o *ObjectState) NotAwaited() bool { return o.ReadyBy == NotAwaited }
 
 // Done reports whether the object is ready or gone.
 func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }

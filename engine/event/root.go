@@ -49,7 +49,7 @@ func (g *GroupState) roots() []Root {
 	}
 	roots := []Root{g.root(failed)}
 	for _, o := range g.Objects {
-		if o != failed && o.InTrouble() {
+		if o != failed && o.InTrouble() && !o.NotAwaited() {
 			roots = append(roots, g.root(o))
 		}
 	}

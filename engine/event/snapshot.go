@@ -82,5 +82,5 @@ func (s *State) appliedIn(e Event) *GroupState {
 // its group was, or, in a group that was not checked, it is degraded. It is for a Snapshot: Observe updates the objects and
 // leaves the statuses of the groups as they were at the end.
 func (g *GroupState) Regressed(o *ObjectState) bool {
-	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done()
+	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done() && !o.NotAwaited()
 }

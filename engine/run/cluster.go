@@ -78,6 +78,15 @@ type Observation struct {
 	Version uint64
 }
 
+// NotAwaited returns the observation as it counts for an object that nobody waits for: it is never ready (R22b).
+func (o Observation) NotAwaited() Observation {
+	if o.Status == event.Ready {
+		o.Status, o.Note = event.Applied, ""
+	}
+	o.ReadyBy = event.NotAwaited
+	return o
+}
+
 // Equal reports whether two observations say the same.
 func (o Observation) Equal(other Observation) bool {
 	same := slices.Equal(o.Finalizers, other.Finalizers)

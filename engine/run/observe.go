@@ -266,11 +266,10 @@ func (o *object) absence() string {
 	return "not in the cluster"
 }
 
-// judged returns the status of the last observation. An object that the run does not wait for is never ready: nobody
-// relies on it (R22b).
+// judged returns the status of the last observation.
 func (o *object) judged() event.Status {
-	if o.wait.Never && o.last.Status == event.Ready {
-		return event.Applied
+	if o.wait.Never {
+		return o.last.NotAwaited().Status
 	}
 	return o.last.Status
 }
@@ -365,7 +364,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	var note string
 	switch {
 	case s.removes(): // it is kept
-	case o.wait.Never && status == event.Applied:
+	case o.wait.Never:
 		readyBy = event.NotAwaited
 	case status == event.Ready:
 		readyBy, note = o.judge(), o.last.Note

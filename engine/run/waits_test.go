@@ -43,8 +43,10 @@ func TestObjectsThatAreNotAwaited(t *testing.T) {
 		"2.0s c:one ready", "2.0s c:two running", "3.0s c:two ready")
 	for g := range states.GroupStates() {
 		for _, o := range g.Objects {
-			if g.WaitOf(o.Object).Never && o.Status == event.Ready {
-				t.Errorf("%s is ready, although nobody waited for it", o.Object)
+			if never := g.WaitOf(o.Object).Never; never && o.Status == event.Ready || never != o.NotAwaited() {
+				t.Errorf("%s is %s by %q, although nobody waited for it: %t", o.Object, o.Status, o.ReadyBy, never)
+			} else if never && g.Regressed(o) {
+				t.Errorf("%s is no longer ready, although nobody waited for it", o.Object)
 			}
 		}
 	}

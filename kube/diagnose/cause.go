@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 )
 
 // finding is a cause that the status of the pods does not show: it is in the object's own spec or conditions, or in a
@@ -77,7 +76,7 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 		return d.refusedPodsCause(ctx, b.live.GetNamespace(), e)
 	}
 	podsHealthy := len(b.Pods) == 0 || b.Pods[0].severity == healthy
-	if podsHealthy && (b.verdict().Status == event.Failed || b.rule().Custom()) {
+	if podsHealthy && (b.verdict().Status == event.Failed || b.rule.Custom()) {
 		return b.conditionCause()
 	}
 	return finding{}
@@ -137,12 +136,12 @@ func (b *reportBuilder) jobCause() finding {
 // conditionCause returns the readiness verdict together with the worst condition, or else the newest warning, or else
 // status.message. It prefers conditions that the object's readiness expressions use (R23).
 func (b *reportBuilder) conditionCause() finding {
-	v, annotations := b.verdict(), b.live.GetAnnotations()
+	v := b.verdict()
 	if v.Status == event.Ready {
 		return finding{}
 	}
 	f := finding{cause: v.Message}
-	if c := worstCondition(b.live, annotations[plan.AnnotationReadinessSuccess]+annotations[plan.AnnotationReadinessFailure]); c != nil {
+	if c := worstCondition(b.live, b.rule.Text()); c != nil {
 		if !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)) {
 			f.cause += "; " + c.String()
 		}

@@ -60,14 +60,27 @@ type Diagnoser struct {
 	clients Clients
 	// hideOutput hides secret values in the output of a workload.
 	hideOutput func(string) string
+	// ruleOf says by which rule an object of the run is ready.
+	ruleOf RuleOf
 }
+
+// RuleOf returns the rule by which a run decides whether an object is ready; ok is false for objects that it does not watch.
+type RuleOf func(plan.Object) (rule status.Rule, ok bool)
 
 // New returns a Diagnoser that reads through the given clients.
 func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Diagnoser {
 	return &Diagnoser{
 		memory: crashMemory{crashes: lru.New(1000), uids: lru.New(20000)}, kube: kube, dyn: dyn, clients: clients,
-		hideOutput: new(mask.Mask).Output,
+		hideOutput: new(mask.Mask).Output, ruleOf: func(plan.Object) (status.Rule, bool) { return status.Rule{}, false },
 	}
+}
+
+// WithRules returns a Diagnoser that judges the objects of a run as the run does (R22b). Other objects it judges by their live
+// annotations. Both remember the same crashes.
+func (d *Diagnoser) WithRules(of RuleOf) *Diagnoser {
+	ruled := *d
+	ruled.ruleOf = of
+	return &ruled
 }
 
 // WithMask returns a Diagnoser that hides the secret values of a mask in the output of workloads, before it becomes a part
@@ -100,8 +113,8 @@ type reportBuilder struct {
 	live   *unstructured.Unstructured
 	gaps   []string // the reads that failed
 	found  finding
-	// lateBinding is status.Rule.LateBinding.
-	lateBinding bool
+	// rule is the one by which the object is ready.
+	rule status.Rule
 	// blocking are the pods of an older template that block a StatefulSet.
 	blocking []BlockingPod
 }
@@ -118,8 +131,8 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		text := Unreadable("it", err)
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
-	b := &reportBuilder{object: o, live: live}
-	b.lateBinding, _ = status.LateBinding(ctx, d.dyn, live)
+	b := &reportBuilder{object: o, live: live, rule: d.rule(o, live)}
+	b.rule.LateBinding, _ = status.LateBinding(ctx, d.dyn, live)
 	b.ignoreRecentDeletion()
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)

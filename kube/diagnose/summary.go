@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
@@ -46,7 +47,7 @@ func (b *reportBuilder) summarise() string {
 func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	v := b.verdict()
 	switch {
-	case !b.rule().Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
+	case !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
 		return cause
 	case b.Symptom || v.FailureDeclared:
 		b.Symptom = b.Symptom && !v.FailureDeclared
@@ -141,21 +142,21 @@ func (b *reportBuilder) statusWithoutEvent() (lines []string) {
 	return lines
 }
 
-// rule returns the readiness rule of the object. Hooks have Helm's rule, whatever their annotations (R5).
-func (b *reportBuilder) rule() status.Rule {
-	if b.live.GetAnnotations()[rel1.HookAnnotation] != "" {
+// rule returns the readiness rule of an object: that of the run, else by its annotations. Hooks have Helm's rule, whatever
+// their annotations (R5).
+func (d *Diagnoser) rule(o plan.Object, live *unstructured.Unstructured) status.Rule {
+	if rule, known := d.ruleOf(o); known {
+		return rule
+	}
+	if live.GetAnnotations()[rel1.HookAnnotation] != "" {
 		return status.Rule{Hook: true}
 	}
-	rule, _ := status.ParseRule(b.live.GetAnnotations()) // an invalid one counts as none
+	rule, _ := status.ParseRule(live.GetAnnotations()) // an invalid one counts as none
 	rule.JobsComplete = true
 	return rule
 }
 
-func (b *reportBuilder) verdict() status.Result {
-	rule := b.rule()
-	rule.LateBinding = b.lateBinding
-	return status.Compute(b.live, rule, time.Now())
-}
+func (b *reportBuilder) verdict() status.Result { return status.Compute(b.live, b.rule, time.Now()) }
 
 // podProblem describes what is wrong with a pod, from its container, the container's log or an event. It names the pod
 // only if the pod is still starting.

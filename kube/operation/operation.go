@@ -354,9 +354,15 @@ func (op *Operation) start() *run.Engine {
 	return op.engine
 }
 
-// diagnose finds out why an object is not ready.
+// diagnose finds out why an object is not ready, by the rule by which the run waits for it.
 func (op *Operation) diagnose(ctx context.Context, o plan.Object) run.Finding {
-	return op.client.Diagnoser().WithMask(op.Mask()).Object(ctx, o).Finding
+	d := op.client.Diagnoser().WithMask(op.Mask())
+	op.mu.Lock()
+	if op.attempt != nil {
+		d = d.WithRules(op.attempt.runWatcher.Watcher.RuleOf)
+	}
+	op.mu.Unlock()
+	return d.Object(ctx, o).Finding
 }
 
 // newRunner opens the watches that the operation and its rollback share. They end with ctx.

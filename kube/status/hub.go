@@ -114,7 +114,7 @@ func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 		notice = func(plan.Warning) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
+	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}, rules: map[plan.Object]Rule{}}
 }
 
 // watch subscribes a Watcher to the streams of its targets, and reports the problems that limit watching them.
@@ -278,6 +278,7 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	doubted map[doubt]bool // already reported
+	rules   map[plan.Object]Rule
 }
 
 type doubt struct {
@@ -322,7 +323,20 @@ func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.O
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(w.ctx, cancel)
+	w.mu.Lock()
+	for _, t := range targets {
+		w.rules[t.Object] = t.Rule
+	}
+	w.mu.Unlock()
 	w.hub.watch(ctx, w, targets, report)
+}
+
+// RuleOf returns the rule by which an object is watched, or was watched last. ok is false for other objects.
+func (w *Watcher) RuleOf(o plan.Object) (rule Rule, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rule, ok = w.rules[o]
+	return rule, ok
 }
 
 // report calls do unless the Watcher is closed.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -29,6 +30,15 @@ type Rule struct {
 
 // Custom reports whether expressions replace kstatus. An operator may leave out those for a failure.
 func (r Rule) Custom() bool { return len(r.Success) > 0 }
+
+// Text returns the expressions of the rule.
+func (r Rule) Text() string {
+	var all []string
+	for _, e := range slices.Concat(r.Failure, r.Success) {
+		all = append(all, e.String())
+	}
+	return strings.Join(all, "; ")
+}
 
 // judge returns whose expressions a custom rule has.
 func (r Rule) judge() event.Judge {

@@ -13,7 +13,9 @@ type group struct {
 	*plan.Group
 	last  map[plan.Object]run.Observation
 	fresh map[plan.Object]bool // whether each planned object has been observed in this revision
-	count map[event.Status]int // planned objects with each status
+	count map[event.Status]int // the objects that decide, with each status
+	// awaited are the objects that the run waited for, nil if it waited for none.
+	awaited []plan.Object
 	// expiring are the Jobs that the cluster deletes after they have finished.
 	expiring map[plan.Object]bool
 	status   event.Status // published
@@ -27,16 +29,29 @@ func newGroup(g *plan.Group, expiring map[plan.Object]bool, old *group) *group {
 	}
 	for _, o := range g.Objects {
 		n.fresh[o] = false
+		if !g.WaitOf(o).Never {
+			n.awaited = append(n.awaited, o)
+		}
+	}
+	for _, o := range n.decisive() {
 		n.count[n.last[o].Status]++
 	}
 	return n
+}
+
+// decisive returns the objects that decide about the group: those that the run waited for, or all if it waited for none (R22b).
+func (g *group) decisive() []plan.Object {
+	if g.awaited == nil {
+		return g.Objects
+	}
+	return g.awaited
 }
 
 // record stores an observation, and returns the previous one.
 func (g *group) record(ob run.Observation) (before run.Observation, known bool) {
 	before, known = g.last[ob.Object]
 	g.last[ob.Object] = ob
-	if _, planned := g.fresh[ob.Object]; planned {
+	if _, planned := g.fresh[ob.Object]; planned && (g.awaited == nil || ob.ReadyBy != event.NotAwaited) {
 		g.count[before.Status]--
 		g.count[ob.Status]++
 	}
@@ -45,22 +60,26 @@ func (g *group) record(ob run.Observation) (before run.Observation, known bool) 
 
 // derive computes the status of the group from its objects. For a failed group it also returns the reason.
 func (g *group) derive() (event.Status, string) {
-	if g.count[event.Failed] > 0 {
-		for _, o := range g.Objects {
+	objects := g.decisive()
+	if g.count[event.Failed] > 0 && g.awaited != nil {
+		for _, o := range objects {
 			if ob := g.last[o]; ob.Status == event.Failed {
 				return event.Failed, o.String() + ": " + ob.Message
 			}
 		}
 	}
 	for _, all := range []event.Status{event.Ready, event.Gone, event.Waiting} {
-		if g.count[all] == len(g.Objects) {
+		if g.count[all] == len(objects) {
 			return all, ""
 		}
+	}
+	if g.awaited == nil {
+		return event.Applied, event.NotAwaited.Text()
 	}
 	isDone := func(o plan.Object) bool {
 		return g.last[o].Status == event.Ready || g.last[o].Status == event.Gone && g.expiring[o]
 	}
-	if !slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return !isDone(o) }) {
+	if !slices.ContainsFunc(objects, func(o plan.Object) bool { return !isDone(o) }) {
 		return event.Ready, ""
 	}
 	return event.Running, ""

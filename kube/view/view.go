@@ -27,7 +27,8 @@ import (
 )
 
 // View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
-// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. It is
+// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. An object
+// that the run did not wait for is never ready, and decides nothing; a group of such objects is applied (R22b). A group is
 // also ready if only Jobs are gone that the cluster deletes after they have finished. An object is waiting if the operation
 // that deploys the release has not reached it.
 type View struct {
@@ -267,7 +268,9 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var background sync.WaitGroup
-	background.Go(func() { v.explainer.run(ctx, v.diagnose, v.explain) })
+	diagnoser := s.Client.Diagnoser().WithMask(v.mask).WithRules(runWatcher.Watcher.RuleOf)
+	diagnose := func(ctx context.Context, o plan.Object) run.Finding { return diagnoser.Object(ctx, o).Finding }
+	background.Go(func() { v.explainer.run(ctx, diagnose, v.explain) })
 	if len(late) > 0 {
 		background.Go(func() { resolveLate(ctx, target) })
 	}
@@ -358,6 +361,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.AwaitsStatus && ob.StatusWrite == "" && ob.Status == event.Ready && v.revision.rel.Info.Status.IsPending() {
 		ob.Status, ob.Message = event.InProgress, "its controller has written no status yet" // the operation waits for it
 	}
+	if g.WaitOf(ob.Object).Never {
+		ob = ob.NotAwaited()
+	}
 	failure := v.explainer.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if failure != "" && ob.Status == event.InProgress {
 		ob.Status, ob.Message = event.Failed, failure
@@ -372,7 +378,10 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		publish(event.Running, "")
 	}
 	if ob.Status != event.Ready {
-		ob.ReadyBy, ob.Note = "", ""
+		ob.Note = ""
+		if ob.ReadyBy != event.NotAwaited {
+			ob.ReadyBy = ""
+		}
 	}
 	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note {
 		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy, Note: ob.Note})
@@ -399,10 +408,6 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 		status, message := v.absent(g, o)
 		v.observeLocked(unit, run.Observation{Object: o, Status: status, Message: message})
 	}
-}
-
-func (v *View) diagnose(ctx context.Context, o plan.Object) run.Finding {
-	return v.client.Diagnoser().WithMask(v.mask).Object(ctx, o).Finding
 }
 
 // explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has

@@ -268,14 +268,19 @@ func (c *changeLog) Consume(e event.Event) {
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
+		o := event.ObjectState{Status: e.Status, ReadyBy: e.ReadyBy}
 		text := objectIn(e.Object, e.Group)
 		if e.Status != event.InProgress || e.Message == "" { // a message is news enough, as in the log of a run
-			text += " " + c.style.word(e.Status)
+			text += " " + c.style.word(o.Shown())
 		}
-		c.line(e, c.style.glyph(e.Status), clean(format.WithReason(text, e.Message)))
+		if o.NotAwaited() {
+			text += ", " + o.ReadyBy.Text()
+		}
+		c.line(e, c.style.glyph(o.Shown()), clean(format.WithReason(text, e.Message)))
 	case e.Kind == event.KindGroup && c.last[e.Group] != e.Status:
 		c.last[e.Group] = e.Status
-		c.line(e, c.style.glyph(e.Status), clean(e.Group+" "+c.style.word(e.Status)))
+		shown := c.state.Find(e.Phase, e.Group).Shown()
+		c.line(e, c.style.glyph(shown), clean(e.Group+" "+c.style.word(shown)))
 	}
 }
 

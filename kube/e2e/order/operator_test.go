@@ -82,6 +82,26 @@ func TestOperatorsRule(t *testing.T) {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
 	assertOperators(r.MustRun(r.Rollback(1)))
+
+	// The cause of a failure, and later views of the release, are about the operator's rule, too.
+	op, err = r.Upgrade("plain", rig.UpgradeTo(phasedChart(t, api, "3"), func(u *kube.Upgrade) {
+		u.Readiness, u.ReadinessTimeout = readiness(t, "Thing={.phase} == Gone; {.phase} == Lost"), 3*time.Second
+	}))
+	out = r.MustFail(op, err, "{.phase} == Gone")
+	for _, e := range out.Events {
+		if e.Kind == event.KindDiagnosis && e.Object.Kind == "Thing" && strings.Contains(e.Cause, "Never") {
+			t.Errorf("cause %q", e.Cause)
+		}
+	}
+	r.OpenView(0).Await("the operator's rule", func(s *event.State) bool {
+		g := s.Find(helmclient.PhaseApply, "edge:a")
+		if g == nil {
+			return false
+		}
+		it := g.Find(plan.Object{Group: api, Kind: "Thing", Namespace: r.Namespace, Name: "it"})
+		return it != nil && it.Status == event.InProgress && strings.Contains(it.Message, "{.phase} == Gone") &&
+			strings.Contains(it.Cause, "{.phase} == Gone") && !strings.Contains(it.Cause, "Never")
+	})
 }
 
 // TestObjectsThatAreNotAwaited: a Deployment that never becomes ready delays and fails nothing; it is shown with its state,
@@ -119,6 +139,14 @@ func TestObjectsThatAreNotAwaited(t *testing.T) {
 				t.Errorf("api is %s", api.Status)
 			}
 			r.AssertDeployed("t")
+			r.OpenView(0).Await("api decides about its group", func(s *event.State) bool {
+				g := s.Find(helmclient.PhaseApply, "edge:a")
+				if g == nil {
+					return false
+				}
+				debug := g.Find(plan.Object{Group: "apps", Kind: "Deployment", Namespace: r.Namespace, Name: "debug"})
+				return g.Status == event.Ready && debug.NotAwaited() && !debug.Done()
+			})
 		})
 	}
 }
@@ -144,7 +172,7 @@ func TestTimeoutOfOneObject(t *testing.T) {
 		}))
 	}
 	_, err := prepare("Deployment/slow=2m")
-	if err == nil || !strings.Contains(err.Error(), "the readiness timeout 2m0s of Deployment/slow exceeds the timeout 1m0s") || len(r.Writes()) > 0 {
+	if err == nil || !strings.Contains(err.Error(), "Deployment/slow: the readiness timeout 2m0s (--readiness-timeout Deployment/slow) exceeds the timeout 1m0s") || len(r.Writes()) > 0 {
 		t.Errorf("error %v, writes %v", err, r.Writes())
 	}
 	op, err := prepare()

@@ -71,7 +71,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
-	if text := o.ReadyBy.Text(); text != "" && o.Shown() == event.Ready {
+	if text := o.ReadyBy.Text(); text != "" && (o.Shown() == event.Ready || o.NotAwaited()) {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + text})
 	}
 	return l

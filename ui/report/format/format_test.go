@@ -64,6 +64,22 @@ func TestWarning(t *testing.T) {
 	}
 }
 
+// TestProblemsOfObjectsThatAreNotAwaited: they are none of their group (R22b).
+func TestProblemsOfObjectsThatAreNotAwaited(t *testing.T) {
+	web := &event.ObjectState{Object: plan.Object{Kind: "Deployment", Name: "web"}, Status: event.Ready}
+	for _, debug := range []*event.ObjectState{{Status: event.InProgress}, {Status: event.Failed, Cause: "crashed"}, {Status: event.Applied}} {
+		debug.Object, debug.ReadyBy = plan.Object{Kind: "Deployment", Name: "debug"}, event.NotAwaited
+		for _, g := range []*event.GroupState{
+			{Group: &plan.Group{}, Status: event.Ready, Objects: []*event.ObjectState{web, debug}, Done: 1},
+			{Group: &plan.Group{}, Status: event.Applied, Objects: []*event.ObjectState{debug}},
+		} {
+			if !GroupOK(g) || Problem(g) != "" || GroupStatus(g) != g.Status {
+				t.Errorf("%s with %s: %s, %q", g.Status, debug.Status, GroupStatus(g), Problem(g))
+			}
+		}
+	}
+}
+
 // TestProblemOfUncheckedGroups expects the number of objects that are ready or, in a removal, gone at the end.
 func TestProblemOfUncheckedGroups(t *testing.T) {
 	for status, want := range map[event.Status]string{

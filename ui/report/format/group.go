@@ -50,7 +50,7 @@ func GroupOK(g *event.GroupState) bool {
 	case event.Ready, event.Gone:
 		return Problem(g) == ""
 	case event.Applied: // not checked (R21), so its objects may not be ready
-		return g.Done == len(g.Objects)
+		return !slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Done() && !o.NotAwaited() })
 	}
 	return false
 }
@@ -69,6 +69,7 @@ func Problem(g *event.GroupState) string {
 	var objects, regressed []string
 	for _, o := range g.Objects {
 		switch name := o.Object.String(); {
+		case o.NotAwaited():
 		case o.InTrouble() && g.Status == event.Failed:
 			objects = append(objects, name)
 		case o.InTrouble():
@@ -88,7 +89,7 @@ func Problem(g *event.GroupState) string {
 	case event.Skipped, event.AtBreakpoint:
 		return phrase.Unfinished(g)
 	case event.Applied:
-		if len(objects) == 0 && g.Done < len(g.Objects) {
+		if len(objects) == 0 && !GroupOK(g) {
 			removing := slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Status == event.Deleting })
 			return "not required to be ready; " + Progress(g, removing) + " at the end"
 		}

@@ -61,7 +61,7 @@ type (
 )
 
 // junit returns the outcome as JUnit XML: a suite per group, a case per object. A root failure is a failure, an object
-// that an abort interrupted is an error. An object is skipped if it was never started, not checked, its controller said nothing (R22a), not ready when its
+// that an abort interrupted is an error. An object is skipped if it was never started, not checked, its controller said nothing (R22a), not waited for (R22b), not ready when its
 // group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite
 // with an error.
 func (o *Outcome) junit() []byte {
@@ -136,6 +136,8 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 			c.Skipped = &junitSkipped{text.Line(cmp.Or(g.Message, "not started"))}
 		case obj.Status == event.Waiting:
 			c.Skipped = &junitSkipped{"not started"}
+		case obj.ReadyBy == event.NotAwaited:
+			c.Skipped = &junitSkipped{text.Line("not waited for: " + format.WithReason(string(obj.Status), cmp.Or(obj.Cause, obj.Message)))}
 		case g.Status == event.Applied: // not checked (R21)
 			c.Skipped = &junitSkipped{text.Line("not checked: " + status)}
 		case g.Status == event.Failed: // because of another object
