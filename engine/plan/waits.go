@@ -24,6 +24,8 @@ type Wait struct {
 	Source  string        `json:"source,omitempty"`
 	// StableFor is how long the object must have been ready, without a restart, until it counts (R22c).
 	StableFor time.Duration `json:"stableFor,omitempty"`
+	// By is the rule by which the object is ready, if it is not the usual one: a value of event.Judge (R22b).
+	By string `json:"by,omitempty"`
 }
 
 // ObjectWait is an object of a group with a Wait of its own.

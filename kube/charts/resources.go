@@ -26,11 +26,13 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 			HeldBack: status.HeldBack(d.Object),
 		}
 		resources[i].Unprobed = refs.Unprobed(resources[i].Object, d.Object.Object)
-		if _, err := status.ParseRule(resources[i].Annotations); err != nil {
+		rule, err := status.ParseRule(resources[i].Annotations)
+		if err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
 		}
 		var faults []plan.Fault
 		resources[i].Wait, faults = plan.ReadWait(resources[i].Annotations)
+		resources[i].Wait.By = string(rule.Own(d.Object))
 		resources[i].Faults = append(resources[i].Faults, faults...)
 	}
 	return resources

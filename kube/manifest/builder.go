@@ -170,6 +170,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
 	rule, _ := b.scope.Readiness.RuleOf(res.Object, res.Labels, res.Annotations) // plan.Build reports the error
 	res.Wait = b.scope.Readiness.Wait(res.Object, res.Labels, res.Wait)
+	res.Wait.By = string(rule.Own(u))
 	strip(u)
 	generated := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}

@@ -111,7 +111,7 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 				return fmt.Errorf("%s: the readiness timeout %s (%s) exceeds the timeout %s of the operation: lower the first or raise --timeout (R25)",
 					w.Object, w.Timeout, w.Source, p.Common.Timeout)
 			}
-			if limit := cmp.Or(w.Timeout, p.Common.ReadinessTimeout); w.StableFor >= limit {
+			if limit := cmp.Or(w.Timeout, p.Common.ReadinessTimeout); w.StableFor > 0 && w.StableFor >= limit {
 				return fmt.Errorf("%s: %s is %s, so it cannot become ready within its readiness timeout %s: lower the first or raise --readiness-timeout (R22c)",
 					w.Object, plan.AnnotationStableFor, w.StableFor, limit)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
@@ -46,6 +48,17 @@ func (r Rule) judge() event.Judge {
 		return event.ByOperator
 	}
 	return event.ByChart
+}
+
+// Own returns whose rule decides about an object of a kind, "" for the usual ones: kstatus, and lockstep's for built-in kinds.
+func (r Rule) Own(u *unstructured.Unstructured) event.Judge {
+	if r.Custom() {
+		return r.judge()
+	}
+	if k := compiledKinds()[groupKind(u)]; k != nil && (k.silent || len(k.success) > 0) {
+		return event.ByBuiltIn
+	}
+	return ""
 }
 
 // OperatorRule returns the rule with the expressions of an operator (R22b). Without any it is the zero value.

@@ -78,7 +78,11 @@ func (p Plan) text(to Stream) string {
 			b.WriteString("  " + clean(name) + "\n")
 		}
 		a := actions[c.Action]
-		fmt.Fprintf(&b, "    %s\n", to.Style.render(a.role, a.sign+" "+p.line(c)))
+		wait := ""
+		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != "hook" {
+			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
+		}
+		fmt.Fprintf(&b, "    %s%s\n", to.Style.render(a.role, a.sign+" "+p.line(c)), to.Style.render(theme.Quiet, wait))
 		for line := range strings.Lines(c.Diff) {
 			line = strings.TrimRight(line, "\n")
 			fmt.Fprintf(&b, "        %s\n", to.Style.render(theme.DiffRole(line[:min(1, len(line))]), line))
@@ -104,6 +108,24 @@ func (p Plan) line(c Change) string {
 	}
 	message := strings.TrimPrefix(c.Message, c.Object.String()+": ")
 	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), message)
+}
+
+// plannedWait says how the operation will wait for an object, "" if as usual: "ready by the operator's rule, stable for 30s".
+func plannedWait(w plan.Wait) string {
+	if w.Never {
+		return event.NotAwaited.Text()
+	}
+	var parts []string
+	if text := event.Judge(w.By).Text(); text != "" {
+		parts = append(parts, "ready "+text)
+	}
+	if w.StableFor > 0 {
+		parts = append(parts, "stable for "+w.StableFor.String())
+	}
+	if w.Timeout > 0 {
+		parts = append(parts, "readiness timeout "+w.Timeout.String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Count counts the refused changes and those that modify the cluster. Hooks do not count: they

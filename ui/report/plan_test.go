@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -27,6 +28,34 @@ func TestPlanListsRemovals(t *testing.T) {
 	}
 	want := "\napply\n  shop/db:schema\n    + Job/new create\n\ndelete\n  shop/db:schema removal\n    - Job/old delete\n  shop/mail:send\n    - Job/mail delete\n"
 	if got := p.text(Stream{}); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPlanSaysHowObjectsAreAwaited, where that is not as usual (R22b, R22c).
+func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
+	g := &plan.Group{ID: "shop:db"}
+	p := Plan{Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{g}}}}
+	want := "  shop:db\n"
+	for _, c := range []struct {
+		name, action, want string
+		wait               plan.Wait
+	}{
+		{"a", "create", "+ Thing/a create", plan.Wait{}},
+		{"b", "change", "~ Thing/b change, not waited for", plan.Wait{Never: true, Timeout: time.Minute}},
+		{"c", "unchanged", "= Thing/c unchanged, ready by the operator's rule, stable for 30s", plan.Wait{By: "operator", StableFor: 30 * time.Second}},
+		{"d", "create", "+ Thing/d create, ready by the chart's expressions, readiness timeout 10m0s", plan.Wait{By: "chart", Timeout: 10 * time.Minute}},
+		{"e", "create", "+ Thing/e create, ready by lockstep's rule for its kind", plan.Wait{By: "built-in"}},
+	} {
+		o := plan.Object{Kind: "Thing", Name: c.name}
+		g.Objects = append(g.Objects, o)
+		if c.wait != (plan.Wait{}) {
+			g.Waits = append(g.Waits, plan.ObjectWait{Object: o, Wait: c.wait})
+		}
+		p.Changes = append(p.Changes, Change{Phase: "apply", Group: g.ID, Object: o, Action: c.action})
+		want += "    " + c.want + "\n"
+	}
+	if got := p.text(Stream{Style: plain}); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
