@@ -41,7 +41,7 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 		return nil, documents.ValuesError(name, data, err)
 	case err != nil:
 		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
-		text = notJSON.ReplaceAllString(text, "$1 $2: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
+		text = notJSON.ReplaceAllString(text, "${1} ${2}…: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
 		text = noValue.ReplaceAllString(text, "$0; use key=value")
 		text = notNumber.ReplaceAllString(text, "$1 is not a number")
 		return nil, errors.New(badIndex.ReplaceAllString(text, "index $1 is not a number; number the elements from 0: list[0]=value"))
@@ -62,8 +62,8 @@ var (
 	// start of one about --set and similar flags.
 	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
 	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
-	// notJSON matches an error about --set-json, which quotes the argument and gives no reason.
-	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
+	// notJSON matches an error about --set-json, which quotes the argument, maybe a secret, and gives no reason.
+	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?([\w.\[\]-]+=)?.*$`)
 	noValue   = regexp.MustCompile(`key (?:map )?"[^"]*" has no value$`)
 	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 	badIndex  = regexp.MustCompile(`error parsing index: ("[^"]*") is not a number`)

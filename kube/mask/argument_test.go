@@ -23,6 +23,7 @@ func TestArgumentsOfCommandLines(t *testing.T) {
 		{"set-json", `{"db": {"port": 1}}`, `{"db": {"port": 1}}`},
 		{"repo", "https://user:pw@charts.example", "…"},
 		{"repo", "https://charts.example", "https://charts.example"},
+		{"values", "https://charts.example/v.yaml?X-Amz-Signature=0f3a&x=1", "…"},
 		{"password", "x", "…"},
 		{"kube-token", "x", "…"},
 		{"key-file", "client.key", "client.key"},

@@ -28,9 +28,13 @@ var valueQuotes = []struct {
 	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},
 	{regexp.MustCompile(`(unknown anchor) '[^']*'`), "${1} " + Hidden},
 	{urlPassword, "${1}" + Hidden + "@"},
+	{urlParameter, "${1}" + Hidden},
 }
 
-// Text hides the secret values in a message, except where they are names, and passwords in URLs.
+// urlParameter matches a credential in the query of a URL, such as the signature of a presigned one.
+var urlParameter = regexp.MustCompile(`(?i)([?&][\w.-]*(?:token|secret|password|passwd|pwd|api[-_.]?key|access[-_.]?key|credential|auth|sig|signature)=)[^&#\s"'()]*[^&#\s"'():,;.]`)
+
+// Text hides the secret values in a message, except where they are names, and credentials in URLs.
 func (m *Mask) Text(s string) string { return m.hide(s, false) }
 
 // Output is like Text for the output of a workload, such as a line of its log. A value that is also

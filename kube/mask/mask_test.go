@@ -252,6 +252,7 @@ func TestPasswordsInURLsAreHidden(t *testing.T) {
 		`Get "http://u:pw@h/x": refused`:    `Get "http://u:(hidden)@h/x": refused`,
 		"oci://u:p%40w@h:1/x, redis://:x@h": "oci://u:(hidden)@h:1/x, redis://:(hidden)@h",
 		"http://h:80/a@b and mail me@x":     "http://h:80/a@b and mail me@x",
+		"https://h/v.yaml?x=1&api_key=k3y: refused, https://h/c.tgz?X-Amz-Signature=0f3a&y=2": "https://h/v.yaml?x=1&api_key=(hidden): refused, https://h/c.tgz?X-Amz-Signature=(hidden)&y=2",
 	} {
 		if got := m.Text(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)

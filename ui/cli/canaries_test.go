@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +25,12 @@ func canariesOf(release string, revision int) map[string]string {
 	return map[string]string{
 		"plain": "Pl4in-" + id, "escaped": `E5c/p+"` + id + `"&<é>`, "lines": "f1rst-" + id + "\ns3cond-" + id,
 		"short": id + "Z", "number": fmt.Sprintf("73%d%d9412", release[0], revision), "name": "keycloak",
+		"file": `{"a":["F1le-` + id + `"]}`, "pair": "user:Pa1r-" + id, "twice": base64.StdEncoding.EncodeToString([]byte("Tw1ce-" + id)),
 	}
 }
+
+// canaryPart matches the secret in a canary that is a file or a user's credentials.
+var canaryPart = regexp.MustCompile(`(F1le|Pa1r)-\w+`)
 
 // formsOf returns the forms in which the workloads print the canaries.
 func formsOf(canaries map[string]string) (all []string) {
@@ -33,6 +38,10 @@ func formsOf(canaries map[string]string) (all []string) {
 		v := canaries[key]
 		quoted, _ := json.Marshal(v)
 		all = append(all, base64.StdEncoding.EncodeToString([]byte(v)))
+		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && key == "twice" {
+			all = append(all, string(plain))
+		}
+		all = append(all, canaryPart.FindAllString(v, -1)...)
 		if key != "name" {
 			all = append(all, strings.Split(v, "\n")...)
 			all = append(all, url.QueryEscape(v), strings.Trim(string(quoted), `"`))
