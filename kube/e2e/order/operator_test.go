@@ -83,6 +83,19 @@ func TestOperatorsRule(t *testing.T) {
 	}
 	assertOperators(r.MustRun(r.Rollback(1)))
 
+	// What the operator says with the rollback comes before what the record says.
+	never, err := kube.ParseNoWait("Thing/it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	common := r.Common()
+	common.Readiness = []kube.Readiness{never}
+	op, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 2})
+	out = r.MustRun(op, err)
+	if it := stateOf(out, "edge:a", "it"); !it.NotAwaited() || out.State.NotAwaited != 1 {
+		t.Errorf("Thing/it is %s by %q; %d objects not awaited", it.Status, it.ReadyBy, out.State.NotAwaited)
+	}
+
 	// The cause of a failure, and later views of the release, are about the operator's rule, too.
 	op, err = r.Upgrade("plain", rig.UpgradeTo(phasedChart(t, api, "3"), func(u *kube.Upgrade) {
 		u.Readiness, u.ReadinessTimeout = readiness(t, "Thing={.phase} == Gone; {.phase} == Lost"), 3*time.Second

@@ -22,6 +22,32 @@ import (
 	"lockstep/kube/throwaway"
 )
 
+// TestSilentControllersAreCounted: the outcome of a stack counts the objects of all releases whose controllers said nothing,
+// also of one that is unchanged, and is never shown as a full success (R22a).
+func TestSilentControllersAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	silent := func(name string, things ...string) release {
+		api := name + "." + b.Namespace + ".example"
+		docs := []string{rig.ConfigMap(name, nil, "v: {{ .Values.data }}")}
+		for _, thing := range things {
+			docs = append(docs, rig.Object(api+"/v1/Thing/"+thing, nil, "spec: {size: 1}"))
+		}
+		return release{Name: name, Dir: rig.MakeDir(t, rig.Files{"values.yaml": "data: one\n", "templates/all.yaml": strings.Join(docs, "\n---\n"),
+			"crds/things.yaml": rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil, "spec:", "  group: "+api, "  scope: Namespaced",
+				"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
+				"  versions: [{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]")})}
+	}
+	stack := []release{silent("a", "one"), silent("b", "two", "three")}
+	for _, what := range []string{"an install", "nothing changed"} {
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.FirstStatusTimeout = time.Second }, stack...)
+		state, _ := b.run(s, err, nil)
+		if state.Exit != 0 || state.NoStatus != 3 || state.Ending() != event.Applied || !strings.Contains(state.Outcome, "3 objects whose controller said nothing") {
+			t.Errorf("%s: exit %d, %d objects, shown as %s: %q", what, state.Exit, state.NoStatus, state.Ending(), state.Outcome)
+		}
+	}
+}
+
 // TestOrder deploys releases in the order of their needs (S2), skips unchanged ones (S4), and
 // uninstalls in reverse (S9), according to the audit log.
 func TestOrder(t *testing.T) {

@@ -157,6 +157,37 @@ func TestEditAHeldInstall(t *testing.T) {
 	}
 }
 
+// TestEditKeepsTheOperatorsRules: the revision of an edit has the rules with which the run was started, and so has its record
+// (R46, R22b).
+func TestEditKeepsTheOperatorsRules(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	never, err := kube.ParseNoWait("ConfigMap/last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
+		i.HoldOnFailure, i.ReadinessTimeout, i.Values, i.Readiness = true, editTimeout, map[string]any{"image": wrongImage}, []kube.Readiness{never}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, sendWhenPaused(r, op, func() event.Command { return event.Command{Name: event.Edit, Values: "image: " + rightImage} }))
+	if out.Err != nil || out.State.NotAwaited != 1 || out.State.Operation.Revision != 2 {
+		t.Fatalf("%d objects not awaited in revision %d: %v", out.State.NotAwaited, out.State.Operation.Revision, out.Err)
+	}
+	r.OpenView(0).Await("ConfigMap/last is not awaited", func(s *event.State) bool {
+		for g := range s.GroupStates() {
+			for _, o := range g.Objects {
+				if o.Object.Name == "last" {
+					return o.NotAwaited() && o.Status == event.Applied
+				}
+			}
+		}
+		return false
+	})
+}
+
 // TestEditAnUpgrade: an edit of an upgrade also deletes objects that only the replaced revision had (R46, R32a).
 func TestEditAnUpgrade(t *testing.T) {
 	t.Parallel()
