@@ -15,7 +15,7 @@ var (
 
 // TestModel compares runs with random plans, objects and commands to the reference. It
 // prints the seed and the smallest scenario that fails in the same way.
-func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48, R53
+func TestModel(t *testing.T) { // R14, R15a, R22, R22c, R26, R40, R41, R42, R43, R44, R45, R48, R53
 	const workers = 4
 	runs := *modelRuns
 	if racing || testing.Short() { // a run is one goroutine, so there are no races

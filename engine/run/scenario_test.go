@@ -63,6 +63,8 @@ type objectSpec struct {
 	// Breaks is how long the object is ready until its status is Broken, 0 for ever. It heals after Heals, 0 for never.
 	Breaks, Heals int    `json:",omitempty"`
 	Broken        string `json:",omitempty"`
+	// Restarts is how long after its Result a container of the object restarts, 0 for never (R22c).
+	Restarts int `json:",omitempty"`
 }
 
 type commandSpec struct {
@@ -121,8 +123,25 @@ func newScenario(seed uint64) scenario {
 		at = o.At + o.For + 10
 	}
 	s.addBreaks(rand.New(rand.NewPCG(seed, 21)), apply.Name)
+	s.addRestarts(rand.New(rand.NewPCG(seed, 23)), apply.Name)
 	s.addCustom(rand.New(rand.NewPCG(seed, 22)), apply.Name)
 	return s
+}
+
+// addRestarts makes containers of objects of a phase restart, before or after the objects are ready.
+func (s *scenario) addRestarts(r *rand.Rand, phase string) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			for i := range g.Objects {
+				if p.Name == phase && r.IntN(4) == 0 {
+					g.Objects[i].Restarts = 1 + r.IntN(8)*10
+				}
+			}
+		}
+	}
 }
 
 // addBreaks makes objects of a phase break after they are ready.

@@ -36,14 +36,16 @@ type simulation struct {
 	watched   map[event.Unit]*group
 	diagnoses int
 	confirms  map[*StageRun]bool
-	blocked   map[string]int // how often an object was blocked; gone once its name is free
+	blocked   map[string]int       // how often an object was blocked; gone once its name is free
+	answered  map[string]time.Time // when the last apply of an object was answered
+	restarted map[string]time.Time // when a container of an object last restarted, as reported
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns the rule violations.
 func simulate(s scenario) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, custom: map[string]*customState{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, custom: map[string]*customState{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}, answered: map[string]time.Time{}, restarted: map[string]time.Time{}}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			for _, spec := range g.Objects {
@@ -207,8 +209,15 @@ func (x *simulation) handle(msg message) {
 	x.r.pass(x.now)
 	switch msg := msg.(type) {
 	case observed:
+		if pods := msg.observation.Pods; pods != nil {
+			x.restarted[msg.observation.Object.Name] = pods.Restarted
+			break
+		}
 		x.seen[msg.observation.Object.Name] = msg.observation
 	case answered:
+		if msg.err == nil && msg.response.WaitGone == nil {
+			x.answered[msg.request.object.Name] = x.now
+		}
 		if c := x.custom[msg.request.object.Name]; c != nil && msg.err == nil && msg.response.WaitGone == nil && !msg.request.stage.removes() {
 			c.before, c.applied = msg.response.StatusBefore, x.r.counted
 		}
@@ -312,6 +321,11 @@ func (x *simulation) request(r request) {
 		x.answer(r, out, nil)
 		x.after(o.After, func() {
 			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
+			if o.Restarts > 0 {
+				x.after(o.Restarts, func() {
+					x.hear(observed{x.watched[r.group.Unit], Observation{Object: r.object.Object, Pods: &Pods{Restarted: x.now, Restart: "container app exited with code 1"}}})
+				})
+			}
 			if x.custom[o.Name] != nil && o.Speaks > 0 {
 				x.after(o.Speaks, func() {
 					x.write(o.Name)
@@ -384,11 +398,20 @@ func (x *simulation) report(g *group, o plan.Object, s event.Status, version uin
 	x.hear(observed{x.watched[g.Unit], seen})
 }
 
+// restartedLately reports whether a container of the object restarted since its apply and has not run for StableAfter again.
+func (x *simulation) restartedLately(name string) bool {
+	at := x.restarted[name]
+	return at.After(x.answered[name]) && x.now.Sub(at) < StableAfter
+}
+
 // notReady says why a unit is not ready, or returns "".
 func (x *simulation) notReady(id event.Unit) string {
 	for _, o := range x.r.units[id].spec.Objects {
 		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.appliedVersion[o.Name] {
 			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.appliedVersion[o.Name])
+		}
+		if x.restartedLately(o.Name) && !x.r.units[id].spec.Leaf {
+			return fmt.Sprintf("a container of %s restarted %s ago (R22c)", o.Name, x.now.Sub(x.restarted[o.Name]))
 		}
 		if left := x.silence(o.Name, x.seen[o.Name]); left > 0 && !x.r.units[id].spec.Leaf {
 			return fmt.Sprintf("the controller of %s has said nothing, and there are %s left (R22a)", o.Name, left)
@@ -402,7 +425,7 @@ func (x *simulation) readyNamed(message string) bool {
 	object, _, _ := strings.Cut(message, ": ")
 	_, name, _ := strings.Cut(object, "/")
 	seen := x.actual[name]
-	return x.silence(name, seen) <= 0 && seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
+	return !x.restartedLately(name) && x.silence(name, seen) <= 0 && seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
 }
 
 // compare compares the state of the reducer with that of the machine.
