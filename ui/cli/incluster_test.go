@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -337,6 +338,28 @@ func checkPermissions(t *testing.T, client kubernetes.Interface, ns string) {
 			if got, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || got.Status.Allowed != want {
 				t.Errorf("%s may %s %s %s: %v, %v, want %t", user, test.verb, test.resource, test.sub, got.Status.Allowed, err, want)
 			}
+		}
+	}
+}
+
+// TestOperatorsRulesInTheCluster: the pod waits as the flags say that were given outside, and its record says so (R22b).
+func TestOperatorsRulesInTheCluster(t *testing.T) {
+	limitedParallel(t)
+	const ns = "rules-in-cluster"
+	inNamespace(t, ns)
+	m := newMachine(t)
+	out := m.run(0, "install", "s", filepath.Join(data, "charts", "slow"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui",
+		"--set", "readyDelay=15s", "--readiness-timeout", "10s", "--readiness-timeout", "Deployment/slow=1m", "--no-wait-for", "ConfigMap/after",
+		"--readiness", "Deployment={.readyReplicas} == 1")
+	for _, want := range []string{"by the operator's rule", "1 object not waited for"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the run does not say %q:\n%s", want, out)
+		}
+	}
+	status := m.run(0, "status", "s", "-n", ns)
+	for _, want := range []string{`Deployment/slow +✓ ready, by the operator's rule`, `ConfigMap/after +◇ applied.*, not waited for`} {
+		if !regexp.MustCompile(want).MatchString(status) {
+			t.Errorf("status does not say %q:\n%s", want, status)
 		}
 	}
 }
