@@ -237,3 +237,31 @@ func TestReportsOfSilentControllers(t *testing.T) {
 		}
 	}
 }
+
+// TestReportsOfObjectsThatAreNotAwaited expects that reports count them as skipped, whatever their status, and that the group is
+// not degraded by them (R22b).
+func TestReportsOfObjectsThatAreNotAwaited(t *testing.T) {
+	web, debug, bad := plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "Deployment", Name: "debug"}, plan.Object{Kind: "Deployment", Name: "bad"}
+	object := func(o plan.Object, status event.Status, by event.Judge, message string) event.Event {
+		return event.Event{Kind: event.KindObject, Phase: "apply", Group: "r:app", Object: &o, Status: status, ReadyBy: by, Message: message, Change: event.Created}
+	}
+	exit := 0
+	o := outcomeOf([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "r:app", Objects: []plan.Object{bad, debug, web}}}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:app", Status: event.Running},
+		object(debug, event.InProgress, event.NotAwaited, "0 of 1 available"), object(bad, event.Failed, event.NotAwaited, "crashed"), object(web, event.Ready, event.ByKstatus, ""),
+		{Kind: event.KindGroup, Phase: "apply", Group: "r:app", Status: event.Ready},
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit, NotAwaited: 2, Outcome: "2 objects not waited for"},
+	})
+	for text, want := range map[string][]string{
+		string(o.junit()):    {`tests="3" failures="0" errors="0" skipped="2"`, `message="not waited for: in-progress: 0 of 1 available"`, `message="not waited for: failed: crashed"`},
+		string(o.markdown()): {"applied after 0.0s: 2 objects not waited for", "| r:app | ✅ ready |"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("no %q in\n%s", w, text)
+			}
+		}
+	}
+}
