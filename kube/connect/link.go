@@ -23,6 +23,7 @@ type Link struct {
 	mu        sync.Mutex
 	connected bool           // a connection has been accepted
 	responded bool           // a response has arrived that accepts the credentials; then connected is true too
+	answered  time.Time      // when the last response arrived
 	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
@@ -49,6 +50,9 @@ const (
 
 	// lostAfter is the number of consecutive failures that count as an outage.
 	lostAfter = 3
+	// silence is how long a request without a response has waited, and no other request got one, if that alone counts as
+	// an outage: a connection can hang without being closed. It is shorter than a Lease waits for its renewal.
+	silence = 3 * time.Second
 
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
@@ -274,6 +278,9 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 	defer l.mu.Unlock()
 	wasUnreachable := len(l.gates) > 0
 	l.connected = l.connected || o == responded || o == busy || o == lost || o == denied
+	if o == responded || o == busy || o == denied {
+		l.answered = time.Now()
+	}
 	switch o {
 	case responded:
 		l.responded = true
@@ -286,7 +293,11 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 		}
 		l.fail(p.group, 1, sent, reason)
 	case lost:
-		l.fail(serverGate, 1, sent, reason)
+		weight := 1
+		if time.Since(sent) >= silence && !l.answered.After(sent) {
+			weight = lostAfter
+		}
+		l.fail(serverGate, weight, sent, reason)
 	case refused, denied:
 		l.fail(serverGate, lostAfter, sent, reason)
 	}

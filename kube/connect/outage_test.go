@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,6 +261,57 @@ func TestFirstContact(t *testing.T) {
 				if resp, err := y.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
 					t.Errorf("after a response: %v, %v", resp, err)
 				}
+			}
+		})
+	}
+}
+
+// TestSilence: a connection hangs, as in a network that drops packets. One request without a response shows that, such as the
+// renewal of a Lease, unless the API server responds to others meanwhile: then only this request is slow (R53).
+func TestSilence(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			x, _ := newTestTransport(operationContext(t), func(_ int, r *http.Request) (*http.Response, error) {
+				if time.Since(start) < 25*time.Second && r.Method == "PUT" {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return response(200, "{}"), nil
+			})
+			x.link.connected, x.link.responded = true, true
+			var calls []string
+			defer x.link.Listen(Listener{
+				Unreachable: func(since time.Time, reason string) {
+					calls = append(calls, fmt.Sprint("unreachable since ", since.Sub(start), ": ", reason))
+				},
+				Reachable: func() { calls = append(calls, "reachable") },
+			})()
+			if others {
+				time.AfterFunc(2*time.Second, func() { _, _ = x.RoundTrip(request(t.Context(), "GET", secretsPath, "")) })
+			}
+			renew := func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := x.RoundTrip(request(ctx, "PUT", secretsPath+"/x", `{"metadata":{"name":"x"}}`))
+				return err
+			}
+			if err := renew(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("others respond %t: %v", others, err)
+			}
+			want := []string{"unreachable since 0s: no response within 5s"}
+			if others {
+				want = nil
+			}
+			if !slices.Equal(calls, want) {
+				t.Errorf("others respond %t: %q, want %q", others, calls, want)
+			}
+			time.Sleep(30 * time.Second)
+			if err := renew(); err != nil {
+				t.Error(err)
+			}
+			if state := x.link.state(); state.unreachable {
+				t.Errorf("others respond %t: unreachable after a response", others)
 			}
 		})
 	}

@@ -131,6 +131,9 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		renewed := ctx.Err() == nil && unauthorized(resp) && !c.refreshed && c.t.refresh(generation)
 		if renewed || ctx.Err() != nil { // ctx ends the call, whatever the response
 			v = verdict{}
+			if waited := time.Since(sent); waited >= silence && errors.Is(ctx.Err(), context.DeadlineExceeded) && c.t.link.state().responded {
+				v = verdict{outcome: lost, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
+			}
 		}
 		closed := pass.end(v.outcome, sent, v.reason)
 		if renewed { // try the new credentials at once
