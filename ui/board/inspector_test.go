@@ -176,7 +176,7 @@ func TestLogsEnd(t *testing.T) {
 	s.press("esc")
 	select {
 	case <-c.follows:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the log is still followed")
 	}
 }

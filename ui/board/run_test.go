@@ -85,7 +85,7 @@ func (p *terminal) text() string {
 // wait waits until the screen shows a text.
 func (p *terminal) wait(text string) {
 	p.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if strings.Contains(p.text(), text) {
 			return
 		}
@@ -98,7 +98,7 @@ func (p *terminal) end() error {
 	select {
 	case err := <-p.ended:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		p.t.Fatalf("Run did not return: %q", ansi.Strip(p.text()))
 		return nil
 	}
@@ -108,7 +108,7 @@ func (p *terminal) end() error {
 func (p *terminal) restored() {
 	p.t.Helper()
 	var wrong string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if wrong = p.changed(); wrong == "" {
 			return
 		}

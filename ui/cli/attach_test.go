@@ -272,7 +272,7 @@ func TestCtlLargeEdit(t *testing.T) {
 	if code := ends(); code != 0 {
 		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
-	helm := exec.Command(helmProgram(t), "get", "all", "s", "-n", "largeedit")
+	helm := exec.Command(testcluster.Helm(t), "get", "all", "s", "-n", "largeedit")
 	helm.Env = append(os.Environ(), m.env...)
 	got, err := helm.CombinedOutput()
 	if text := string(got); err != nil || !strings.Contains(text, "REVISION: 2") || !strings.Contains(text, large) || !strings.Contains(text, `length: "3145728"`) {
@@ -327,8 +327,8 @@ func TestUnattendedRun(t *testing.T) {
 			t.Errorf("no %q in the output:\n%s", want, out)
 		}
 	}
-	install(3, "error: aborted: paused"+waited+"4s (--timeout)", "fanout", "unattended", "--create-namespace", "--step", "--timeout=4s")
-	install(1, "warning: held"+waited+"4s (--timeout)", "fail-image", "unattended", "--create-namespace", "--hold-on-failure", "--timeout=4s")
+	install(3, "error: aborted: paused"+waited+"10s (--timeout)", "fanout", "unattended", "--create-namespace", "--step", "--timeout=10s")
+	install(1, "warning: held"+waited+"10s (--timeout)", "fail-image", "unattended", "--create-namespace", "--hold-on-failure", "--timeout=10s")
 
 	const ns = "unattended-job"
 	inNamespace(t, ns)

@@ -69,7 +69,7 @@ func TestCausesOfRefusals(t *testing.T) {
 	c := inCluster(t)
 	c.namespace(ns)
 	c.refuse(ns)
-	s := installCauses(t, ns, refusals, "--readiness-timeout", "8s", "--timeout", "2m", "--skip-preflight") // the checks would refuse one of them before the run
+	s := installCauses(t, ns, refusals, "--readiness-timeout", "12s", "--timeout", "2m", "--skip-preflight") // the checks would refuse one of them before the run
 	s.check()
 	s.checkTimes()
 	for _, e := range s.events {

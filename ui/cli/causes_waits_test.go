@@ -128,7 +128,7 @@ func TestCausesOfWaits(t *testing.T) {
 	c.create(ns, thingKind("things"),
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`,
 		`{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: $NS}, spec: {controller: example.com/none}}`)
-	s := installCauses(t, ns, waits, "--readiness-timeout", "8s", "--timeout", "2m")
+	s := installCauses(t, ns, waits, "--readiness-timeout", "12s", "--timeout", "2m")
 	s.check()
 	s.checkTimes()
 }
@@ -157,7 +157,7 @@ func TestCausesOfRemovals(t *testing.T) {
 	if s.exit != command.ExitDone {
 		t.Fatal(s.text)
 	}
-	s.run("uninstall", "c", "--readiness-timeout", "5s", "--timeout", "1m")
+	s.run("uninstall", "c", "--readiness-timeout", "10s", "--timeout", "1m")
 	s.check()
 	if _, err := c.kube.CoreV1().ConfigMaps(ns).Patch(context.Background(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Error(err)
@@ -176,6 +176,6 @@ func TestCausesOfAPIs(t *testing.T) {
 	})
 	s := installCauses(t, ns, []cause{{"api", `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.$NS.example}, spec: {group: $NS.example, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: $NS, name: nowhere}}}`,
 		"APIService/v1.$NS.example", `Available is False: ServiceNotFound: service/nowhere in "\$NS" is not present; Service \$NS/nowhere: not in the cluster`, `ServiceNotFound`}},
-		"--readiness-timeout", "5s", "--timeout", "1m")
+		"--readiness-timeout", "10s", "--timeout", "1m")
 	s.check()
 }

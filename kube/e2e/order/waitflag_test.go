@@ -77,7 +77,7 @@ func TestWaitOfARollback(t *testing.T) {
 			if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait, Timeout: 8 * time.Second}, Revision: 1})
+			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait, Timeout: 15 * time.Second}, Revision: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

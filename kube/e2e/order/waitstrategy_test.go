@@ -75,7 +75,9 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	t.Parallel()
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("a"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	after := rig.ConfigMap("after", rig.Group("b", "a"))
-	fail := func(c *kube.Common) { c.Wait, c.RollbackOnFailure, c.Timeout = "hookOnly", true, 8*time.Second }
+	fail := func(c *kube.Common) {
+		c.Wait, c.RollbackOnFailure, c.Timeout = "hookOnly", true, 15*time.Second
+	}
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)

@@ -129,7 +129,7 @@ func TestDiagnosisWithoutPermissions(t *testing.T) {
 		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
 			Cause: "no volume of class none-such yet (details unavailable: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
 	}
-	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second }))
+	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

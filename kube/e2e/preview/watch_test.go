@@ -26,7 +26,7 @@ func TestViewFollowsARelease(t *testing.T) {
 	v.Await("all groups ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) })
 	select {
 	case <-v.View.Seen():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("all objects were seen, but Seen is not closed")
 	}
 

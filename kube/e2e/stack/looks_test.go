@@ -255,7 +255,7 @@ func TestDeployedIsLookedAtAgain(t *testing.T) {
 					}
 				}
 				s, err := b.prepare(false, func(o *kube.StackOptions) {
-					if o.Common.ReadinessTimeout = 3 * time.Second; what == "recovers" {
+					if o.Common.ReadinessTimeout = 12 * time.Second; what == "recovers" {
 						o.Common.ReadinessTimeout = time.Minute
 					}
 				}, stack...)

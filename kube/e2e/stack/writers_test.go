@@ -363,7 +363,7 @@ func TestCountedByRecords(t *testing.T) {
 		b.mustUp(stack...)
 		stack[0].Values = map[string]any{"image": "example/no-such-image:1"}
 		s, err := b.prepare(false, func(o *kube.StackOptions) {
-			o.File.Releases[0].RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+			o.File.Releases[0].RollbackOnFailure, o.Common.ReadinessTimeout = true, 8*time.Second
 		}, stack...)
 		state, _ := b.run(s, err, nil)
 		if got := result(state, "a"); state.Exit != 1 || got.Result != event.RolledBack || got.Revision != 3 || state.Outcome != "releases: 1 rolled back" {
@@ -375,7 +375,9 @@ func TestCountedByRecords(t *testing.T) {
 		b := newStackRig(t)
 		link := rig.NewProxy(t)
 		b.connect = func(string) (*kube.Client, error) { return link.Client(t, b.Namespace), nil }
-		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Timeout, o.Common.ReadinessTimeout = 3*time.Second, 3*time.Second },
+		s, err := b.prepare(false, func(o *kube.StackOptions) {
+			o.Common.Timeout, o.Common.ReadinessTimeout = 10*time.Second, 10*time.Second
+		},
 			release{Name: "a", Dir: chart(t, "a")})
 		state, _ := b.run(s, err, func(e event.Event) {
 			if e.Kind == event.KindGroup && e.Group == "a:config" && e.Status == event.Ready {

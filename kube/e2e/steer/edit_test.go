@@ -29,7 +29,7 @@ const (
 	wrongImage = "example/no-such-image:1"
 	rightImage = "example/app:2.0"
 	// editTimeout is enough for the right image, and short for a wrong one.
-	editTimeout = 8 * time.Second
+	editTimeout = 12 * time.Second
 )
 
 // sendWhenPaused returns an event handler that sends the next command each time the run is held or paused.

@@ -121,7 +121,7 @@ func TestUninstallNamesUsers(t *testing.T) {
 	mountClaim(r, "data")
 	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: func() kube.Common {
 		c := r.Common()
-		c.Timeout, c.ReadinessTimeout = 20*time.Second, 4*time.Second
+		c.Timeout, c.ReadinessTimeout = time.Minute, 4*time.Second
 		return c
 	}()})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestSameNameAgain(t *testing.T) {
 			r := rig.New(t)
 			with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", rig.Group("x"), "more: data"), rig.ConfigMap("after", rig.Group("after", "x")))
 			quick := func(u *kube.Upgrade) {
-				u.ReadinessTimeout, u.Timeout, u.ServerSide = 5*time.Second, 40*time.Second, serverSide
+				u.ReadinessTimeout, u.Timeout, u.ServerSide = 30*time.Second, time.Minute, serverSide
 			}
 			r.Deploy("plain", rig.UseChart(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
 			r.PatchConfigMap("x", addFinalizer)
@@ -180,7 +180,7 @@ func TestSameNameNeverFree(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
-	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 4*time.Second, 40*time.Second }
+	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 4*time.Second, time.Minute }
 	r.Deploy("plain", rig.UseChart(with, nil))
 	r.PatchConfigMap("x", addFinalizer)
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))

@@ -135,7 +135,7 @@ func TestBrokenPodsAreKept(t *testing.T) {
 				set, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Get(t.Context(), "db", metav1.GetOptions{})
 				return err == nil && set.Status.ReadyReplicas < 2
 			})
-			op, err = r.Upgrade("plain", rig.UpgradeTo(good, func(u *kube.Upgrade) { u.KeepBrokenPods, u.ReadinessTimeout = c.keep, 4*time.Second }))
+			op, err = r.Upgrade("plain", rig.UpgradeTo(good, func(u *kube.Upgrade) { u.KeepBrokenPods, u.ReadinessTimeout = c.keep, 8*time.Second }))
 			out := r.MustFail(op, err, "still has the old template", "kubectl delete pod db-")
 			if slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Change == event.Deleted }) {
 				t.Error("a pod was deleted")
@@ -146,7 +146,7 @@ func TestBrokenPodsAreKept(t *testing.T) {
 
 // fail deploys a chart that must fail.
 func fail(r *rig.Rig, doc string) {
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, doc), func(u *kube.Upgrade) { u.ReadinessTimeout = 3 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, doc), func(u *kube.Upgrade) { u.ReadinessTimeout = 8 * time.Second }))
 	r.MustFail(op, err, `secret "missing" not found`)
 }
 

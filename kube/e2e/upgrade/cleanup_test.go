@@ -121,7 +121,7 @@ func TestCleanupAfterItWasReady(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
 	next := rig.ChartOf(t, rig.ConfigMap("old", nil), rig.Deployment("web", rig.Group("a"), "0s"), rig.ConfigMap("last", rig.Group("b", "a")))
 	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) {
-		u.CleanupOnFail, u.ReadinessTimeout, u.BreakOn = true, 2*time.Second, []string{"edge:b"}
+		u.CleanupOnFail, u.ReadinessTimeout, u.BreakOn = true, 12*time.Second, []string{"edge:b"}
 	}))
 	if err != nil {
 		t.Fatal(err)
