@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/kube/throwaway/faultproxy"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // competitor is one of two operations on the same release.
@@ -53,11 +53,7 @@ var pairs = []struct {
 // concurrent runs two operations on one release at the same time. Only one of them runs; the other one reports who holds
 // the release (R51). Afterwards the cluster has exactly the objects of one target.
 func concurrent(t *testing.T) []trialGroup {
-	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := map[string]string{"helm": strings.TrimSpace(string(helm)), "lockstep": lockstepProgram}
+	program := map[string]string{"helm": testcluster.Helm(t), "lockstep": lockstepProgram}
 	var all []trialGroup
 	for i, pair := range pairs {
 		for k := range 6 {

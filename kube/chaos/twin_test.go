@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // twins runs the same random sequence of operations with lockstep and with Helm, each in its own namespace: upgrades to
@@ -23,14 +24,11 @@ import (
 // the owners of their fields and the release records must be equal, except that lockstep removes objects of failed
 // revisions (R32a). lockstep's plan of each step must match its changes.
 func twins(t *testing.T) []trialGroup {
-	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	helm := testcluster.Helm(t)
 	var all []trialGroup
 	for seed := range max(300, only+1) {
 		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-			l := newTwinRelease(t, strings.TrimSpace(string(helm)), seed)
+			l := newTwinRelease(t, helm, seed)
 			err := l.compareAll()
 			report(seed, strings.Join(l.log, "\n"), err)
 		}})

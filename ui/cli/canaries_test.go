@@ -255,7 +255,7 @@ func TestNoCanaryAnywhere(t *testing.T) {
 	state := t.TempDir()
 	r := &canaryRun{T: t, chart: canaryChart(t), ns: "canaries", ran: map[string]bool{}, env: []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state}}
 	all, pod := []string{"a", "b", "c", "d"}, []string{"Pod/d-keycloak-web"}
-	helm, reports, fast := helmProgram(t), t.TempDir(), []string{"--timeout", "40s", "--readiness-timeout", "3s"}
+	helm, reports, fast := testcluster.Helm(t), t.TempDir(), []string{"--timeout", "40s", "--readiness-timeout", "3s"}
 	with := func(args []string, more ...string) []string { return append(slices.Clone(more), args...) }
 	crash := map[string]string{"d": "crash"}
 	first := r.stack(1, nil, all...)

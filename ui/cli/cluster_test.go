@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,7 +33,6 @@ func TestClusterScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	helm := helmProgram(t)
 	t.Run("scripts", func(t *testing.T) { // ends when the parallel scripts have ended
 		testscript.Run(t, testscript.Params{
 			Dir: "testdata/cluster",
@@ -42,7 +40,7 @@ func TestClusterScripts(t *testing.T) {
 				e.Setenv("CHARTS", chartsDir)
 				e.Setenv("KUBECONFIG", cluster.Kubeconfig)
 				e.Setenv(throwaway.BinaryEnv, sandboxProgram)
-				e.Setenv("HELM", helm)
+				e.Setenv("HELM", testcluster.Helm(t))
 				e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 				e.Setenv("NS", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
 				return nil
@@ -73,16 +71,6 @@ func kubernetesVersion(cluster *testcluster.Cluster, condition string) (bool, er
 	}
 	v, err := kubeversion.ParseGeneric(running.GitVersion)
 	return err == nil && v.AtLeast(kubeversion.MustParseGeneric(minimum)), err
-}
-
-// helmProgram returns the path of the helm program, in the version that lockstep is built with.
-func helmProgram(t *testing.T) string {
-	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(path))
 }
 
 // await waits until a file contains a text: await TEXT [FILE]. The default is the record of the run in

@@ -61,7 +61,7 @@ func TestEditOnScreen(t *testing.T) {
 	}
 	c.restored()
 	for what, want := range map[string]string{"values": "word: right", "manifest": "word: other"} {
-		helm := exec.Command(helmProgram(t), "get", what, "edited", "-n", "edited")
+		helm := exec.Command(testcluster.Helm(t), "get", what, "edited", "-n", "edited")
 		helm.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
 		if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("helm get %s: %v\n%s", what, err, out)
@@ -86,7 +86,7 @@ func TestEditOnScreen(t *testing.T) {
 // TestEditOnAttachedScreen edits values of another process's run, which are saved to a private file
 // on this side (R46, R47).
 func TestEditOnAttachedScreen(t *testing.T) {
-	m, dir, program := newMachine(t), t.TempDir(), helmProgram(t)
+	m, dir, program := newMachine(t), t.TempDir(), testcluster.Helm(t)
 	t.Chdir(dir)
 	chart := writeChart(t, map[string]string{
 		"Chart.yaml":         "apiVersion: v2\nname: s\nversion: 1.0.0\n",

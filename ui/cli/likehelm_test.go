@@ -153,7 +153,7 @@ status none
 // TestLikeHelm compares the output and the success of lockstep with those of helm.
 func TestLikeHelm(t *testing.T) {
 	cluster := testcluster.Get(t)
-	helm := helmProgram(t)
+	helm := testcluster.Helm(t)
 	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
 	t.Setenv("HELM_NAMESPACE", "lh")
 	likeHelmReleases(t)

@@ -295,11 +295,7 @@ func (c *terminal) restored() {
 // helmList returns the output of helm list for a namespace.
 func helmList(t *testing.T, env []string, namespace string) (string, error) {
 	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(path)), "list", "-n", namespace)
+	cmd := exec.CommandContext(t.Context(), testcluster.Helm(t), "list", "-n", namespace)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

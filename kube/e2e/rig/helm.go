@@ -6,31 +6,22 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-)
 
-// helmBinary returns the path of Helm's own program, built from the version in go.mod.
-var helmBinary = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "tool", "-n", "helm").Output()
-	return strings.TrimSpace(string(out)), err
-})
+	"lockstep/kube/throwaway/testcluster"
+)
 
 // RunHelm runs the helm binary in the test's namespace.
 func (r *Rig) RunHelm(args ...string) (string, error) {
 	r.T.Helper()
-	helm, err := helmBinary()
-	if err != nil {
-		r.T.Fatalf("build helm: %v", err)
-	}
 	home := r.T.TempDir()
-	cmd := exec.Command(helm, append(args, "-n", r.Namespace)...)
+	cmd := exec.Command(testcluster.Helm(r.T), append(args, "-n", r.Namespace)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+Sandbox.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "HELM_NAMESPACE=")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Run()
+	err := cmd.Run()
 	return out.String(), err
 }
 
