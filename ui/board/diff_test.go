@@ -53,7 +53,9 @@ func of(s *rig, c inspector.Change) map[string]inspector.Change {
 
 // TestInspectorOpensOnDiff: the inspector of a group that has not started opens on the diff, any other
 // on why.
-func TestInspectorOpensOnDiff(t *testing.T) {
+func TestInspectorOpensOnDiff(t *testing.T) { inBubble(t, testInspectorOpensOnDiff) }
+
+func testInspectorOpensOnDiff(t *testing.T) {
 	s, _ := diffing(t, nil)
 	if s.insp.Tab != inspector.TabDiff {
 		t.Errorf("a group at a breakpoint opened on %s", inspector.TabNames[s.insp.Tab])
@@ -169,7 +171,9 @@ func TestChangeTexts(t *testing.T) {
 }
 
 // TestDiffHead counts the changes to the objects of a group.
-func TestDiffHead(t *testing.T) {
+func TestDiffHead(t *testing.T) { inBubble(t, testDiffHead) }
+
+func testDiffHead(t *testing.T) {
 	s, c := diffing(t, nil)
 	objects := s.Group().Objects
 	c.changes = map[string]inspector.Change{}

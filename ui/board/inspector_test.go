@@ -113,7 +113,9 @@ func answers(cmd tea.Cmd) []tea.Msg {
 	}
 }
 
-func TestInspectorTabs(t *testing.T) {
+func TestInspectorTabs(t *testing.T) { inBubble(t, testInspectorTabs) }
+
+func testInspectorTabs(t *testing.T) {
 	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: logLines("one", "two \x1b]0;x\x07three")}
 	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
@@ -133,7 +135,9 @@ func TestInspectorTabs(t *testing.T) {
 	}
 }
 
-func TestInspectorWithoutCluster(t *testing.T) {
+func TestInspectorWithoutCluster(t *testing.T) { inBubble(t, testInspectorWithoutCluster) }
+
+func testInspectorWithoutCluster(t *testing.T) {
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0))
 	s.press("f", "enter")
 	for _, key := range []string{"d", "y", "v"} {
@@ -150,7 +154,9 @@ func TestInspectorWithoutCluster(t *testing.T) {
 }
 
 // TestInspectorLate: a late answer about another object is not shown.
-func TestInspectorLate(t *testing.T) {
+func TestInspectorLate(t *testing.T) { inBubble(t, testInspectorLate) }
+
+func testInspectorLate(t *testing.T) {
 	s := inspecting(t, &answerer{manifest: "kind: Deployment"})
 	s.press("v")
 	late := s.insp.N
@@ -167,7 +173,9 @@ func TestInspectorLate(t *testing.T) {
 }
 
 // TestLogsEnd: closing the tab stops following the log.
-func TestLogsEnd(t *testing.T) {
+func TestLogsEnd(t *testing.T) { inBubble(t, testLogsEnd) }
+
+func testLogsEnd(t *testing.T) {
 	c := &answerer{logs: logLines("line"), follows: make(chan struct{})}
 	s := inspecting(t, c)
 	s.press("l")
@@ -182,7 +190,9 @@ func TestLogsEnd(t *testing.T) {
 }
 
 // TestNoLogs: the logs do not end if there are none.
-func TestNoLogs(t *testing.T) {
+func TestNoLogs(t *testing.T) { inBubble(t, testNoLogs) }
+
+func testNoLogs(t *testing.T) {
 	for text, isNote := range map[string]bool{"a line": false, "no logs recorded; the record has only:": true} {
 		s := inspecting(t, &answerer{logs: []inspector.LogLine{{Text: text, Note: isNote}}})
 		s.press("l")
@@ -206,7 +216,9 @@ func (c *shelled) Shell(_ context.Context, o plan.Object, pod, container string)
 }
 
 // TestShell opens a shell in the pod selected in the logs, and says why there is none.
-func TestShell(t *testing.T) {
+func TestShell(t *testing.T) { inBubble(t, testShell) }
+
+func testShell(t *testing.T) {
 	c := &shelled{answerer: &answerer{logs: logsOfShop}}
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
 	s.press("f")

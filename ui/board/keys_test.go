@@ -325,7 +325,9 @@ func TestCtrlCTwice(t *testing.T) {
 
 // TestCtrlCTwiceQuits: the screen quits once the run that ctrl-c stopped is over, but stays open after
 // any other end.
-func TestCtrlCTwiceQuits(t *testing.T) {
+func TestCtrlCTwiceQuits(t *testing.T) { inBubble(t, testCtrlCTwiceQuits) }
+
+func testCtrlCTwiceQuits(t *testing.T) {
 	for keys, want := range map[string]bool{"ctrl+c ctrl+c": true, "ctrl+c K": false, "": false} {
 		s := with("sandbox-install", 63, keys)(t)
 		_, cmd := s.Update(batchMsg{events: []event.Event{{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now}}, more: true})

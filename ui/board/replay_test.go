@@ -76,7 +76,9 @@ func TestReplayMatchesEvents(t *testing.T) {
 }
 
 // TestReplayKeys goes to the positions that the keys stand for.
-func TestReplayKeys(t *testing.T) {
+func TestReplayKeys(t *testing.T) { inBubble(t, testReplayKeys) }
+
+func testReplayKeys(t *testing.T) {
 	s := replayed(t, "failed", 10)
 	events := s.replay.Events()
 	at := func(key string, want int) {
@@ -128,7 +130,9 @@ func TestReplayKeys(t *testing.T) {
 }
 
 // TestReplayKeepsSelection: the selection stays while the replay moves back and forth.
-func TestReplayKeepsSelection(t *testing.T) {
+func TestReplayKeepsSelection(t *testing.T) { inBubble(t, testReplayKeepsSelection) }
+
+func testReplayKeepsSelection(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0, answered)
 	s.press("f", "enter")
 	sel, tab := s.Sel, s.insp.Tab

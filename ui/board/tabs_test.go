@@ -51,7 +51,9 @@ func openTabs(t *testing.T, w, h int, keys ...string) *rig {
 }
 
 // TestTabsOpenFromBoard: the key of a tab works on the board and in any other tab.
-func TestTabsOpenFromBoard(t *testing.T) {
+func TestTabsOpenFromBoard(t *testing.T) { inBubble(t, testTabsOpenFromBoard) }
+
+func testTabsOpenFromBoard(t *testing.T) {
 	for key, tab := range map[string]inspector.Tab{"d": inspector.TabDiff, "y": inspector.TabManifest, "Y": inspector.TabManifest, "v": inspector.TabEvents, "l": inspector.TabLogs} {
 		for _, before := range []string{"d", "y", "v", "l", ""} {
 			s := openTabs(t, 100, 30, strings.Fields(before+" "+key)...)
@@ -63,7 +65,9 @@ func TestTabsOpenFromBoard(t *testing.T) {
 }
 
 // TestLogs shows the logs of all pods and containers, each with a heading, or of one of them.
-func TestLogs(t *testing.T) {
+func TestLogs(t *testing.T) { inBubble(t, testLogs) }
+
+func testLogs(t *testing.T) {
 	s := openTabs(t, 160, 45, "l", "home")
 	s.shows(t, "all 4 pods", "── pod 1/4 · main · restart 3 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · restart 4 ·",
 		"exited with code 2", "2 main  │ GET /healthz 200", "3 main  │ GET /healthz 200")
@@ -99,7 +103,9 @@ func TestLogs(t *testing.T) {
 }
 
 // TestLogsAreSortedByTime, whichever stream brought them first.
-func TestLogsAreSortedByTime(t *testing.T) {
+func TestLogsAreSortedByTime(t *testing.T) { inBubble(t, testLogsAreSortedByTime) }
+
+func testLogsAreSortedByTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	line := func(pod string, after int, text string) inspector.LogLine {
 		return inspector.LogLine{Source: inspector.Source{Pod: pod, Container: "c", Instance: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
@@ -119,7 +125,9 @@ func TestLogsAreSortedByTime(t *testing.T) {
 }
 
 // TestSearch searches a tab; afterwards the keys control the run again.
-func TestSearch(t *testing.T) {
+func TestSearch(t *testing.T) { inBubble(t, testSearch) }
+
+func testSearch(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press("l")
 	s.settle()
@@ -147,7 +155,9 @@ func TestSearch(t *testing.T) {
 }
 
 // TestPods shows a table whose columns fit, with each reason in full.
-func TestPods(t *testing.T) {
+func TestPods(t *testing.T) { inBubble(t, testPods) }
+
+func testPods(t *testing.T) {
 	for _, w := range []int{60, 80, 100, 200} {
 		s := openTabs(t, w, 45, "v", "tab")
 		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47m", "94m")
@@ -173,7 +183,9 @@ func (s *rig) copied() string {
 }
 
 // TestKubectl copies a command with the content of the open tab.
-func TestKubectl(t *testing.T) {
+func TestKubectl(t *testing.T) { inBubble(t, testKubectl) }
+
+func testKubectl(t *testing.T) {
 	const at = "kubectl --context lockstep-sandbox -n shop "
 	for keys, want := range map[string]string{
 		"":      "describe deployment.apps/shop-api",
