@@ -160,7 +160,9 @@ const mostAnimated = 400 << 10
 
 // TestPicturesAnimated checks that the animated picture of README.md shows a stepped upgrade as the
 // screen shows it, and that the file is small.
-func TestPicturesAnimated(t *testing.T) {
+func TestPicturesAnimated(t *testing.T) { inBubble(t, testPicturesAnimated) }
+
+func testPicturesAnimated(t *testing.T) {
 	const w, h = 110, 26
 	frames := stepped(t, w, h, dark)
 	got := animate(frames, w, h, false)

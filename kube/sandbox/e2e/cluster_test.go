@@ -223,7 +223,7 @@ func TestLogs(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	createPod(t, client, ns, "start-delay=3s", "log=one\ntwo\nthree")
+	createPod(t, client, ns, "start-delay=1h", "log=one\ntwo\nthree")
 	logs := func(o corev1.PodLogOptions) (string, error) {
 		r, err := client.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
 		if err != nil {
@@ -236,6 +236,9 @@ func TestLogs(t *testing.T) {
 	waitPod(t, client, ns, "it is starting", func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
 	if _, err := logs(corev1.PodLogOptions{}); err == nil || !strings.Contains(err.Error(), `container "app" in pod "p" is waiting to start: ContainerCreating`) {
 		t.Errorf("log of a starting pod: %v", err)
+	}
+	if _, err := client.CoreV1().Pods(ns).Patch(t.Context(), "p", "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"sandbox/start-delay":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	waitPod(t, client, ns, "it runs", func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 	two := int64(2)
