@@ -133,13 +133,15 @@ func (t *tally) add(g *graph.Node, held bool) {
 	if g.Status == event.Running {
 		t.Groups++
 	}
-	if g.Status == event.Waiting || g.Done == len(g.Objects) {
+	if g.Status == event.Waiting {
 		t.Done += g.Done
 		t.Waiting += len(g.Objects) - g.Done
 		return
 	}
 	for _, o := range g.Objects {
 		switch {
+		case o.Shown() == event.Applied && g.Status.Over(): // also if its controller has said nothing (R22a)
+			t.Applied++
 		case o.Done():
 			t.Done++
 		case held:
@@ -151,8 +153,6 @@ func (t *tally) add(g *graph.Node, held bool) {
 		case g.Status == event.Aborted && Urgency(o) == 1: // no longer watched
 		case o.Status == event.Waiting:
 			t.Waiting++
-		case o.Status == event.Applied && g.Status.Over():
-			t.Applied++
 		case o.Status == event.Applying, o.Status == event.Deleting:
 			t.Requests++
 			t.Active++
