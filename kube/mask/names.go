@@ -111,7 +111,8 @@ func (m *Mask) addReleaseNames(rel *release.Release) {
 	m.AddChartNames(rel.Chart)
 }
 
-// objectNames returns the names in an object: its own, its kind, and the keys of a Secret, which plans show as well.
+// objectNames returns the names in an object: its own, its kind, those of the Secrets that it uses, and the keys of a Secret,
+// which plans show as well.
 func objectNames(object map[string]any) (names []string) {
 	kind, _ := object["kind"].(string)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -119,12 +120,32 @@ func objectNames(object map[string]any) (names []string) {
 	namespace, _ := metadata["namespace"].(string)
 	names = append(names, kind, name, namespace)
 	if !isSecret(object) {
-		return names
+		return append(names, secretNames(object, "")...)
 	}
 	for _, field := range []string{"data", "stringData"} {
 		keys, _ := object[field].(map[string]any)
 		for key := range keys {
 			names = append(names, key)
+		}
+	}
+	return names
+}
+
+// secretNames returns the names of Secrets in a field of an object: messages about a missing one must name it, although the
+// chart may take it from a value such as tls.secret, which is named like a credential.
+func secretNames(value any, field string) (names []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for k, e := range v {
+			name, isText := e.(string)
+			if isText && (strings.HasSuffix(strings.ToLower(k), "secretname") || k == "name" && strings.Contains(strings.ToLower(field), "secret")) {
+				names = append(names, name)
+			}
+			names = append(names, secretNames(e, k)...)
+		}
+	case []any:
+		for _, e := range v {
+			names = append(names, secretNames(e, field)...)
 		}
 	}
 	return names

@@ -106,3 +106,23 @@ func TestRevisionsAreAddedOnce(t *testing.T) {
 		t.Error("the mask was prepared again")
 	}
 }
+
+// TestSecretNamesStayReadable (S14): a value that is named like a credential may be the name of a Secret that pods need.
+func TestSecretNamesStayReadable(t *testing.T) {
+	for _, use := range []string{
+		"volumes: [{secret: {secretName: external-tls}}]", "imagePullSecrets: [{name: external-tls}]", "volumes: [{projected: {sources: [{secret: {name: external-tls}}]}}]",
+		"containers: [{env: [{name: A, valueFrom: {secretKeyRef: {name: external-tls, key: a}}}]}]", "containers: [{envFrom: [{secretRef: {name: external-tls}}]}]",
+	} {
+		var m Mask
+		m.AddValues(map[string]any{"tls": map[string]any{"secret": "external-tls"}})
+		m.AddManifest("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {" + use + "}")
+		if got, want := m.Text(`secret "external-tls" not found`), `secret "external-tls" not found`; got != want {
+			t.Errorf("%s: %s", use, got)
+		}
+	}
+	var m Mask
+	m.AddValues(map[string]any{"tls": map[string]any{"secret": "external-tls"}})
+	if got := m.Text("got external-tls"); got != "got (hidden)" {
+		t.Errorf("a value that no object names: %s", got)
+	}
+}
