@@ -11,6 +11,9 @@ import (
 // StableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
 const StableAfter = 10 * time.Second
 
+// maxUnknown is how long after the look at a workload the outcome waits for a sight of its pods.
+const maxUnknown = time.Second
+
 // settleMargin is how long before the operation's timeout settling ends: it is no reason to fail a release that is ready.
 const settleMargin = time.Second
 
@@ -22,6 +25,8 @@ type Pods struct {
 	Down bool
 	// Restart names this container, and says how it ended: "container app exited with code 3".
 	Restart string
+	// Unknown means that the pods have not been seen yet, although there should be some.
+	Unknown bool
 	// Started is when the last container started, among the pods that have a container without a readiness or startup
 	// probe; zero if there are none.
 	Started time.Time
@@ -202,7 +207,13 @@ func (m *machine) settledAt() (until time.Time, group *group, last *object) {
 
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if s.Settle <= 0 || !g.await || o.wait.Never || o.pods.Started.IsZero() || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
+	if s.Settle <= 0 || !g.await || o.wait.Never || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
+		return at
+	}
+	if o.pods.Unknown && o.last.Note == "" { // a note says why it has none
+		return o.since.Add(maxUnknown)
+	}
+	if o.pods.Started.IsZero() {
 		return at
 	}
 	if at = o.pods.Started.Add(s.Settle); !s.m.now.Before(at) && !o.settles {

@@ -245,6 +245,30 @@ func TestSettling(t *testing.T) {
 	}
 }
 
+// TestSettlingAwaitsASightOfPods: the outcome waits for the first sight of the pods of a workload, but not for long (R22c).
+func TestSettlingAwaitsASightOfPods(t *testing.T) {
+	unknown := Observation{Pods: &Pods{Unknown: true}}
+	for name, c := range map[string]struct {
+		seen Observation
+		end  time.Duration
+	}{
+		"nothing is seen": {unknown, sec}, "started long ago": {pods(0, -time.Hour, false), sec / 2}, "started lately": {pods(0, -sec, false), 4 * sec},
+	} {
+		r := newStaysRun(Stage{ObjectTimeout: time.Minute, Settle: 5 * sec}, Options{})
+		r.see("x", unknown)
+		over := r.confirm()
+		r.until(sec / 2)
+		if ended, _ := over(); ended {
+			t.Errorf("%s: it did not wait for the pods", name)
+		}
+		r.see("x", c.seen)
+		r.until(c.end)
+		if ended, err := over(); !ended || err != nil {
+			t.Errorf("%s: at %s it has ended: %t, %v", name, c.end, ended, err)
+		}
+	}
+}
+
 // TestStableFor: lockstep/stable-for holds a gate until the object was ready for so long without falling back or a restart
 // (R22c).
 func TestStableFor(t *testing.T) {

@@ -260,11 +260,14 @@ func TestUnchangedMustSettle(t *testing.T) {
 	stack[1].Values = map[string]any{"data": "two"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 8*time.Second, 8*time.Second }, stack...)
 	state, _ := b.run(s, err, nil)
-	if state.Exit == 0 || !strings.Contains(state.Reason(), "Deployment/a") {
+	if state.Exit != event.ExitNothingWritten || !strings.Contains(state.Reason(), "Deployment/a") {
 		t.Errorf("exit %d: %s", state.Exit, state.Reason())
 	}
 	if got := result(state, "a"); got.Result != event.NotReady {
 		t.Errorf("the result of a is %+v", got)
+	}
+	if got := result(state, "b"); got.Result != event.NotStarted {
+		t.Errorf("the result of b is %+v", got)
 	}
 }
 
