@@ -37,8 +37,8 @@ type (
 const RunPacked = incluster.CommandName
 
 var (
-	// JobName returns the Job in whose pod this process runs, as namespace/name; "" if there is none.
-	JobName = incluster.JobName
+	// JobName returns the Job in whose pod this process runs, as namespace/name, and JobID also its UID; "" if there is none.
+	JobName, JobID = incluster.JobName, incluster.JobID
 	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 	ErrCompleted = operation.ErrCompleted
 	// ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.

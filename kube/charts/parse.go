@@ -157,6 +157,18 @@ func (c *Chart) CRDs(values map[string]any, clientSide bool) ([]Document, error)
 // which "helm template" prints.
 func RenderedCRDs(rel *release.Release) ([]Document, error) { return crdsOf(rel.Chart) }
 
+// CRDNames returns the names of the CRDs in crds/ of a release's chart. Those that cannot be read are left out.
+func CRDNames(rel *release.Release) map[string]bool {
+	docs, _ := crdsOf(rel.Chart)
+	names := map[string]bool{}
+	for _, d := range docs {
+		if d.Object.GetKind() == "CustomResourceDefinition" {
+			names[d.Object.GetName()] = true
+		}
+	}
+	return names
+}
+
 // crdsOf returns the objects in crds/ of a chart whose dependencies Helm has processed. Before that, the
 // chart still has its disabled subcharts.
 func crdsOf(processed *chart.Chart) ([]Document, error) {

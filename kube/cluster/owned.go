@@ -120,6 +120,8 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 		return "not owned by this release"
 	case r.taken.has(f.Resource.Object, s.UID):
 		return "it existed before this run took it over"
+	case claims.InCRDs(f.Resource.Object):
+		return "crds/ of the chart has it"
 	case r.Keep && s.Keep:
 		return "helm.sh/resource-policy: keep"
 	}

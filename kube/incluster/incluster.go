@@ -144,7 +144,11 @@ func (t Task) podSpec(name string, secrets []*corev1.Secret) corev1.PodSpec {
 			LocalObjectReference: corev1.LocalObjectReference{Name: s.Name}, Items: []corev1.KeyToPath{{Key: partKey, Path: partName(n)}},
 		}})
 	}
-	env := []corev1.EnvVar{{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}, {Name: journalVar, Value: JournalName(t.Release)}}
+	uid := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + batchv1.ControllerUidLabel + "']"}}
+	env := []corev1.EnvVar{
+		{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}, {Name: jobUIDVar, ValueFrom: uid},
+		{Name: journalVar, Value: JournalName(t.Release)},
+	}
 	for _, key := range slices.Sorted(maps.Keys(t.Env)) {
 		env = append(env, corev1.EnvVar{Name: key, Value: t.Env[key]})
 	}

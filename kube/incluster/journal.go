@@ -62,12 +62,13 @@ func createJournal(ctx context.Context, kube kubernetes.Interface, s *corev1.Sec
 
 // OpenJournal opens the journal of the run in this pod. It returns nil outside of such a pod.
 func OpenJournal(ctx context.Context, kube kubernetes.Interface) (*journal.Journal, error) {
-	namespace, name, ok := strings.Cut(JobName(), "/")
+	namespace, job, ok := strings.Cut(JobID(), "/")
 	secret := os.Getenv(journalVar)
 	if !ok || secret == "" {
 		return nil, nil
 	}
-	return journal.Open(ctx, &secretStore{secrets: kube.CoreV1().Secrets(namespace), name: secret, key: name}, rand.Text())
+	key := strings.ReplaceAll(job, "/", ".")
+	return journal.Open(ctx, &secretStore{secrets: kube.CoreV1().Secrets(namespace), name: secret, key: key}, rand.Text())
 }
 
 // secretStore stores a journal under a key of a Secret.

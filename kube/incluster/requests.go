@@ -30,6 +30,8 @@ import (
 const (
 	// leaseVar is the environment variable that tells the pod the Lease of its run, as namespace/name.
 	leaseVar = "LOCKSTEP_REQUESTS"
+	// jobUIDVar is the environment variable with the UID of the pod's Job.
+	jobUIDVar = "LOCKSTEP_JOB_UID"
 	// requestPrefix is the prefix of the annotations with requests. The request's number and a random id follow.
 	// leaseTransitions of the Lease counts the requests.
 	requestPrefix = "lockstep.request/"
@@ -74,6 +76,15 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 // JobName returns the Job in whose pod this process runs, as namespace/name, or "" outside of such a pod. The Job's
 // Lease has the same name.
 func JobName() string { return os.Getenv(leaseVar) }
+
+// JobID returns the Job in whose pod this process runs, as namespace/name/UID, or "" outside of such a pod. A GitOps tool
+// creates a deleted Job again under the same name; that is another run.
+func JobID() string {
+	if uid := os.Getenv(jobUIDVar); uid != "" {
+		return JobName() + "/" + uid
+	}
+	return JobName()
+}
 
 // Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It returns nil
 // outside of such a pod. Each request is removed from the Lease before it is returned, so it is returned only once.

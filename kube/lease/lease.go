@@ -62,7 +62,7 @@ type Holder struct {
 	Host    string `json:"host,omitempty"`
 	Process int    `json:"process,omitempty"`
 	RunID   string `json:"run,omitempty"`
-	// Job is the Job whose pod executes this run, as namespace/name, or "".
+	// Job is the Job whose pod executes this run, as namespace/name/UID, or "".
 	Job string `json:"job,omitempty"`
 	// Stack is the name of the stack that this run belongs to, or "".
 	Stack string `json:"stack,omitempty"`
@@ -106,10 +106,10 @@ func (h Holder) String() string {
 }
 
 // Author describes a run of this process, as the author of release records: "ann on box, process 7". job is its Job, as
-// namespace/name, or "".
+// namespace/name/UID, or "".
 func Author(job string) string {
-	if job != "" {
-		return "Job " + job
+	if parts := strings.SplitN(job, "/", 3); job != "" {
+		return "Job " + strings.Join(parts[:min(len(parts), 2)], "/")
 	}
 	h := newHolder(Params{})
 	h.Since = time.Time{}

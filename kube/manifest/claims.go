@@ -100,6 +100,9 @@ type Claims struct {
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.
 	MadeByHook func(plan.Object) bool
 	Hooks      bool
+	// CRDs are the names in crds/ of the target's chart, which removals keep: such a CRD is not gone from the chart if its
+	// templates no longer have it, and all objects of its kind would be deleted with it.
+	CRDs map[string]bool
 	// Leave leaves existing objects unchanged, so it does not matter whose they are.
 	Leave bool
 	// Skip leaves the objects of others unchanged instead of failing, in a rollback after a failure: they were refused before
@@ -125,6 +128,11 @@ func (c Claims) Owns(scope Scope, f *Fact) bool {
 // Helm: somebody else may have created it in place of the release's.
 func (c Claims) Removes(scope Scope, f *Fact) bool {
 	return c.Owns(scope, f) && (scope.Owner() == "" || f.seen.Owner != "" || f.seen.Applied)
+}
+
+// InCRDs reports whether an object is a CRD in crds/ of the target's chart.
+func (c Claims) InCRDs(o plan.Object) bool {
+	return o.Kind == "CustomResourceDefinition" && c.CRDs[o.Name]
 }
 
 // Check returns a *NotOwned error if the release may not write to an object as it was last seen.

@@ -117,7 +117,7 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)
-	if p.target.Claims, err = state.claims(in.Common, r.builder, in.TakeOwnership); err != nil {
+	if p.target.Claims, err = state.claims(in.Common, r.builder, r.release, in.TakeOwnership); err != nil {
 		return info, nil, err
 	}
 	p.target.Claims.Hooks = p.target.Claims.AdoptHooks(r.builder, r.list)

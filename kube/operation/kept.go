@@ -28,7 +28,7 @@ func (op *Operation) keepStart(ctx context.Context) error {
 	}
 	start := journal.Start{Good: op.prepared.Info.PreviousRevision}
 	if last := op.prepared.Last; last != nil {
-		start.Last = last.Version
+		start.Last, start.Deployed = last.Version, last.Info.LastDeployed
 	}
 	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()
@@ -122,8 +122,11 @@ func (r *releaseState) goodRevision() int {
 // checkOwn returns an error if somebody else has created the latest revision since the Job's run began.
 func (r *releaseState) checkOwn(s *preflight.Session) error {
 	c, last := s.Common, r.stored
-	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || last.Version <= r.start.Last || release.CreatedBy(last, c.Job) {
+	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || release.CreatedBy(last, c.Job) {
 		return nil
+	}
+	if at := last.Info.LastDeployed; at.Equal(r.start.Deployed) || last.Version < r.start.Last && at.Before(r.start.Deployed) {
+		return nil // an uninstall may have deleted newer records
 	}
 	return fmt.Errorf("release %s has revision %d (%s), which somebody else created after this run began (at revision %d): "+
 		"this run writes nothing more; look at it with: lockstep history %[1]s -n %[5]s", c.Release, last.Version, last.Info.Status, r.start.Last, c.Namespace)

@@ -101,6 +101,6 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 		if !f.Before().Known {
 			return includeUnreadable
 		}
-		return f.Before().Version != "" && l.claims.Removes(l.builder.Scope(), f)
+		return f.Before().Version != "" && l.claims.Removes(l.builder.Scope(), f) && !l.claims.InCRDs(f.Resource.Object)
 	})
 }

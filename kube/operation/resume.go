@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
@@ -149,9 +150,10 @@ func completedByJob(s *preflight.Session) bool {
 }
 
 // claims returns the existing objects that an operation on the release may write to (R31a): its own, those that hooks of
-// its revisions have created, and, as in Helm, all of the deployed revision. With take, it may write to all.
-func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, take bool) (manifest.Claims, error) {
-	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}}
+// its revisions have created, and, as in Helm, all of the deployed revision. With take, it may write to all. target is the
+// revision that the operation deploys or uninstalls.
+func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
+	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target)}
 	if r == nil {
 		return c, nil
 	}

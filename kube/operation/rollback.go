@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
@@ -87,7 +88,7 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	}
 	b.MarkUnreadable(list, deferredAPIs)
 	b.Prefetch(s.Context, list, nil)
-	claims, err := state.claims(rb.Common, b, rb.TakeOwnership)
+	claims, err := state.claims(rb.Common, b, target, rb.TakeOwnership)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +208,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
-			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool {
+			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, CRDs: charts.CRDNames(target), MadeByHook: func(o plan.Object) bool {
 				return madeByHook(rb.Common, revs.All, o) != nil
 			}},
 		},

@@ -95,7 +95,7 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
 		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
 	}
-	p.Target.Claims, _ = state.claims(u.Common, b, false) // if the deployed revision cannot be read, objects without marks are kept
+	p.Target.Claims, _ = state.claims(u.Common, b, rel, false) // if the deployed revision cannot be read, objects without marks are kept
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
 	p.Old = old

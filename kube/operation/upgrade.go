@@ -119,7 +119,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	if err != nil {
 		return nil, nil, err
 	}
-	if target.Claims, err = state.claims(up.Common, r.builder, up.TakeOwnership); err != nil {
+	if target.Claims, err = state.claims(up.Common, r.builder, r.release, up.TakeOwnership); err != nil {
 		return nil, nil, err
 	}
 	target.Claims.Hooks = target.Claims.AdoptHooks(r.builder, r.list)

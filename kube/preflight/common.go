@@ -63,7 +63,7 @@ type Common struct {
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
-	// Job is the Job in whose pod this process runs, as namespace/name; "" outside a cluster.
+	// Job is the Job in whose pod this process runs, as namespace/name/UID; "" outside a cluster.
 	// A revision that an earlier pod of this Job deployed counts as this operation's.
 	Job string
 	// Journal is what the run keeps for the pod that replaces this one (S13), nil outside a cluster.

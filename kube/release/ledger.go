@@ -201,7 +201,7 @@ func (l *Ledger) observe(s snapshot) error {
 func (l *Ledger) update(s snapshot) (why string, newer *event.NewerRevision) {
 	e := l.entries[s.revision]
 	switch {
-	case e == nil && l.sealed && s.revision > l.latest():
+	case e == nil && l.sealed: // a lower number is that of a new installation
 		why = fmt.Sprintf("revision %d (%s) was created in the meantime", s.revision, s.status)
 		return why, &event.NewerRevision{Revision: s.revision, Status: s.status.String()}
 	case e == nil:

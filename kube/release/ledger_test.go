@@ -407,3 +407,27 @@ func TestAgeOfTheLastLook(t *testing.T) {
 		t.Errorf("a write after it: error %v", err)
 	}
 }
+
+// TestInstalledAgain: while a run uninstalls a release whose first revisions are pruned, somebody else deletes its records and
+// installs it again. The new revision has a lower number, and is not the run's (R51b).
+func TestInstalledAgain(t *testing.T) {
+	store, ledger := newSecretStore(), NewLedger("ns", "r")
+	ours, other := driver.NewSecrets(newSecrets(store, ledger)), driver.NewSecrets(store)
+	for n, status := range map[int]rcommon.Status{3: rcommon.StatusSuperseded, 4: rcommon.StatusDeployed} {
+		_ = other.Create(keyOf(n), record(n, status))
+	}
+	_, _ = storage.Init(ours).History("r")
+	ledger.Seal(time.Time{})
+	if err := ours.Update(keyOf(4), record(4, rcommon.StatusUninstalling)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{3, 4} {
+		_, _ = other.Delete(keyOf(n))
+	}
+	_ = other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
+	_, _ = storage.Init(ours).History("r")
+	var lost *lease.LostError
+	if !errors.As(ledger.Lost(), &lost) || lost.Newer == nil || lost.Newer.Revision != 1 {
+		t.Errorf("the run goes on: %v", ledger.Lost())
+	}
+}

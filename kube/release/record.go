@@ -39,7 +39,7 @@ type Record struct {
 	// differ from the release's, because Helm's rollback copies the file. Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
-	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the cluster. Undo is set if the
+	// Job is the Job whose pod created the revision, as namespace/name/UID; "" outside of the cluster. Undo is set if the
 	// revision is the rollback of a failed operation.
 	Job  string `json:"job,omitempty"`
 	Undo bool   `json:"undo,omitempty"`

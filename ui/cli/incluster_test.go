@@ -22,6 +22,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -376,6 +377,7 @@ func TestManifests(t *testing.T) {
 	if again := m.run(0, args...); again != text {
 		t.Errorf("printed differently the second time:\n%s", again)
 	}
+	var git batchv1.Job
 	for _, doc := range strings.Split(text, "---\n")[1:] {
 		var kind metav1.TypeMeta
 		var err error
@@ -398,6 +400,7 @@ func TestManifests(t *testing.T) {
 			if err = yaml.UnmarshalStrict([]byte(doc), &job); err == nil {
 				_, err = client.BatchV1().Jobs(ns).Create(t.Context(), &job, metav1.CreateOptions{})
 			}
+			git = job
 		default:
 			t.Errorf("a %s is printed", kind.Kind)
 		}
@@ -411,6 +414,17 @@ func TestManifests(t *testing.T) {
 	if s := m.run(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
 		t.Errorf("history says\n%s", s)
 	}
+	// A Job of the same name that is created again is another run (S13): it does not take the first one's revision for its own.
+	client.BatchV1().Jobs(ns).Delete(t.Context(), git.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+	for t.Context().Err() == nil {
+		if _, err := client.BatchV1().Jobs(ns).Create(t.Context(), &git, metav1.CreateOptions{}); err == nil {
+			break
+		} else if !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond) // until the first one is gone
+	}
+	m.runUntil("history s -n "+ns, "superseded")
 }
 
 // TestLargeChartInTheCluster installs a chart that does not fit into Secrets. Its large subchart is

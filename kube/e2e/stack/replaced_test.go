@@ -251,6 +251,26 @@ func TestUninstalledByAnEarlierPod(t *testing.T) {
 	}
 }
 
+// TestInstalledAgainForTheNextPod: the first pod of a Job uninstalls two releases. Before the next one starts, somebody installs one
+// of them again: its revision has the number of the one that was uninstalled, and is left alone (S13, R51b).
+func TestInstalledAgainForTheNextPod(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	releases := []release{{Name: "a", Dir: good}, {Name: "b", Dir: good}}
+	b.mustUp(releases...)
+	pod := b.pods(&memory{})
+	s, err := pod(true, false, releases...)
+	b.run(s, err, nil)
+	b.mustUp(releases[0])
+	if _, err := pod(true, false, releases...); err == nil || !strings.Contains(err.Error(), "which somebody else created after this run began") {
+		t.Errorf("the next pod goes on: %v", err)
+	}
+	if got := b.history("a"); len(got) != 1 || got[0] != "a 1 deployed" {
+		t.Errorf("history %v", got)
+	}
+}
+
 // TestReleaseOfAnEarlierPodIsTaken: an earlier pod of the Job left b failed, and somebody else upgrades b after the next pod
 // has planned. When a fails, which b needs, b is not rolled back, although this pod has not started it (S13, R51b).
 func TestReleaseOfAnEarlierPodIsTaken(t *testing.T) {

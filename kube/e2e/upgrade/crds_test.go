@@ -21,17 +21,22 @@ import (
 // a custom resource.
 func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Upgrade {
 	t.Helper()
+	fs := rig.Files{"crds/gears.yaml": crdText(group, versions...), "templates/a.yaml": rig.ConfigMap("a", nil)}
+	if last := versions[len(versions)-1]; resource {
+		fs["templates/gear.yaml"] = rig.Object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
+	}
+	return &kube.Upgrade{ChartOptions: kube.ChartOptions{Chart: rig.MakeChart(t, fs)}}
+}
+
+// crdText returns a CRD that has the given versions and stores the last one.
+func crdText(group string, versions ...string) string {
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
 		"\n  scope: Namespaced\n  names: {kind: Gear, listKind: GearList, plural: gears, singular: gear}\n  versions:\n"
 	for n, v := range versions {
 		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %v\n    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}}\n",
 			v, n == len(versions)-1)
 	}
-	fs := rig.Files{"crds/gears.yaml": text, "templates/a.yaml": rig.ConfigMap("a", nil)}
-	if last := versions[len(versions)-1]; resource {
-		fs["templates/gear.yaml"] = rig.Object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
-	}
-	return &kube.Upgrade{ChartOptions: kube.ChartOptions{Chart: rig.MakeChart(t, fs)}}
+	return text
 }
 
 // versions returns the versions of the test's CRD in the cluster.
@@ -117,4 +122,30 @@ func TestCRDConversion(t *testing.T) {
 		t.Errorf("the plan says %s %q\n%s", c.Action, c.Message, c.Diff)
 	}
 	r.MustRun(op, nil)
+}
+
+// TestCRDMovesToCRDs: a CRD that moves from the templates of a chart to its crds/ stays in the cluster, with all objects of its
+// kind: an upgrade, with and without UpgradeCRDs, does not delete it, and neither does a later uninstall (R30).
+func TestCRDMovesToCRDs(t *testing.T) {
+	t.Parallel()
+	for _, upgradeCRDs := range []bool{false, true} {
+		r := rig.NewNamed(t, fmt.Sprintf("crd-moves-%t", upgradeCRDs))
+		api := r.Namespace + ".example"
+		crds := func(dir string) rig.Files {
+			return rig.Files{dir + "/gears.yaml": crdText(api, "v1"), "templates/a.yaml": rig.ConfigMap("a", nil)}
+		}
+		r.Deploy("plain", rig.UseChart(rig.MakeChart(t, crds("templates")), nil))
+		next := rig.UpgradeTo(rig.MakeChart(t, crds("crds")), func(u *kube.Upgrade) { u.UpgradeCRDs = upgradeCRDs })
+		changes, _ := r.Changes(r.Upgrade("plain", next))
+		for _, c := range changes {
+			if c.Action == kube.ActionDelete {
+				t.Errorf("UpgradeCRDs %t: the plan deletes %s", upgradeCRDs, c.Object)
+			}
+		}
+		r.MustRun(r.Upgrade("plain", next))
+		r.MustRun(r.Uninstall())
+		if got := versions(r, api); !slices.Equal(got, []string{"v1"}) {
+			t.Errorf("UpgradeCRDs %t: the versions are %v", upgradeCRDs, got)
+		}
+	}
 }

@@ -125,7 +125,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	steps := &progress{notices: d.Notices}
 	defer steps.end()
 	common := spec.common
-	common.OnStep, common.Job = steps.start, kube.JobName()
+	common.OnStep, common.Job = steps.start, kube.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
 	journal, err := openJournal(cmd, client, d)
 	if err != nil {

@@ -125,7 +125,7 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions) erro
 	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r)
 	}
-	r.common.Lease, r.common.Job = a.leaseOptions(cmd), kube.JobName()
+	r.common.Lease, r.common.Job = a.leaseOptions(cmd), kube.JobID()
 	return a.withStack(cmd, flags, file, r, func(stack *kube.Stack, all clients) error {
 		return a.runStackOperation(cmd, r, stack, all)
 	})
