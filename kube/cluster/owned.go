@@ -36,7 +36,7 @@ func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fa
 		}
 	}
 	for looks := 0; ; looks++ {
-		if err := s.Taken.note(ctx, s.Builder.Scope(), s.Claims, f); err != nil {
+		if err := s.Taken.note(s.Builder.Scope(), s.Claims, f); err != nil {
 			return err
 		}
 		f.KeepSent(i)
@@ -103,7 +103,8 @@ type Removal struct {
 	// UID, if not empty, keeps another object of the same name.
 	UID types.UID
 
-	taken *TakenOver // kept too
+	// Taken are kept too.
+	Taken *TakenOver
 }
 
 // WhyKept returns why an object is kept as it was last seen, "" if it is deleted.
@@ -118,8 +119,8 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 		return "it belongs to " + other + " now"
 	case r.UID == "" && !claims.Removes(scope, f):
 		return "not owned by this release"
-	case r.taken.has(f.Resource.Object, s.UID):
-		return "it existed before this run took it over"
+	case r.Taken.has(f.Resource.Object, s.UID):
+		return "it existed before this release took it over"
 	case claims.InCRDs(f.Resource.Object):
 		return "crds/ of the chart has it"
 	case r.Keep && s.Keep:

@@ -1,95 +1,146 @@
 package cluster
 
 import (
-	"cmp"
-	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
-	"lockstep/kube/journal"
+	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
+	"lockstep/kube/release"
 )
 
-// TakenOver are the existing objects of others that a run has taken over (--take-ownership). Helm deletes them when it rolls
-// back; lockstep keeps them, because they were there before the run. A nil *TakenOver is empty.
+// TakenOver are the existing objects of others that a release has taken over (--take-ownership), and that no revision of it
+// has had when it was deployed. Helm deletes them when it rolls back; lockstep keeps them, because they were there before. The
+// record of a revision has them before it is applied, so that a run that is killed does not forget them. A nil *TakenOver is
+// empty.
 type TakenOver struct {
-	entry   *journal.Entry // keeps them for the next pod, nil outside of the cluster
+	saving  sync.Mutex // held while a record is written
 	mu      sync.Mutex
+	save    func() error // adds them to the record of the created revision, nil before there is one
 	objects map[plan.Object]takenObject
 }
 
 type takenObject struct {
-	uid   types.UID
-	owner string // "" for nobody
-	kept  bool
+	release.Taken
+	kept bool
 }
 
-// NewTakenOver returns the objects that earlier pods of a Job have taken over. entry is nil outside of the cluster.
-func NewTakenOver(entry *journal.Entry) *TakenOver {
-	t := &TakenOver{entry: entry, objects: map[plan.Object]takenObject{}}
-	for _, k := range entry.Before().Taken {
-		t.objects[k.Object] = takenObject{uid: k.UID, owner: k.Owner}
+// NewTakenOver returns the objects that earlier runs have taken over.
+func NewTakenOver(earlier []release.Taken) *TakenOver {
+	t := &TakenOver{objects: map[plan.Object]takenObject{}}
+	for _, k := range earlier {
+		t.objects[k.Object] = takenObject{Taken: k}
 	}
 	return t
 }
 
-// note records an object that is about to be taken over, unless it is the release's. A run in the cluster keeps that first
-// (S13).
-func (t *TakenOver) note(ctx context.Context, scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) error {
+// SaveWith sets the function that adds the objects to the record of the created revision.
+func (t *TakenOver) SaveWith(save func() error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.save = save
+}
+
+// Expect notes the objects of a list that are going to be taken over, as they were last seen. It is for a revision that is about
+// to be created.
+func (t *TakenOver) Expect(b *manifest.Builder, claims manifest.Claims, list helmkube.ResourceList) {
+	for _, i := range list {
+		if f := b.Fact(i); f != nil {
+			t.add(b.Scope(), claims, f)
+		}
+	}
+}
+
+// add records an object that is about to be taken over, and reports whether it was not known.
+func (t *TakenOver) add(scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) bool {
 	s, o := f.Seen(), f.Resource.Object
-	if t == nil || !claims.Take || s.Version == "" || f.Rule.Hook || f.Unlabelled || claims.Owns(scope, f) || t.has(o, s.UID) {
+	takes := claims.Take && !claims.Owns(scope, f) || claims.New && f.Existed()
+	if t == nil || !takes || s.Version == "" || f.Rule.Hook || f.Unlabelled || t.has(o, s.UID) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.objects[o] = takenObject{Taken: release.Taken{Object: o, UID: s.UID, Marks: s.Marks}}
+	return true
+}
+
+// note is add for an object whose revision exists: the record gets it first.
+func (t *TakenOver) note(scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) error {
+	if !t.add(scope, claims, f) {
 		return nil
 	}
 	t.mu.Lock()
-	t.objects[o] = takenObject{uid: s.UID, owner: scope.Other(s)}
+	save := t.save
 	t.mu.Unlock()
-	err := t.entry.Keep(ctx, func(k *journal.Kept) { k.Taken = t.all() })
+	if save == nil {
+		return nil
+	}
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	err := save()
 	if err == nil {
 		return nil
 	}
+	o := f.Resource.Object
 	t.mu.Lock()
-	delete(t.objects, o) // another attempt keeps it
+	delete(t.objects, o) // another attempt saves it
 	t.mu.Unlock()
-	return fmt.Errorf("keep that %s is taken over, for the pod that may replace this one: %w", o, err)
+	return fmt.Errorf("record that %s is taken over: %w", o, err)
 }
 
-// all returns the objects in the form in which they are kept.
-func (t *TakenOver) all() (all []journal.Taken) {
+// All returns the objects in the form in which they are recorded.
+func (t *TakenOver) All() (all []release.Taken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range slices.SortedFunc(maps.Keys(t.objects), plan.Object.Compare) {
-		all = append(all, journal.Taken{Object: o, UID: t.objects[o].uid, Owner: t.objects[o].owner})
+		all = append(all, t.objects[o].Taken)
 	}
 	return all
 }
 
-// has reports whether the run took over an object, and has not replaced it since. A removal then keeps it.
+// has reports whether the release took over an object, and has not replaced it since. A removal then keeps it.
 func (t *TakenOver) has(o plan.Object, uid types.UID) bool {
 	if t == nil {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return uid != "" && t.objects[o].uid == uid
+	return uid != "" && t.objects[o].UID == uid
 }
 
-// keep records that a removal has kept an object.
-func (t *TakenOver) keep(o plan.Object) {
-	if t == nil {
-		return
+// giveBack restores the marks of an object that a removal has kept because the release took it over. So it is its owner's
+// again, or nobody's.
+func (s Session) giveBack(i *resource.Info, f *manifest.Fact) error {
+	t, o := s.Taken, f.Resource.Object
+	if !t.has(o, f.Seen().UID) {
+		return nil
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if taken, found := t.objects[o]; found {
-		taken.kept = true
-		t.objects[o] = taken
+	taken := t.objects[o]
+	taken.kept = true
+	t.objects[o] = taken
+	t.mu.Unlock()
+	if taken.Marks == f.Seen().Marks {
+		return nil
 	}
+	patch, err := json.Marshal(map[string]any{"metadata": taken.Marks.Patch(taken.UID)})
+	if err == nil {
+		_, err = resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).
+			Patch(i.Namespace, i.Name, types.MergePatchType, patch, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("give %s back to its owner: %w", o, err)
+	}
+	return nil
 }
 
 // Kept names the objects that removals have kept, with their owners before the run, "" for none.
@@ -101,12 +152,16 @@ func (t *TakenOver) Kept() string {
 	defer t.mu.Unlock()
 	var all []string
 	for _, o := range slices.SortedFunc(maps.Keys(t.objects), plan.Object.Compare) {
-		if taken := t.objects[o]; taken.kept {
-			all = append(all, fmt.Sprintf("%s (%s)", o, cmp.Or(taken.owner, "of no release")))
+		taken, owner := t.objects[o], "of no release"
+		if m := taken.Marks; m.Manager == "Helm" && m.Release != "" {
+			owner = manifest.Owner(m.Release, m.Namespace)
+		}
+		if taken.kept {
+			all = append(all, fmt.Sprintf("%s (%s)", o, owner))
 		}
 	}
 	if len(all) == 0 {
 		return ""
 	}
-	return "kept what existed before this run took it over: " + strings.Join(all, ", ")
+	return "kept what existed before this release took it over: " + strings.Join(all, ", ")
 }

@@ -36,7 +36,7 @@ type Session struct {
 	Resumes bool
 	// Claims are the existing objects that the release may write to without owning them.
 	Claims manifest.Claims
-	// Taken are the objects of others that the run has taken over.
+	// Taken are the objects of others that the release has taken over.
 	Taken *TakenOver
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
@@ -86,7 +86,7 @@ func NewApply(s Session, list helmkube.ResourceList, send func(*resource.Info) e
 // NewRemoval returns a target that deletes a list.
 func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 	t := newTarget(s, list)
-	t.removal, t.removal.taken = how, s.Taken
+	t.removal, t.removal.Taken = how, s.Taken
 	return t
 }
 
@@ -422,8 +422,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	found, kept, err := t.session.Delete(ctx, i, t.removal)
 	switch {
 	case kept != "":
-		t.session.Taken.keep(obj)
-		return run.Response{Change: event.Kept, Message: kept}, nil
+		return run.Response{Change: event.Kept, Message: kept}, t.session.giveBack(i, t.session.Builder.Fact(i))
 	case err != nil:
 		return run.Response{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))
 	case !found:

@@ -33,6 +33,9 @@ func (c *Client) ExpectHooks(rel *release.Release) error {
 			return err
 		}
 	}
+	if !c.cfg.Uninstalling {
+		c.cfg.Session.Taken.Expect(c.builder(), c.cfg.Session.Claims, list)
+	}
 	hooks, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, list, c.cfg.Hooks)
 	if err != nil {
 		return err

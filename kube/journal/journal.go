@@ -1,7 +1,7 @@
 // Package journal has what a run in the cluster keeps with its Job, for the pod that replaces its own (S13): where each
 // release was when the run began, and what commands and breakpoints have decided since. A Journal is in memory and is
 // written as a whole, through a Store; an Entry is the part of one release, or of a stack itself. It imports only
-// the engine and a type of Kubernetes.
+// the engine.
 package journal
 
 import (
@@ -17,10 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
 
@@ -33,8 +30,6 @@ type Kept struct {
 	// Edit is the edit (R46) whose revision runs, Next the accepted one whose revision has not started.
 	Edit *Edit `json:"edit,omitempty"`
 	Next *Edit `json:"next,omitempty"`
-	// Taken are the objects of others that the run has taken over (--take-ownership).
-	Taken []Taken `json:"taken,omitempty"`
 	// RollBack are the releases of a stack that its rollback covers.
 	RollBack []string `json:"rollBack,omitempty"`
 }
@@ -44,14 +39,7 @@ type Start struct {
 	Last int `json:"last,omitempty"` // the latest revision, 0 for none
 	// Deployed is the time in that revision. One of the same number may be that of a new installation by somebody else.
 	Deployed time.Time `json:"deployed,omitzero"`
-	Good int `json:"good,omitempty"` // the revision to roll back to, 0 for none
-}
-
-// Taken is an object that existed before the run, with its owner then, "" for none.
-type Taken struct {
-	plan.Object
-	UID   types.UID `json:"uid"`
-	Owner string    `json:"owner,omitempty"`
+	Good     int       `json:"good,omitempty"` // the revision to roll back to, 0 for none
 }
 
 // Edit is an edit of a run.

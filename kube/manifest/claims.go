@@ -44,6 +44,9 @@ func SeenAs(m metav1.Object) Seen {
 // Seen returns the object as it was last seen.
 func (f *Fact) Seen() Seen { return f.seen }
 
+// Existed reports whether the object as it was last seen existed when the operation looked first.
+func (f *Fact) Existed() bool { return f.before.Version != "" && f.before.uid == f.seen.UID }
+
 // see records the state of an object, nil if it does not exist.
 func (f *Fact) see(m metav1.Object) {
 	f.seen = Seen{Known: true}
@@ -95,6 +98,8 @@ type Claims struct {
 	// Take takes over the objects of others (--take-ownership). Advice says how, for errors.
 	Take   bool
 	Advice TakeAdvice
+	// New means that there is no record of the release. So what exists was there before, even with the marks of the release.
+	New bool
 	// Unmarked are the objects of the deployed revision. They belong to the release even if they have lost its marks, see Owns.
 	Unmarked map[plan.Object]bool
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.

@@ -6,6 +6,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
@@ -36,6 +37,20 @@ func Owner(release, namespace string) string {
 
 // Marks are the label and the annotations of an object that name its owner, each "" if it is missing.
 type Marks struct{ Manager, Release, Namespace string }
+
+// Patch returns the metadata of a merge patch that sets the marks of an object, if it still has the UID.
+func (m Marks) Patch(uid types.UID) map[string]any {
+	orNull := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	return map[string]any{
+		"uid": uid, "labels": map[string]any{ManagedByKey: orNull(m.Manager)},
+		"annotations": map[string]any{ownerNameKey: orNull(m.Release), ownerNamespaceKey: orNull(m.Namespace)},
+	}
+}
 
 func marksOf(m metav1.Object) Marks {
 	a := m.GetAnnotations()

@@ -69,6 +69,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		return a.unready
 	})
 	driver := r.newDriver(t, ps.Helm, client, confirmReady)
+	r.op.taken.SaveWith(func() error { return driver.SaveTaken(r.op.prepared.Common.Release) })
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
 	ps.Helm.Config.Releases = helmstorage.Init(driver)
@@ -118,6 +119,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		HoldsLease:     r.op.holdsLease,
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
+		Taken:          r.op.taken.All,
 		Mask:           r.op.Mask().Text,
 		Timings:        func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})

@@ -313,3 +313,21 @@ func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) 
 	}
 	return r, err
 }
+
+// Newest returns the newest revision of a release for which there was no operation, because it was not installed at planning;
+// nil if it still is not.
+func Newest(ctx context.Context, c *connect.Client, common Common) (*event.NewerRevision, error) {
+	common, err := common.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	s, err := preflight.NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release))
+	if err != nil {
+		return nil, err
+	}
+	last, found, err := release.Last(s.Releases(), common.Release)
+	if !found || last.Info.Status == rcommon.StatusUninstalled {
+		return nil, err
+	}
+	return &event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: release.AuthorOf(last)}, nil
+}

@@ -86,7 +86,7 @@ func newOperation(c *connect.Client, main task) *Operation {
 	op.running = op
 	op.setLedger(release.NewLedger(op.prepared.Common.Namespace, op.prepared.Common.Release))
 	if op.taken = p.Common.Taken; op.taken == nil {
-		op.taken = cluster.NewTakenOver(p.Common.Journal)
+		op.taken = cluster.NewTakenOver(p.Taken)
 	}
 	op.revisions = []*Operation{op}
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())

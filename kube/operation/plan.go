@@ -134,6 +134,7 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 		b.Resumes = r.lastFailed()
 		b.UsualDurations = r.Usual()
 		b.Applied = r.applied()
+		b.Taken = r.Taken()
 	}
 	return b
 }

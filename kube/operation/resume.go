@@ -155,6 +155,7 @@ func completedByJob(s *preflight.Session) bool {
 func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
 	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target)}
 	if r == nil {
+		c.New = true
 		return c, nil
 	}
 	c.MadeByHook = func(o plan.Object) bool { return madeByHook(common, r.All, o) != nil }

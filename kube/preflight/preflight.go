@@ -72,6 +72,8 @@ type Basis struct {
 	Resumes bool
 	// Replaced are failed Jobs and Pods that cannot be updated. This operation replaces them, because it resumes.
 	Replaced []plan.Object
+	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
+	Taken []release.Taken
 }
 
 // RecordChanges are the revisions whose release records an operation may update or delete.

@@ -388,10 +388,8 @@ func (s *session) previewRemoval(ctx context.Context, c *Change) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionDelete
-	if s.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
-		return nil
-	}
-	c.Message = (cluster.Removal{Keep: true}).WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
+	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
+	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
 	if c.Message != "" {
 		c.Action = ActionKeep
 	}

@@ -16,9 +16,11 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/lease"
+	"lockstep/kube/manifest"
 	"lockstep/kube/readiness"
 )
 
@@ -47,6 +49,15 @@ type Record struct {
 	// Revision, they are also set without the Lease, and so are Job and Undo.
 	Author   string `json:"author,omitempty"`
 	Authored int    `json:"authored,omitempty"`
+	// Taken are the objects of others that revision Authored has taken over.
+	Taken []Taken `json:"taken,omitempty"`
+}
+
+// Taken is an object that existed before a release took it over (--take-ownership), with the marks of its owner then.
+type Taken struct {
+	Object plan.Object    `json:"object"`
+	UID    types.UID      `json:"uid"`
+	Marks  manifest.Marks `json:"marks"`
 }
 
 const (
@@ -129,8 +140,9 @@ func signed(rel *rel1.Release) bool {
 }
 
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
-// uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation.
-func sign(rel *rel1.Release, created, locked bool, job string, undo bool) error {
+// uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
+// the objects that it has taken over, nil if the revision is not the run's.
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -138,6 +150,9 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool) error 
 	before := *r
 	if created {
 		r.Author, r.Authored, r.Job, r.Undo = lease.Author(job), rel.Version, job, undo
+	}
+	if created || taken != nil {
+		r.Taken = taken
 	}
 	if locked {
 		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling

@@ -147,6 +147,19 @@ func (r *Revisions) LastGoodBefore(version int) int {
 	return 0
 }
 
+// Taken returns the objects that revisions have taken over since the last one that was deployed. What a deployed revision has
+// taken over is the release's.
+func (r *Revisions) Taken() (all []Taken) {
+	for _, rel := range r.All {
+		if wasDeployed(rel) {
+			all = nil
+		} else if record := ReadRecord(rel); record != nil && record.Authored == rel.Version {
+			all = append(all, record.Taken...)
+		}
+	}
+	return all
+}
+
 // wasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as
 // superseded if the rollback from it fails, but does not change its description.
 func wasDeployed(rel *rel1.Release) bool {

@@ -50,6 +50,8 @@ type DriverOptions struct {
 	Undo bool
 	// Timings returns the timings to store with the created revision at the end of its run.
 	Timings func() []Timing
+	// Taken returns the objects that the run has taken over (Record.Taken).
+	Taken func() []Taken
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
 }
@@ -137,7 +139,32 @@ func (d *Driver) logRead(err error) error {
 
 // sign signs a revision.
 func (d *Driver) sign(rel *rel1.Release, created bool) error {
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo)
+	var taken []Taken
+	if d.opts.Taken != nil && (created || rel.Version == d.WriteResult().Created) {
+		taken = d.opts.Taken()
+	}
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken)
+}
+
+// SaveTaken adds what the run has taken over since to the record of the revision that it created.
+func (d *Driver) SaveTaken(name string) error {
+	created := d.WriteResult().Created
+	if created == 0 {
+		return nil // the record will have it
+	}
+	key := Keys(name, []int{created})[0]
+	stored, err := d.inner.Get(key)
+	if err != nil {
+		return fmt.Errorf("read revision %d: %w", created, err)
+	}
+	rel, err := AsV1(stored)
+	if err == nil {
+		err = d.sign(rel, false)
+	}
+	if err != nil {
+		return err
+	}
+	return d.inner.Update(key, rel)
 }
 
 // Create stores a new revision.

@@ -94,7 +94,7 @@ func (s *Stack) checkIdentities() error {
 // release, so releases that run one after another can each have it; two that may run at the same time would replace the
 // other's hook while it runs. If only a rollback would run one of the hooks, and the run does not roll back on failure, it is
 // a warning: a command may still roll back.
-func (s *Stack) checkSharedObjects() (errs []error) {
+func (s *Stack) checkSharedObjects() (found []plan.Warning, errs []error) {
 	type key struct {
 		cluster connect.ClusterID
 		plan.Object
@@ -122,10 +122,10 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 	}
 	for _, both := range unlikely {
 		if !reported[both] {
-			s.warnings = append(s.warnings, warnings[both])
+			found = append(found, warnings[both])
 		}
 	}
-	return errs
+	return found, errs
 }
 
 // use is the use of an object by a release.
@@ -140,10 +140,11 @@ type use struct {
 // rollback would run.
 func (s *Stack) usesOf(m *member) iter.Seq2[plan.Object, use] {
 	return func(yield func(plan.Object, use) bool) {
-		if m.op == nil {
+		op := s.plannedOperation(m)
+		if op == nil {
 			return
 		}
-		for g, o := range event.Objects(m.op.Phases()) {
+		for g, o := range event.Objects(op.Phases()) {
 			here := use{member: m, hook: g.Phase.Kind == event.PhaseHooks}
 			if isGenerated(o) || !here.hook && (m.remove || g.Phase.Kind != event.PhaseApply) {
 				continue
@@ -156,7 +157,7 @@ func (s *Stack) usesOf(m *member) iter.Seq2[plan.Object, use] {
 			return
 		}
 		undo := use{member: m, hook: true, unlikely: !s.common(m).RollbackOnFailure}
-		for _, o := range event.Objects(m.op.RollbackHooks()) {
+		for _, o := range event.Objects(op.RollbackHooks()) {
 			if !isGenerated(o) && !yield(o, undo) {
 				return
 			}

@@ -215,7 +215,9 @@ func (s *Stack) planAll(ctx context.Context) error {
 		}
 	}
 	s.warnUnmatched()
-	return errors.Join(append(errs, s.checkSharedObjects()...)...)
+	shared, more := s.checkSharedObjects()
+	s.warnings = append(s.warnings, shared...)
+	return errors.Join(append(errs, more...)...)
 }
 
 // warnUnmatched warns about what the operator says of objects that no release has (R22b).

@@ -41,7 +41,7 @@ func resultOf(f facts) event.Result {
 		untouched = event.NotStarted
 	}
 	switch {
-	case f.absent && !f.started:
+	case f.absent && !f.started && r.Newer == nil:
 		return event.NotInstalled
 	case !f.started && !f.passed && !f.notReady && !f.changed && r.Newer == nil:
 		return event.NotStarted
@@ -147,6 +147,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 			inRollback, _ := rollback.ReadRecord(ctx) // the ledger is the same
 			f.rolledBack = inRollback.Created
 		}
+	}
+	if f.absent && !f.started { // a failed read leaves what planning has seen
+		f.record.Newer, _ = operation.Newest(ctx, m.client, s.common(m))
 	}
 	r := event.ReleaseResult{
 		Release: m.id, Result: resultOf(f), Revision: f.record.Revision, Status: f.record.Status, Newer: f.record.Newer, Changed: f.changedBy(), Reason: why,

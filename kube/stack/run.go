@@ -209,9 +209,10 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 	}
 	s.engine.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: fresh.op.Phases()})
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	m.op = fresh.op
-	return fresh.op, nil
+	s.mu.Unlock()
+	_, shared := s.checkSharedObjects() // only now are its hooks known
+	return fresh.op, errors.Join(shared...)
 }
 
 // relay publishes an event of a release in the stack's feed, and reports the progress of the release to the engine.

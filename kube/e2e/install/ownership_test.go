@@ -100,8 +100,10 @@ func TestTakenOverIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				out := r.Run(op, nil)
-				want := "kept what existed before this run took it over: ConfigMap/shared (" + whose + ")"
-				if now := shared(r); now == nil || now.UID != before.UID || now.Data["theirs"] != "1" {
+				want := "kept what existed before this release took it over: ConfigMap/shared (" + whose + ")"
+				if now := shared(r); now == nil || now.UID != before.UID || now.Data["theirs"] != "1" ||
+					now.Labels["app.kubernetes.io/managed-by"] != before.Labels["app.kubernetes.io/managed-by"] ||
+					now.Annotations["meta.helm.sh/release-name"] != owner {
 					t.Errorf("the object is now %v", now)
 				}
 				if out.State.Exit != 1 || strings.Count(out.State.Outcome, want) != 1 {
@@ -120,5 +122,69 @@ func TestTakenOverIsKept(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTakenOverIsRecorded: a run takes over an object and ends before it is done. The next command that removes it keeps it, and
+// gives it back: a rollback, an uninstall (R31a).
+func TestTakenOverIsRecorded(t *testing.T) {
+	t.Parallel()
+	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
+	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	for _, operation := range []string{"install", "upgrade"} {
+		r := rig.NewNamed(t, "taken-recorded-"+operation)
+		r.TakesOver = []string{"configmaps/shared"}
+		replaceShared(r, nil, map[string]string{"theirs": "1"})
+		var op *kube.Operation
+		var err error
+		if operation == "install" {
+			op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Install) {
+				i.TakeOwnership, i.ReadinessTimeout = true, time.Second
+			}))
+		} else {
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
+			op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, first, mine, bad), func(u *kube.Upgrade) {
+				u.TakeOwnership, u.ReadinessTimeout = true, time.Second
+			}))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.Run(op, nil); out.Err == nil {
+			t.Errorf("%s did not fail", operation)
+		}
+		next, err := r.Uninstall()
+		if operation == "upgrade" {
+			next, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: r.Common()})
+		}
+		lines, _ := r.Changes(next, err)
+		if slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "ConfigMap/shared delete") }) {
+			t.Errorf("after the %s, the plan is %v", operation, lines)
+		}
+		r.MustRun(next, err)
+		if now := shared(r); now == nil || now.Data["theirs"] != "1" || len(now.Labels)+len(now.Annotations) > 0 && now.Annotations["meta.helm.sh/release-name"] != "" {
+			t.Errorf("after the %s, the object is %v", operation, now)
+		}
+	}
+}
+
+// TestInstallOverOwnObjects: objects with the marks of a release that has no record, such as those that an uninstall kept, were there
+// before an install of that name, whose rollback keeps them (R31a).
+func TestInstallOverOwnObjects(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	replaceShared(r, map[string]string{"meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": r.Namespace}, map[string]string{"theirs": "1"})
+	mine, bad := rig.ConfigMap("shared", rig.Group("first"), "v: mine"), rig.Deployment("bad", rig.Group("late", "first"), "1h")
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, bad), func(i *kube.Install) {
+		i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Outcome, "ConfigMap/shared") {
+		t.Errorf("outcome %q", out.State.Outcome)
+	}
+	if now := shared(r); now == nil || now.Data["theirs"] != "1" {
+		t.Errorf("the object is %v", now)
 	}
 }

@@ -122,3 +122,25 @@ func TestSharedHooksOfARollback(t *testing.T) {
 	upgrade[1].Needs = []string{"x"}
 	check("upgrade in order", true, "", upgrade...)
 }
+
+// TestSharedHookOfANewPlan: two releases have a hook with one object only once another one has brought a kind, so they are planned
+// again. The one that starts second is refused, because the first may still run its hook (S10).
+func TestSharedHookOfANewPlan(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	api := b.Namespace + ".example.com"
+	kind := rig.LateKinds(api)[0]
+	hook := rig.Job("migrate", map[string]string{"helm.sh/hook": "pre-install"}, "10ms")
+	late := func(name string) release {
+		return release{Name: name, Needs: []string{"kinds"}, Dir: rig.MakeDir(t, rig.Files{
+			"Chart.yaml":         "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
+			"templates/all.yaml": rig.ConfigMap(name, nil) + "\n{{ if .Capabilities.APIVersions.Has \"" + api + "/v1\" }}\n---\n" + hook + "\n{{ end }}",
+		})}
+	}
+	kinds := release{Name: "kinds", Dir: rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(nil)})}
+	s, err := b.prepare(false, nil, kinds, late("x"), late("z"))
+	state, _ := b.run(s, err, nil)
+	if state.Exit != 1 || !strings.Contains(state.Reason(), "both have Job/migrate, which is a hook's") {
+		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	}
+}

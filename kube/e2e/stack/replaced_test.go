@@ -209,7 +209,7 @@ func TestTakenByAnEarlierPod(t *testing.T) {
 		}
 		if out := b.Run(op, nil); out.Err == nil {
 			t.Error("the installation did not fail")
-		} else if kept := op.Taken().Kept(); rollback && kept != "kept what existed before this run took it over: ConfigMap/theirs (of no release)" {
+		} else if kept := op.Taken().Kept(); rollback && kept != "kept what existed before this release took it over: ConfigMap/theirs (of no release)" {
 			t.Errorf("the rollback %q", kept)
 		}
 	}

@@ -67,7 +67,7 @@ func TestTakenOverIsKept(t *testing.T) {
 		}
 	}, stack...)
 	state, _ := b.run(s, err, nil)
-	want := "rolled back; 2 releases uninstalled; " + b.id("a") + ": kept what existed before this run took it over: ConfigMap/a (of no release)"
+	want := "rolled back; 2 releases uninstalled; " + b.id("a") + ": kept what existed before this release took it over: ConfigMap/a (of no release)"
 	if state.Outcome != want {
 		t.Errorf("outcome %q, want %q", state.Outcome, want)
 	}

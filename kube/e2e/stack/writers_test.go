@@ -394,3 +394,26 @@ func TestCountedByRecords(t *testing.T) {
 		}
 	})
 }
+
+// TestInstalledMeanwhile: a release that down did not find is installed by Helm while down removes another one. The outcome does
+// not say that it is not installed (R51b).
+func TestInstalledMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.Meddles = "helm installs a release during the run"
+	dir := chart(t, "b")
+	b.mustUp(release{Name: "a", Dir: chart(t, "a")})
+	s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Step = true }, release{Name: "a", Dir: chart(t, "a")}, release{Name: "b", Dir: dir})
+	once := sync.Once{}
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
+			once.Do(func() {
+				b.MustHelm("install", "b", dir)
+				s.Command(event.Command{Name: event.Resume})
+			})
+		}
+	})
+	if got := result(state, "b").Result; state.Exit != 1 || got != event.ChangedByOthers {
+		t.Errorf("exit %d, %s: %s", state.Exit, got, state.Outcome)
+	}
+}
