@@ -401,9 +401,9 @@ func TestInstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	b.Meddles = "helm installs a release during the run"
-	dir := chart(t, "b")
-	b.mustUp(release{Name: "a", Dir: chart(t, "a")})
-	s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Step = true }, release{Name: "a", Dir: chart(t, "a")}, release{Name: "b", Dir: dir})
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	b.mustUp(release{Name: "a", Dir: dir})
+	s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Step = true }, release{Name: "a", Dir: dir}, release{Name: "b", Dir: dir})
 	once := sync.Once{}
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
