@@ -31,7 +31,8 @@ const (
 	// KindGroup is the state of a group (phase, group, status, message; if failed also
 	// object, cause and evidence of the failure; if skipped or aborted also skip).
 	KindGroup Kind = "group"
-	// KindObject is the state of an object (phase, group, object, planned, status, message,
+	// KindObject is the state of an object, of the group or, with outside, one for which it waits (phase, group, object, outside,
+	// planned, status, message,
 	// change; if ready also readyBy and note; until while it is held for a time; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
@@ -168,6 +169,8 @@ type Event struct {
 	Cause string `json:"cause,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
+	// Outside means that Object is not of the release: Group waits for it before it starts (R22d).
+	Outside bool `json:"outside,omitempty"`
 	// Limit is the timeout that made a group fail, or "".
 	Limit Limit `json:"limit,omitempty"`
 	// Skip is why a group is skipped or aborted.

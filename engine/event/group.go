@@ -34,7 +34,10 @@ type GroupState struct {
 	// during a pause, so it is never idle.
 	Idle    time.Duration
 	Objects []*ObjectState
-	// Done counts the objects that are ready or gone.
+	// Outside are the objects that are not of the release, for which the group waits before it starts (R22d). Until the run looks
+	// at them, they have the status Waiting.
+	Outside []*ObjectState
+	// Done counts the Objects that are ready or gone.
 	Done       int
 	idleBefore time.Duration                // what the release's stopwatch read at Started
 	index      map[plan.Object]*ObjectState // by the name in the plan, and by the generated one
@@ -137,16 +140,30 @@ func (s *State) addPhase(p Phase) {
 func newGroupState(phase string, g *plan.Group) *GroupState {
 	gs := &GroupState{Group: g, Phase: phase, Status: Waiting, index: make(map[plan.Object]*ObjectState, len(g.Objects))}
 	for _, o := range g.Objects {
-		gs.add(o)
+		gs.add(&gs.Objects, o)
+	}
+	for _, o := range g.WaitFor {
+		gs.add(&gs.Outside, o)
 	}
 	return gs
 }
 
-func (g *GroupState) add(o plan.Object) *ObjectState {
+// add adds the state of an object to one of the group's lists.
+func (g *GroupState) add(to *[]*ObjectState, o plan.Object) *ObjectState {
 	os := &ObjectState{Object: o, Status: Waiting}
-	g.Objects = append(g.Objects, os)
+	*to = append(*to, os)
 	g.index[o] = os
 	return os
+}
+
+// Missing returns the objects outside the release that keep the group from starting: its dependencies are ready.
+func (g *GroupState) Missing() (missing []*ObjectState) {
+	for _, o := range g.Outside {
+		if o.Status != Waiting && o.Status != Ready && g.Started.IsZero() {
+			missing = append(missing, o)
+		}
+	}
+	return missing
 }
 
 // Reached counts the objects that reached the group's goal: all objects of a group that is
@@ -175,6 +192,12 @@ func (s *State) applyGroup(e Event) {
 		frozen := s.frozen.read(e.Time)
 		for _, o := range g.Objects { // a re-check starts their timeouts again
 			o.frozen = frozen
+		}
+	}
+	if e.Status == Waiting && g.Status == Failed { // it waits for objects outside the release again
+		g.Ended = time.Time{}
+		for _, o := range g.Outside {
+			o.Sent, o.frozen = e.Time, s.frozen.read(e.Time)
 		}
 	}
 	if e.Status.Over() && !g.Status.Over() {
@@ -211,10 +234,13 @@ func (s *State) applyObject(e Event) {
 	if o == nil && e.Planned != "" {
 		o = g.rename(e)
 	}
-	if o == nil { // not in the plan
-		o = g.add(*e.Object)
+	if o == nil && e.Outside {
+		o = g.add(&g.Outside, *e.Object)
 	}
-	if o.Done() {
+	if o == nil { // not in the plan
+		o = g.add(&g.Objects, *e.Object)
+	}
+	if o.Done() && !e.Outside {
 		g.Done--
 	}
 	if o.Status != e.Status {
@@ -240,8 +266,11 @@ func (s *State) applyObject(e Event) {
 	}
 	if o.Sent.IsZero() {
 		o.Sent = e.Time
+		if e.Outside {
+			o.frozen = s.frozen.read(e.Time)
+		}
 	}
-	if o.Done() {
+	if o.Done() && !e.Outside {
 		g.Done++
 	}
 }

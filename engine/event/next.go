@@ -56,6 +56,11 @@ func (s *State) currentPhase() *PhaseState {
 }
 
 func (s *State) dependenciesReady(p *PhaseState, g *GroupState) bool {
+	for _, o := range g.Outside {
+		if o.Status != Ready {
+			return false
+		}
+	}
 	return !slices.ContainsFunc(g.After, func(id string) bool {
 		dependency := s.Find(p.Name, id)
 		return dependency != nil && dependency.Status != Ready && dependency.Status != Applied && dependency.Status != Gone

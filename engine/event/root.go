@@ -48,7 +48,7 @@ func (g *GroupState) roots() []Root {
 		return []Root{{Group: g, Cause: g.Message}}
 	}
 	roots := []Root{g.root(failed)}
-	for _, o := range g.Objects {
+	for _, o := range slices.Concat(g.Objects, g.Outside) {
 		if o != failed && o.InTrouble() && !o.NotAwaited() {
 			roots = append(roots, g.root(o))
 		}

@@ -29,12 +29,17 @@ func (s *State) Snapshot() *State {
 
 func (g *GroupState) copy() *GroupState {
 	out := *g
-	out.Objects, out.index = nil, make(map[plan.Object]*ObjectState, len(g.index))
+	out.Objects, out.Outside, out.index = nil, nil, make(map[plan.Object]*ObjectState, len(g.index))
 	copies := make(map[*ObjectState]*ObjectState, len(g.Objects))
 	for _, o := range g.Objects {
 		object := *o
 		copies[o] = &object
 		out.Objects = append(out.Objects, &object)
+	}
+	for _, o := range g.Outside {
+		object := *o
+		copies[o] = &object
+		out.Outside = append(out.Outside, &object)
 	}
 	for name, o := range g.index {
 		out.index[name] = copies[o]

@@ -269,12 +269,16 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	}
 	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
 	timeoutRuns := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
-	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero()
+	outside := g.Status == Waiting && o.Status == InProgress && slices.Contains(g.Outside, o)
+	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero() || outside
 	if limit <= 0 || wait.Never || !inChart || !timeoutRuns || !waiting {
 		return 0, false
 	}
 	since := o.Answered
-	if g.Started.After(since) { // a re-check
+	switch {
+	case outside:
+		since = o.Sent
+	case g.Started.After(since): // a re-check
 		since = g.Started
 	}
 	return max(limit-(now.Sub(since)-(s.frozen.read(now)-o.frozen)), 0), true

@@ -33,7 +33,9 @@ func Flat(resources []Resource, chart string) *Plan {
 	unsequenced := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), members: members, arranged: arrange(members)}
 	groups := []*Group{}
 	if len(resources) > 0 {
-		groups = append(groups, p.group(unsequenced))
+		all := p.group(unsequenced)
+		all.WaitFor = nil
+		groups = append(groups, all)
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
@@ -152,6 +154,7 @@ func (p *planner) build() *Plan {
 		p.read(c)
 	}
 	p.resolveDuplicates(charts)
+	p.checkWaitFor()
 	for _, c := range charts {
 		p.sequence(c)
 	}
@@ -338,6 +341,7 @@ func (p *planner) group(d *draft) *Group {
 		After: []string{}, Objects: a.objects, Waves: a.waves, layered: d.layered,
 	}
 	g.addWaits(d.members)
+	g.addWaitFor(d.members)
 	return g
 }
 

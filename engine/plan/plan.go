@@ -35,6 +35,8 @@ type Resource struct {
 	Labels map[string]string
 	// Wait says how the run waits for the object, see ReadWait.
 	Wait Wait
+	// WaitFor are the objects outside the release that the group of the object waits for, see ReadWaitFor.
+	WaitFor []Object
 }
 
 // GroupKind names a kind of object without its version.
@@ -101,6 +103,8 @@ type Group struct {
 	JobsComplete bool `json:"jobsComplete,omitempty"`
 	// Waits are the objects for which the run does not wait as usual (R22b).
 	Waits []ObjectWait `json:"waits,omitempty"`
+	// WaitFor are objects that are not of the release: the group starts once they exist and are ready (R22d).
+	WaitFor []Object `json:"waitFor,omitempty"`
 
 	layered bool // it is a layer (R18)
 }

@@ -34,7 +34,8 @@ func (m *machine) decideOnFailures(command event.CommandName, target event.Unit)
 		return target.Group + " has not failed"
 	}
 	for _, f := range chosen {
-		f.group.accepted, f.group.givenUp = command == event.Accept, command == event.GiveUp
+		u := f.group.shown()
+		u.accepted, u.givenUp = command == event.Accept && f.group.gated == nil, command == event.GiveUp
 	}
 	return ""
 }
@@ -63,10 +64,14 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	s.endedCount = 0 // groups that had ended are running again
 	s.appliedCount = 0
 	for _, f := range chosen {
-		if command == event.Retry {
+		switch {
+		case f.group.gated != nil:
+			m.setUnit(f.group.shown(), event.Waiting, "")
+			s.awaitGate(f.group)
+		case command == event.Retry:
 			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)
-		} else {
+		default:
 			m.setUnit(f.group.unit, event.Running, event.Rechecking)
 			s.recheck(f.group)
 		}

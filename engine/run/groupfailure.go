@@ -35,6 +35,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.Failure = Failure{Group: g.Group, Object: o.actual(), Limit: f.Limit}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
+	g.shown().status = event.Failed
 	s.noteFailure()
 	s.continueGroup(g) // groups that started with it no longer wait for it
 	if f.reasonKind != causeKnown && s.m.opts.Diagnose != nil {
@@ -59,14 +60,14 @@ func (s *stage) reportFailures() {
 
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
-	if f.group.givenUp { // before the process that held the failure ended
+	if f.group.shown().givenUp { // before the process that held the failure ended
 		f.state = failureGivenUp
 	}
 	f.Message = f.text(found)
 	f.Cause = cmp.Or(found.Cause, f.reason)
 	f.Evidence = found.Evidence
 	s.noteFailure()
-	s.m.failUnit(f.group.unit, f.Failure)
+	s.m.failUnit(f.group, f.Failure)
 	s.m.reportRun()
 }
 
@@ -97,7 +98,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	if found.Symptom && o.request != requestSucceeded && !s.removes() { // not applied in this attempt: it may be the old object, or none
 		found = Finding{}
 	}
-	o.setFinding(d.failure.addReason(found))
+	d.group.setFinding(o, d.failure.addReason(found))
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || len(found.Lines) > 0 {
 		s.reportFinding(d.group, o, d.actual, found.Lines)
@@ -112,7 +113,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 		return
 	}
 	before := o.found.Cause
-	o.setFinding(found)
+	g.setFinding(o, found)
 	if o.found.Cause != before {
 		s.reportFinding(g, o, d.actual, found.Lines)
 	}
@@ -140,14 +141,14 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 	best := o.found
 	s.m.publish(event.Event{
 		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &actual, Status: best.Status(),
-		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines,
+		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines, Outside: g.gated != nil,
 	})
 }
 
 // setFinding stores a finding that has a cause. A symptom never replaces a real cause.
-func (o *object) setFinding(found Finding) {
+func (g *group) setFinding(o *object, found Finding) {
 	if found.Symptom && found.Cause != "" && o.last.Status == event.Gone && o.status == event.InProgress {
-		found.Cause = o.absence()
+		found.Cause = g.absence(o)
 	}
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines, found.Cause = nil, text.TrimFullStop(found.Cause)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,7 +40,7 @@ func runEngine(t *testing.T, s scenario) (wrong []string) {
 	synctest.Test(t, func(*testing.T) {
 		x := &live{s: s, feed: &event.Feed{}, r: newReference(s)}
 		x.reader = x.feed.Reader()
-		x.r.steer.paused = s.Paused
+		x.r.steer.paused, x.r.outside = s.Paused, nil
 		opts := s.options()
 		opts.Feed = x.feed
 		x.e = New(opts)
@@ -125,12 +126,34 @@ func (x *live) stage(p phaseSpec, def event.Phase) error {
 	x.drain()
 	x.r.enter(def)
 	x.mu.Unlock()
-	err := x.e.Run(Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(x.s.Readiness) * time.Millisecond, Cluster: &liveCluster{x, p, map[string]func(Observation){}}})
+	err := x.e.Run(Stage{Phase: def, Await: p.await, WatchOutside: x.watchOutside, Lenient: p.Lenient, ObjectTimeout: time.Duration(x.s.Readiness) * time.Millisecond, Cluster: &liveCluster{x, p, map[string]func(Observation){}}})
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drain()
 	x.r.stage = nil
 	return err
+}
+
+// watchOutside reports the objects outside the release for which a group waits. Their changes start with the watch.
+func (x *live) watchOutside(ctx context.Context, g *plan.Group, report func(Observation)) {
+	for _, p := range x.s.Phases {
+		for _, spec := range p.Groups {
+			for _, o := range spec.Outside {
+				object := plan.Object{Kind: "Secret", Name: o.Name}
+				if !slices.Contains(g.WaitFor, object) {
+					continue
+				}
+				report(Observation{Object: object, Status: event.Gone})
+				for _, c := range o.Changes {
+					time.AfterFunc(time.Duration(c.At)*time.Millisecond, func() {
+						if ctx.Err() == nil {
+							report(Observation{Object: object, Status: results[c.Status]})
+						}
+					})
+				}
+			}
+		}
+	}
 }
 
 func (x *live) confirm(last phaseSpec) error {

@@ -73,8 +73,7 @@ func (l *loop) perform(effects []effect) {
 		case sendRequest:
 			l.send(eff.request)
 		case startWatch:
-			g := eff.group
-			g.stage.Cluster.Watch(l.ctx, g.def, func(o Observation) { l.inbox.put(observed{g, o}) })
+			l.watch(eff.group)
 		case startDiagnosis:
 			l.diagnose(eff.diagnosis)
 		case endRetries:
@@ -98,6 +97,15 @@ func (l *loop) perform(effects []effect) {
 	if keeps && !l.machine.ended {
 		l.perform(l.machine.handle(time.Now(), steeringKept{err}))
 	}
+}
+
+func (l *loop) watch(g *group) {
+	report := func(o Observation) { l.inbox.put(observed{g, o}) }
+	if g.gated != nil {
+		g.stage.WatchOutside(l.ctx, g.def, report)
+		return
+	}
+	g.stage.Cluster.Watch(l.ctx, g.def, report)
 }
 
 type retryKey struct{}

@@ -153,11 +153,12 @@ func (m *machine) skipUnit(u *unit, s event.Status, skip event.Skip) {
 		Message: phrase.SkipMessage(s, skip), Skip: &skip})
 }
 
-func (m *machine) failUnit(u *unit, f Failure) {
+func (m *machine) failUnit(g *group, f Failure) {
+	u := g.shown()
 	u.status = event.Failed
 	m.restartHeartbeat()
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Failed,
-		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence, Limit: f.Limit})
+		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence, Limit: f.Limit, Outside: g.gated != nil})
 }
 
 // advance starts units, sends requests and ends the stage, as far as that is possible now.
@@ -170,6 +171,7 @@ func (m *machine) advance() {
 		return
 	}
 	m.startUnits()
+	m.openGates()
 	s := m.stage
 	if s == nil {
 		if m.settling != nil {
@@ -212,6 +214,7 @@ func (m *machine) windDown() {
 	m.stopSettling(cause)
 	if s := m.stage; s != nil {
 		s.queue = nil
+		s.closeGates()
 		if !s.waitingForAnswers() {
 			s.close(cause)
 		}

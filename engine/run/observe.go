@@ -89,7 +89,7 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	o.ignoreEarlier()
 	var why FindingError
 	if errors.As(err, &why) {
-		o.setFinding(why.Finding())
+		g.setFinding(o, why.Finding())
 	}
 	message := text.CollapseSpace(err.Error())
 	s.setObject(g, o, event.Failed, message, "")
@@ -128,10 +128,12 @@ func (s *stage) continueGroup(g *group) {
 	if s.closed || s.m.windingDown() {
 		return
 	}
-	if g.attempt.pending == 0 {
-		g.offerWave()
+	if g.gated == nil {
+		if g.attempt.pending == 0 {
+			g.offerWave()
+		}
+		s.queueDueWaves(g.cohort)
 	}
-	s.queueDueWaves(g.cohort)
 	s.endGroup(g)
 }
 
@@ -156,7 +158,7 @@ func (s *stage) deleted(g *group, o *object, out Response) {
 
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.byObject[seen.Object]
-	if o == nil || s.epoch != s.m.epoch {
+	if o == nil || s.epoch != s.m.epoch || g.gated != nil && (s.closed || !g.gated.unstarted() && g.status != event.Failed) {
 		return
 	}
 	if seen.Trouble && o.request == requestSucceeded {
@@ -205,6 +207,9 @@ func (s *stage) assess(g *group, o *object) {
 	if g.status == event.Running {
 		s.continueGroup(g)
 	}
+	if g.gated != nil {
+		s.closeGate(g)
+	}
 }
 
 func (s *stage) evaluateRemoval(g *group, o *object) {
@@ -239,7 +244,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 	switch {
 	case o.last.Status == event.Gone:
-		s.setObject(g, o, event.InProgress, o.absence(), "")
+		s.setObject(g, o, event.InProgress, g.absence(o), "")
 	case o.last.Status == event.Deleting:
 		s.setObject(g, o, event.InProgress, "being deleted", "")
 	case o.awaitsStatus() && !o.wait.Never && o.last.Status != event.InProgress:
@@ -259,8 +264,8 @@ func (s *stage) evaluate(g *group, o *object) {
 }
 
 // absence describes an object that is not in the cluster. The run never deletes what it waits for.
-func (o *object) absence() string {
-	if o.applied || o.request == requestSucceeded {
+func (g *group) absence(o *object) string {
+	if g.gated == nil && (o.applied || o.request == requestSucceeded) {
 		return "deleted by somebody else"
 	}
 	return "not in the cluster"
@@ -323,9 +328,13 @@ func (s *stage) endGroup(g *group) {
 	case !g.waitsForAny():
 		status, message = event.Applied, "not waited for"
 	}
-	s.m.setUnit(g.unit, status, message)
+	if g.gated != nil {
+		g.status = status
+	} else {
+		s.m.setUnit(g.unit, status, message)
+	}
 	for _, next := range g.dependents {
-		if next.pendingDependencies--; next.pendingDependencies == 0 {
+		if next.pendingDependencies--; next.pendingDependencies == 0 && next.gated == nil {
 			s.addCandidate(next)
 		}
 	}
@@ -386,7 +395,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
-		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note, Until: o.until,
+		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note, Until: o.until, Outside: g.gated != nil,
 	}
 	if status == event.Deleting || status == event.InProgress {
 		e.Finalizers = o.finalizers

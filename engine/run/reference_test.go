@@ -25,6 +25,8 @@ type reference struct {
 	sent    []event.Command
 	// freed are the objects, by name, that were blocked and must be sent again.
 	freed map[string]event.Unit
+	// outside has the last observed status of the objects that are not of the release, by name; nil if only events tell it.
+	outside map[string]event.Status
 	// inFlight counts the requests in flight per object.
 	inFlight map[string]int
 	// counted is the time that counts for readiness: the run is neither paused nor held, and
@@ -54,8 +56,9 @@ type refUnit struct {
 	givenUp    bool
 	restarted  bool // just restarted, which a command must explain
 	moment     int
-	since      time.Duration   // start, in time of counted
-	sent       map[string]bool // objects of this attempt
+	since      time.Duration           // start, or that of the wait for objects outside the release, in time of counted
+	outside    map[string]event.Status // the published status of these objects
+	sent       map[string]bool         // objects of this attempt
 	rechecking bool
 }
 
@@ -68,7 +71,7 @@ type refSteering struct {
 }
 
 func newReference(s scenario) *reference {
-	return &reference{s: s, units: map[event.Unit]*refUnit{}, inFlight: map[string]int{}, freed: map[string]event.Unit{}}
+	return &reference{s: s, units: map[event.Unit]*refUnit{}, inFlight: map[string]int{}, freed: map[string]event.Unit{}, outside: map[string]event.Status{}}
 }
 
 func (r *reference) fail(format string, args ...any) {
@@ -117,6 +120,10 @@ func (r *reference) event(e event.Event) {
 		if u := r.units[e.Unit()]; u != nil {
 			r.group(e, u, next)
 		}
+	case event.KindObject:
+		if u := r.units[e.Unit()]; u != nil && e.Outside {
+			r.outsideObject(e, u)
+		}
 	case event.KindRun:
 		if e.Status == event.Paused && (strings.HasPrefix(e.Message, "breakpoint") || strings.HasPrefix(e.Message, event.RunToTarget)) {
 			if !r.steer.atBreakpoint && !r.steer.paused {
@@ -133,6 +140,33 @@ func (r *reference) event(e event.Event) {
 	case event.KindOperation:
 		r.operation(e)
 	}
+}
+
+// outsideObject records the status of an object that is not of the release. The wait for the objects of the group starts
+// with the first one that is not ready.
+func (r *reference) outsideObject(e event.Event, u *refUnit) {
+	waits := false
+	for _, s := range u.outside {
+		waits = waits || s != event.Ready
+	}
+	if !waits && e.Status != event.Ready {
+		u.since = r.counted
+	}
+	if u.outside == nil {
+		u.outside = map[string]event.Status{}
+	}
+	if u.outside[e.Object.Name] = e.Status; u.status != event.Waiting && u.status != event.AtBreakpoint && u.status != event.Failed {
+		r.fail("R22d: %v is %s, and %s, for which it waits, is published as %s", e.Unit(), u.status, e.Object, e.Status)
+	}
+}
+
+// outsideReady reports whether all objects outside the release that a unit waits for are ready.
+func (r *reference) outsideReady(u *refUnit) bool {
+	seen := r.outside
+	if seen == nil {
+		seen = u.outside
+	}
+	return !slices.ContainsFunc(u.spec.Outside, func(o outsideSpec) bool { return seen[o.Name] != event.Ready })
 }
 
 func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
@@ -158,12 +192,16 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		}
 		u.breakpoint, r.steer.atBreakpoint = false, true
 	case event.Failed:
-		if was != event.Running {
+		if gated := e.Outside && len(u.spec.Outside) > 0 && (was == event.Waiting || was == event.AtBreakpoint); was != event.Running && !gated {
 			r.fail("%v failed, but was %s", e.Unit(), was)
 		}
 		r.unready(e, u)
 		r.timeout = r.timeout || !r.s.Hold && strings.Contains(e.Message, "(--timeout)")
 	case event.Waiting, event.Skipped:
+		if len(u.spec.Outside) > 0 && was == event.Failed && e.Status == event.Waiting {
+			u.restarted, u.givenUp, u.since = true, false, r.counted
+			return
+		}
 		if was != event.Waiting && was != event.AtBreakpoint {
 			r.fail("%v is %s after %s", e.Unit(), e.Status, was)
 		}
@@ -242,6 +280,9 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 		if s := r.units[dependency].status; s != event.Ready && s != event.Applied && s != event.Gone {
 			r.fail("R14: %v starts before its dependency %s, which is %s", id, dependency.Group, s)
 		}
+	}
+	if !r.outsideReady(u) {
+		r.fail("R22d: %v starts before the objects outside the release that it waits for are ready: %v", id, r.outside)
 	}
 	if r.steer.ending != "" || r.timeout {
 		r.fail("R43: %v starts after an accepted %s", id, r.steer.ending)
@@ -352,7 +393,7 @@ func (r *reference) answer(e event.Event) {
 			r.fail("R42: a breakpoint on %v is disabled, which is %s", c.Unit(), u.status)
 		}
 	case event.Break:
-		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.ending == "" && !r.timeout {
+		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.ending == "" && !r.timeout && r.diagnosing == 0 {
 			r.fail("R42: a breakpoint on %v is refused, although it has not started: %s", c.Unit(), e.Message)
 		}
 	case event.GiveUp:
@@ -541,6 +582,10 @@ func (r *reference) quiet() {
 			s := r.units[dependency].status
 			return s != event.Ready && s != event.Applied && s != event.Gone
 		})
+		startable = startable && r.outsideReady(u)
+		if want == event.Paused && r.steer.stepUnit.Group != "" && r.steer.stepUnit.Group != id.Group {
+			continue
+		}
 		if room := r.s.Groups == 0 || r.running() < r.s.Groups; startable && room && (want == event.Running || want == event.Paused && r.steer.step) {
 			r.fail("R14: %v does not start, although its dependencies are ready and the run is %s", id, want)
 		}

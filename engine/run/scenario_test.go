@@ -40,9 +40,22 @@ type phaseSpec struct {
 
 type groupSpec struct {
 	Name    string
-	After   []string     `json:",omitempty"`
-	Leaf    bool         `json:",omitempty"` // it is not awaited
-	Objects []objectSpec `json:",omitempty"`
+	After   []string      `json:",omitempty"`
+	Leaf    bool          `json:",omitempty"` // it is not awaited
+	Objects []objectSpec  `json:",omitempty"`
+	Outside []outsideSpec `json:",omitempty"`
+}
+
+// outsideSpec is an object that is not of the release (R22d). Until the first change it does not exist.
+type outsideSpec struct {
+	Name    string
+	Changes []outsideChange `json:",omitempty"`
+}
+
+// outsideChange is a change of the object's status, from the start of the run.
+type outsideChange struct {
+	At     int
+	Status string // a key of results
 }
 
 // objectSpec is an object with its behaviour when it is applied or removed.
@@ -125,6 +138,7 @@ func newScenario(seed uint64) scenario {
 	s.addBreaks(rand.New(rand.NewPCG(seed, 21)), apply.Name)
 	s.addRestarts(rand.New(rand.NewPCG(seed, 23)), apply.Name)
 	s.addCustom(rand.New(rand.NewPCG(seed, 22)), apply.Name)
+	s.addOutside(rand.New(rand.NewPCG(seed, 23)), apply.Name)
 	return s
 }
 
@@ -169,6 +183,27 @@ func (s *scenario) addCustom(r *rand.Rand, phase string) {
 				if p.Name == phase && r.IntN(4) == 0 {
 					g.Objects[n].Custom, g.Objects[n].Speaks = true, r.IntN(4)*20
 				}
+			}
+		}
+	}
+}
+
+// addOutside makes some groups of a phase wait for objects that are not of the release.
+func (s *scenario) addOutside(r *rand.Rand, phase string) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	for _, p := range s.Phases {
+		for n := range p.Groups {
+			for m := range []int{0, 1, 1, 2}[r.IntN(4)] {
+				if p.Name != phase {
+					continue
+				}
+				o := outsideSpec{Name: fmt.Sprint("out-", p.Groups[n].Name, m)}
+				for at := r.IntN(2) * r.IntN(12) * 10; r.IntN(5) > 0; at += 5 + r.IntN(8)*10 {
+					o.Changes = append(o.Changes, outsideChange{at, []string{"ready", "ready", "ready", "ready", "never", "failed", "gone"}[r.IntN(7)]})
+				}
+				p.Groups[n].Outside = append(p.Groups[n].Outside, o)
 			}
 		}
 	}
@@ -298,6 +333,9 @@ func (p phaseSpec) phase() event.Phase {
 		for _, a := range g.After {
 			pg.After = append(pg.After, "c:"+a)
 		}
+		for _, o := range g.Outside {
+			pg.WaitFor = append(pg.WaitFor, plan.Object{Kind: "Secret", Name: o.Name})
+		}
 		for n, o := range g.Objects {
 			pg.Objects = append(pg.Objects, plan.Object{Kind: kinds[o.Kind], Name: o.Name})
 			if n > 0 && g.Objects[n-1].Kind == o.Kind {
@@ -346,6 +384,13 @@ func (s scenario) smaller(yield func(scenario) bool) {
 		for g := range s.Phases[p].Groups {
 			if len(s.Phases[p].Groups) > 1 && !try(func(c *scenario) { c.Phases[p].drop(g) }) {
 				return
+			}
+			for o := range s.Phases[p].Groups[g].Outside {
+				if !try(func(c *scenario) {
+					c.Phases[p].Groups[g].Outside = slices.Delete(c.Phases[p].Groups[g].Outside, o, o+1)
+				}) {
+					return
+				}
 			}
 			for o := range s.Phases[p].Groups[g].Objects {
 				objects := func(c *scenario) *[]objectSpec { return &c.Phases[p].Groups[g].Objects }

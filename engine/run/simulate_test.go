@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type simulation struct {
 	// watched has the watched groups by unit; those of an edited revision replace the
 	// earlier ones.
 	watched   map[event.Unit]*group
+	gates     map[event.Unit]*group  // likewise
+	outside   map[string]Observation // state of each object that is not of the release
 	diagnoses int
 	confirms  map[*StageRun]bool
 	blocked   map[string]int       // how often an object was blocked; gone once its name is free
@@ -45,7 +48,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns the rule violations.
 func simulate(s scenario) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, custom: map[string]*customState{}, watched: map[event.Unit]*group{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}, answered: map[string]time.Time{}, restarted: map[string]time.Time{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, actual: map[string]Observation{}, seen: map[string]Observation{}, appliedVersion: map[string]uint64{}, custom: map[string]*customState{}, watched: map[event.Unit]*group{}, gates: map[event.Unit]*group{}, outside: map[string]Observation{}, confirms: map[*StageRun]bool{}, blocked: map[string]int{}, answered: map[string]time.Time{}, restarted: map[string]time.Time{}}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			for _, spec := range g.Objects {
@@ -55,6 +58,7 @@ func simulate(s scenario) []string {
 			}
 		}
 	}
+	x.startOutside()
 	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	x.r.steer.paused = s.Paused
@@ -104,6 +108,28 @@ func simulate(s scenario) []string {
 		x.command(nudge(x.r.state.Run, nudges))
 	}
 	return x.r.wrong
+}
+
+// startOutside schedules the changes of the objects that are not of the release.
+func (x *simulation) startOutside() {
+	for _, p := range x.s.Phases {
+		for _, g := range p.Groups {
+			unit := event.Unit{Phase: p.Name, Group: "c:" + g.Name}
+			for _, o := range g.Outside {
+				x.outside[o.Name] = Observation{Object: plan.Object{Kind: "Secret", Name: o.Name}, Status: event.Gone}
+				for _, c := range o.Changes {
+					x.after(c.At, func() {
+						seen := x.outside[o.Name]
+						seen.Status, seen.Version = results[c.Status], x.w.next()
+						x.outside[o.Name] = seen
+						if gate := x.gates[unit]; gate != nil {
+							x.hear(observed{gate, seen})
+						}
+					})
+				}
+			}
+		}
+	}
 }
 
 // customState is what is known of a custom object.
@@ -213,6 +239,12 @@ func (x *simulation) handle(msg message) {
 			x.restarted[msg.observation.Object.Name] = pods.Restarted
 			break
 		}
+		if _, outside := x.outside[msg.observation.Object.Name]; outside {
+			if msg.group == x.gates[msg.group.Unit] { // else an edited revision has replaced it
+				x.r.outside[msg.observation.Object.Name] = msg.observation.Status
+			}
+			break
+		}
 		x.seen[msg.observation.Object.Name] = msg.observation
 	case answered:
 		if msg.err == nil && msg.response.WaitGone == nil {
@@ -253,6 +285,14 @@ func (x *simulation) perform(effects []effect) {
 		case sendRequest:
 			x.request(eff.request)
 		case startWatch:
+			if eff.group.gated != nil {
+				x.gates[eff.group.Unit] = eff.group
+				for _, o := range eff.group.objects {
+					delete(x.r.outside, o.Name)
+					x.hear(observed{eff.group, x.outside[o.Name]})
+				}
+				continue
+			}
 			x.watched[eff.group.Unit] = eff.group
 			p := x.phases[eff.group.stage.run]
 			for _, o := range eff.group.objects {
@@ -424,6 +464,9 @@ func (x *simulation) notReady(id event.Unit) string {
 func (x *simulation) readyNamed(message string) bool {
 	object, _, _ := strings.Cut(message, ": ")
 	_, name, _ := strings.Cut(object, "/")
+	if o, outside := x.outside[name]; outside {
+		return o.Status == event.Ready
+	}
 	seen := x.actual[name]
 	return !x.restartedLately(name) && x.silence(name, seen) <= 0 && seen.Status == event.Ready && x.appliedVersion[name] > 0 && seen.Version >= x.appliedVersion[name]
 }
@@ -448,7 +491,7 @@ func (x *simulation) compare() {
 	if m.stage == nil || m.windingDown() || m.heldFailure() != nil {
 		return
 	}
-	for _, g := range m.stage.groups {
+	for _, g := range slices.Concat(m.stage.groups, m.stage.gates) {
 		shown := state.Find(g.Phase, g.Group)
 		for _, o := range g.objects {
 			if p := shown.Find(o.Object); p == nil || p.Status != o.status {
@@ -496,7 +539,7 @@ func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
-	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond,
+	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, WatchOutside: func(context.Context, *plan.Group, func(Observation)) {}, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond,
 		FirstStatusTimeout: time.Duration(o.x.s.FirstStatus) * time.Millisecond}, run})
 	return o.end(run)
 }

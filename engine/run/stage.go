@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ type Stage struct {
 	// group stops waiting for it after ObjectTimeout (goneGrace if no other group waits for the group),
 	// when a diagnosis says that waiting will not help, or at the operation's timeout (R30).
 	Lenient bool
+	// WatchOutside reports the status of the objects that a group waits for (plan.Group.WaitFor), as Cluster.Watch does. Nil
+	// starts groups without waiting for them.
+	WatchOutside func(ctx context.Context, g *plan.Group, report func(Observation))
 	// Ends reports whether the objects of a group no longer matter once the group is ready, as those of a hook; see
 	// Engine.ConfirmReady. Nil means that all matter.
 	Ends func(*plan.Group) bool
@@ -101,6 +105,7 @@ type stage struct {
 	run               *StageRun // gets the result
 	groups            []*group  // in plan order
 	byID              map[string]*group
+	gates             []*group   // see group.gated
 	candidates        []*group   // not started, and either startable or admitted, in plan order
 	endedCount        int        // the first endedCount groups have ended
 	appliedCount      int        // all requests of the first appliedCount groups have succeeded
@@ -133,6 +138,7 @@ type group struct {
 	watched             bool
 	pendingDependencies int      // groups that it still waits for
 	dependents          []*group // groups that wait for it
+	gated               *group   // if it is a gate, the group that waits for its objects, see addGate
 	objects             []*object
 	byObject            map[plan.Object]*object
 	attempt             attempt
@@ -246,10 +252,11 @@ func (m *machine) startStage(def Stage, run *StageRun) {
 		s.add(g)
 	}
 	for _, g := range s.groups {
+		first := s.addGate(g)
 		for _, id := range g.def.After {
 			if dependency := s.byID[id]; dependency != nil {
-				dependency.dependents = append(dependency.dependents, g)
-				g.pendingDependencies++
+				dependency.dependents = append(dependency.dependents, first)
+				first.pendingDependencies++
 			}
 		}
 		if g.pendingDependencies == 0 || g.status == event.Running { // Running: admitted
@@ -335,6 +342,7 @@ func (g *group) isApplied() bool {
 
 func (s *stage) close(cause error) {
 	s.closed = true
+	s.closeGates()
 	s.m.stage = nil
 	if len(s.failures) > 0 && s.m.firstFailure == nil {
 		s.m.firstFailure = &s.failures[0].Failure

@@ -99,6 +99,9 @@ func (m *machine) takeStep() {
 		return
 	}
 	startable := m.startable()
+	if only := m.steering.stepUnit; only != nil {
+		startable = slices.DeleteFunc(startable, func(u *unit) bool { return u != only })
+	}
 	if len(startable) == 0 || m.groupSlots() == 0 {
 		if m.stage == nil || !m.stage.failing() { // else no other unit will start
 			m.steering.why = "step pending: starts the next " + m.opts.Operation.GroupNoun() + " as soon as one can start"
@@ -106,16 +109,12 @@ func (m *machine) takeStep() {
 		}
 		return
 	}
-	u := m.steering.stepUnit
-	if u == nil {
-		u = startable[0]
-	}
 	m.steering.cancelStep()
 	// The reason for the pause may name a breakpoint that the run has passed. event.State
 	// clears it too.
 	m.steering.why = ""
 	m.steering.reportedMessage = ""
-	m.start([]*unit{u})
+	m.start(startable[:1])
 }
 
 func (m *machine) start(units []*unit) {

@@ -219,6 +219,9 @@ func (m *machine) waitsFor(u *unit) string {
 			waiting = append(waiting, id)
 		}
 	}
+	if waiting == nil {
+		waiting = s.missingOutside(s.byID[u.Group])
+	}
 	if len(waiting) == 0 {
 		return earlier
 	}
@@ -241,8 +244,11 @@ func (u *unit) unstarted() bool { return u.status == event.Waiting || u.status =
 
 // startedRefusal says why a command for a unit that has not started is refused.
 func (u *unit) startedRefusal() string {
-	if u.status == event.Skipped {
+	switch {
+	case u.status == event.Skipped:
 		return u.Group + " was skipped"
+	case u.status == event.Failed && !u.reached: // at its gate
+		return u.Group + " has failed"
 	}
 	return u.Group + " has already started"
 }

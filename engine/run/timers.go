@@ -218,7 +218,7 @@ func (m *machine) timeOut() {
 	case s != nil && s.Lenient && !s.operationTimedOut:
 		s.stopWaitingForAll()
 		return
-	case s != nil && m.opts.HoldOnFailure && !s.operationTimedOut && s.running() > 0:
+	case s != nil && m.opts.HoldOnFailure && !s.operationTimedOut && len(s.waiting()) > 0:
 		m.timeouts.granted += m.opts.Operation.Timeout
 	default:
 		m.timeouts.expired = true
@@ -301,10 +301,7 @@ func (m *machine) failUnready(limit time.Duration) {
 	if m.stage == nil {
 		return
 	}
-	for _, g := range m.stage.groups {
-		if g.status != event.Running {
-			continue
-		}
+	for _, g := range m.stage.waiting() {
 		for _, o := range g.objects {
 			if !o.settled {
 				outage := m.outage.suffix(m.now)
@@ -324,10 +321,7 @@ func (m *machine) publishHeartbeat(s *stage) {
 	var oldest *object
 	var group *group
 	waiting := 0
-	for _, g := range s.groups {
-		if g.status != event.Running {
-			continue
-		}
+	for _, g := range s.waiting() {
 		for _, o := range g.objects {
 			if o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
 				continue
@@ -358,6 +352,6 @@ func (m *machine) publishHeartbeat(s *stage) {
 	obj := oldest.actual()
 	m.publish(event.Event{
 		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
-		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence,
+		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
 	})
 }

@@ -198,7 +198,7 @@ var OrderingKeys = bothSpellings(
 
 // convertedKeys are the annotations whose values are converted to strings, for example lists (R1) and
 // weights.
-var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor), OrderingKeys...)
+var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor), OrderingKeys...)
 
 func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {

@@ -34,8 +34,21 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 		resources[i].Wait, faults = plan.ReadWait(resources[i].Annotations)
 		resources[i].Wait.By = string(rule.Own(d.Object))
 		resources[i].Faults = append(resources[i].Faults, faults...)
+		resources[i].WaitFor, faults = plan.ReadWaitFor(resources[i].Annotations)
+		resources[i].Faults = append(resources[i].Faults, faults...)
+		for n, o := range resources[i].WaitFor {
+			resources[i].WaitFor[n] = OutsideIn(o, namespace)
+		}
 	}
 	return resources
+}
+
+// OutsideIn returns an object that is not of the release with its namespace. Custom kinds count as namespaced.
+func OutsideIn(o plan.Object, namespace string) plan.Object {
+	if o.Namespace = cmp.Or(o.Namespace, namespace); clusterScoped[schema.GroupKind{Group: o.Group, Kind: o.Kind}] {
+		o.Namespace = ""
+	}
+	return o
 }
 
 // Check returns an error for an object that no API server would accept: one without a name, or

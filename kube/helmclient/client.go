@@ -83,7 +83,9 @@ type Options struct {
 	FirstStatus time.Duration
 	// Settle is how long the containers of workloads without probes must have run before the outcome (R22c).
 	Settle time.Duration
-	Method Method
+	// WaitFor are the objects outside the release that its first groups wait for (R22d).
+	WaitFor []plan.Object
+	Method  Method
 }
 
 // Client wraps Helm's Kubernetes client. It serves one action.
@@ -113,7 +115,7 @@ func New(cfg Config) *Client {
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
 func (c *Client) ordering() Ordering {
-	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs}
+	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor}
 }
 
 // Create installs the release's objects in order. It passes other objects to Helm's client.
@@ -297,10 +299,11 @@ func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[str
 		ObjectTimeout:      c.cfg.Options.Readiness,
 		FirstStatusTimeout: c.cfg.Options.FirstStatus,
 		Settle:             c.cfg.Options.Settle,
+		WatchOutside:       c.cfg.Session.WatchOutside,
 		Ends:               func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
-		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm
+		stage.ObjectTimeout, stage.WatchOutside = 0, nil // the operation's timeout alone, as in Helm
 	}
 	return stage
 }
@@ -310,7 +313,9 @@ func (c *Client) Observe(phase event.Phase, list helmkube.ResourceList) error {
 	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
 		return err
 	}
-	return c.cfg.Engine.Run(c.applyStage(phase, cluster.NewObservation(c.cfg.Session, list), nil))
+	stage := c.applyStage(phase, cluster.NewObservation(c.cfg.Session, list), nil)
+	stage.WatchOutside = nil
+	return c.cfg.Engine.Run(stage)
 }
 
 // planApply returns the plan for a list. If that is not Config.Apply, for example because crds/

@@ -28,6 +28,8 @@ type Ordering struct {
 	Root string
 	// Jobs says which Jobs must complete (R22).
 	Jobs plan.Jobs
+	// WaitFor are the objects outside the release that its first groups wait for (R22d).
+	WaitFor []plan.Object
 }
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
@@ -80,6 +82,9 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 	}
 	phase := event.Phase{Name: o.Prefix + PhaseApply, Kind: event.PhaseApply, Groups: plan.AroundSubcharts(p.Groups, hooks)}
 	o.Jobs.Complete(phase.Groups)
+	if err := plan.WaitForFirst(phase.Groups, o.WaitFor); err != nil {
+		return Planned{}, nil, err
+	}
 	return Planned{phase, resources, hooks}, p.Warnings, nil
 }
 

@@ -121,6 +121,8 @@ type Release struct {
 	// Folder is the directory of its file, At is its position, file:line.
 	Folder string
 	At     string
+	// WaitFor are the objects outside the release that its first groups wait for (R22d).
+	WaitFor []string
 	// Readiness says when its objects are ready, instead of its chart (R22b).
 	Readiness []readiness.Override
 	position  position

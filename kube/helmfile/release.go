@@ -184,6 +184,7 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.HistoryMax = f.number("historyMax", 10)
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.read("postRendererArgs", &rel.PostRenderArgs)
+	f.read("waitFor", &rel.WaitFor)
 	if n := f.own["readiness"]; f.err == nil && !n.isNull() {
 		rel.Readiness, f.err = readReadiness(f.name, n)
 	}

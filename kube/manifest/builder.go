@@ -171,6 +171,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	rule, _ := b.scope.Readiness.RuleOf(res.Object, res.Labels, res.Annotations) // plan.Build reports the error
 	res.Wait = b.scope.Readiness.Wait(res.Object, res.Labels, res.Wait)
 	res.Wait.By = string(rule.Own(u))
+	res.WaitFor = b.Outside(res.WaitFor)
 	strip(u)
 	generated := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}

@@ -95,6 +95,7 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 			Readiness:   common.ReadinessTimeout,
 			FirstStatus: max(common.FirstStatusTimeout, 0),
 			Settle:      common.Settle,
+			WaitFor:     firstOutside(session.Builder, common, p.Info),
 			Removal:     t.deletionTimeout,
 			Method:      p.Target.Method,
 		},

@@ -120,6 +120,7 @@ func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 	for _, phase := range []event.PhaseKind{event.PhaseCRDs, event.PhaseHooks, event.PhaseApply} {
 		for n, res := range charts.Resources(docs[phase], c.Namespace, scopeOf(mapper, docs)) {
 			o := permissions.Object{Object: res.Object, Fields: docs[phase][n].Object.Object, Phase: phase}
+			r.WaitFor = append(r.WaitFor, res.WaitFor...)
 			if docs[phase][n].Object.GetName() == "" {
 				o.Name = ""
 			}

@@ -20,6 +20,15 @@ import (
 	"lockstep/kube/release"
 )
 
+// firstOutside returns the objects outside the release that its first groups wait for (--wait-for). A rollback waits for what
+// the objects of its target say.
+func firstOutside(b *manifest.Builder, c Common, op event.Operation) []plan.Object {
+	if op.Name == "rollback" {
+		return nil
+	}
+	return b.Outside(c.Outside())
+}
+
 // planInput is the input for the plan of an operation that applies objects.
 type planInput struct {
 	*rendered
@@ -51,7 +60,7 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	for _, h := range scoped {
 		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
-	ordering := helmclient.Ordering{Root: p.target.Root(), Jobs: s.Common.WaitForJobs}
+	ordering := helmclient.Ordering{Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info)}
 	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), subchartHooks)
 	if err != nil {
 		return nil, err

@@ -36,8 +36,10 @@ const (
 	Objects Use = iota
 	Records
 	Bindings
+	Outside
 	Lock // an operation works without this and the following ones
 	HookWatches
+	OutsideWatches
 	Watches
 	Checks
 	Details
@@ -129,7 +131,19 @@ func (op Operation) Permissions() Set {
 			}
 		}
 	}
+	op.addOutside(all)
 	return all
+}
+
+// addOutside adds the permissions to read the objects outside the release that groups wait for (R22d).
+func (op Operation) addOutside(to Set) {
+	for g := range event.Groups(op.Phases) {
+		for _, o := range g.WaitFor {
+			if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
+				to.Add(Permission{Verb: "get", Resource: resource, Namespace: o.Namespace, Use: Outside, Why: "to wait for " + o.String()}, o.Name)
+			}
+		}
+	}
 }
 
 // addRecords adds the permissions for release records.

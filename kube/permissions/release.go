@@ -21,6 +21,7 @@ type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
 	Objects                 []Object
+	WaitFor                 []plan.Object // the objects outside the release that its groups wait for
 	// Resource returns the resource of a kind.
 	Resource func(schema.GroupKind) schema.GroupResource
 }
@@ -50,6 +51,7 @@ func (r Release) Permissions() Set {
 		r.addBindings(all, o)
 		r.addLookups(all, o)
 	}
+	r.addOutside(all)
 	r.addReads(all)
 	return all
 }
@@ -164,6 +166,18 @@ func (r Release) addLookups(to Set, o Object) {
 			continue
 		}
 		to.Add(Permission{Verb: "get", Resource: r.resourceOf(ref.To), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
+	}
+}
+
+// addOutside adds the permissions to read and watch the objects outside the release.
+func (r Release) addOutside(to Set) {
+	for _, outside := range r.WaitFor {
+		p := Permission{Verb: "get", Resource: r.resourceOf(outside), Namespace: outside.Namespace, Use: Outside}
+		to.Add(p, outside.Name)
+		for _, p.Verb = range []string{"list", "watch"} {
+			p.Use = OutsideWatches
+			to.Add(p, outside.Name)
+		}
 	}
 }
 

@@ -17,17 +17,19 @@ type rule struct {
 
 // comments explain the rules of a role to its reader.
 var comments = map[Use]string{
-	Objects:     "The chart's objects. A server-side apply needs patch and, for a new object, create; both by name.",
-	Records:     "The release records. Lists cannot be limited to names, and the names of later revisions are unknown.",
-	Bindings:    "Bind is needed for bindings to existing roles, escalate for ClusterRoles with an aggregationRule.",
-	Lock:        "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
-	HookWatches: "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",
-	Watches:     "Watches, which cannot be limited to names. Without these permissions lockstep reads each object every few seconds.",
-	Checks:      "Checks before the first write. Without these permissions lockstep skips the checks.",
-	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
-	Keep:        "What a run in the cluster keeps for the pod that replaces its own. Without these permissions that pod starts over.",
-	BrokenPods:  "Pods of StatefulSets that were never ready and block a rollout. Without this permission lockstep says how to delete them.",
-	Details:     "Logs, and why objects are not ready. Without these permissions lockstep names the objects that it cannot read.",
+	Objects:        "The chart's objects. A server-side apply needs patch and, for a new object, create; both by name.",
+	Records:        "The release records. Lists cannot be limited to names, and the names of later revisions are unknown.",
+	Bindings:       "Bind is needed for bindings to existing roles, escalate for ClusterRoles with an aggregationRule.",
+	Outside:        "Objects outside the release that its groups wait for.",
+	OutsideWatches: "Watches of objects outside the release, by name. Without these permissions lockstep reads each of them every few seconds.",
+	Lock:           "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
+	HookWatches:    "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",
+	Watches:        "Watches, which cannot be limited to names. Without these permissions lockstep reads each object every few seconds.",
+	Checks:         "Checks before the first write. Without these permissions lockstep skips the checks.",
+	Control:        "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
+	Keep:           "What a run in the cluster keeps for the pod that replaces its own. Without these permissions that pod starts over.",
+	BrokenPods:     "Pods of StatefulSets that were never ready and block a rollout. Without this permission lockstep says how to delete them.",
+	Details:        "Logs, and why objects are not ready. Without these permissions lockstep names the objects that it cannot read.",
 }
 
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete"}

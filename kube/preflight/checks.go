@@ -124,6 +124,10 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 	for _, i := range incoming.List {
 		if f := incoming.Builder.Fact(i); f != nil {
 			objects = append(objects, readiness.Object{Object: f.Resource.Object, Labels: f.Resource.Labels})
+			outside, _ := plan.ReadWaitFor(f.Resource.Annotations) // with those that the operator does not wait for
+			for _, o := range outside {
+				objects = append(objects, readiness.Object{Object: o})
+			}
 		}
 	}
 	p.Unmatched = p.Common.operator.Unmatched(objects)

@@ -39,6 +39,9 @@ type Common struct {
 	WaitForJobs plan.Jobs
 	// Readiness is what the operator says about the readiness of objects (R22b). Complete checks it.
 	Readiness []readiness.Override
+	// WaitFor are objects outside the release, as plan.ParseOutside reads them: the groups that wait for no other group start
+	// once these exist and are ready (R22d).
+	WaitFor []string
 	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 
@@ -98,6 +101,7 @@ type Common struct {
 	// reader caches parsed manifests, also across edits.
 	reader   *documents.Reader
 	operator *readiness.Operator // checked Readiness
+	outside  []plan.Object       // parsed WaitFor
 }
 
 // RunProgress is the progress of a run that is being edited.
@@ -149,11 +153,25 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if err != nil {
 		return c, err
 	}
+	c.outside = nil
+	for _, text := range c.WaitFor {
+		o, err := plan.ParseOutside(text)
+		switch {
+		case err != nil:
+			return c, fmt.Errorf("--wait-for: %w", err)
+		case ws != helmclient.WaitOrdered:
+			return c, fmt.Errorf("--wait-for %s needs --wait=ordered, not --wait=%s", text, c.Wait)
+		}
+		c.outside = append(c.outside, o)
+	}
 	if ws == helmkube.HookOnlyStrategy && c.RollbackOnFailure {
 		c.Wait = string(helmkube.StatusWatcherStrategy) // as Helm does: otherwise no failure would be detected
 	}
 	return c, nil
 }
+
+// Outside returns the objects outside the release that its first groups wait for. The options must be complete.
+func (c Common) Outside() []plan.Object { return c.outside }
 
 // ReportStep reports a slow step to OnStep.
 func (c Common) ReportStep(step string) {

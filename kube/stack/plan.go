@@ -300,6 +300,7 @@ func (s *Stack) common(m *member) operation.Common {
 	c.NoHooks = c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
 	c.Readiness = readiness.Join(m.Readiness, c.Readiness)
+	c.WaitFor = m.WaitFor
 	c.Watches = m.watches
 	c.OnStep = nil
 	c.Journal = s.opts.Journal.Entry(m.id)

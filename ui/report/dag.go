@@ -99,6 +99,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 			}
 		}
 		list(theme.Accent, format.WithPrefix("after ", strings.Join(after[g.ID], ", ")), "      ")
+		list(theme.Accent, format.WithPrefix("waits for ", plan.OutsideNames(g.WaitFor, "")), "      ")
 		list(theme.Text, strings.Join(names(g.Objects), ", "), "")
 	}
 	return b.String()

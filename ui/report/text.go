@@ -39,6 +39,7 @@ type textLog struct {
 	regressed     map[objectKey]regression
 	skipped       skippedGroups       // not yet written
 	planned       map[string]bool     // phases that have been written
+	awaited       map[objectKey]bool  // objects outside the release for which a group waits
 	slow          map[event.Unit]bool // groups that were reported as slow
 	nextSlow      time.Time           // no other group becomes slow before this time
 	lastLog       logKey
@@ -69,7 +70,7 @@ type logKey struct {
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
-		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, scopes: map[string]*textLog{},
+		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, awaited: map[objectKey]bool{}, scopes: map[string]*textLog{},
 	}
 }
 

@@ -182,7 +182,7 @@ func (t *textLog) diagnosis(e event.Event) {
 	switch {
 	case o == nil || o.Cause == "" || t.state.Operation.IsStack():
 	case !g.Status.Over(): // it may still become ready
-		t.line(e, event.InProgress, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
+		t.line(e, event.InProgress, format.WithReason(t.about(e), o.Cause))
 	default:
 		key := objectKey{e.Phase, e.Group, *e.Object}
 		if known := t.reported[key]; len(known) == 0 || !repeatsCause(known[0], o.Cause) {
@@ -205,7 +205,10 @@ func (t *textLog) waiting(e event.Event) {
 			return
 		}
 	}
-	text := "waiting for " + objectIn(e.Object, e.Group) + ": " + t.waitingFor(e)
+	text := t.about(e) + ": " + t.waitingFor(e)
+	if !e.Outside {
+		text = "waiting for " + text
+	}
 	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
 		switch left := f.String(); {
 		case strings.HasSuffix(left, " left"):
@@ -306,6 +309,8 @@ func (t *textLog) object(e event.Event) {
 	}
 	key := objectKey{e.Phase, e.Group, o.Object}
 	switch {
+	case e.Outside:
+		t.outside(e, key)
 	case e.Status == event.Failed && g.Status != event.Running:
 		t.objectFailures(e, g)
 	case e.Status == event.Ready && t.reported[key] != nil:
@@ -320,6 +325,27 @@ func (t *textLog) object(e event.Event) {
 		t.regressed[key] = regression{false, t.regressed[key].count}
 		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready again")
 	}
+}
+
+// outside writes that a group starts to wait for an object outside the release, and that the object is ready.
+func (t *textLog) outside(e event.Event, key objectKey) {
+	switch {
+	case e.Status == event.Ready && t.awaited[key]:
+		delete(t.awaited, key)
+		t.line(e, e.Status, t.about(e)+": ready")
+	case e.Status == event.InProgress && e.Message != "" && !t.awaited[key]:
+		t.awaited[key] = true
+		t.line(e, e.Status, format.WithReason(t.about(e), e.Message))
+	}
+}
+
+// about names the object of an event and its group: "Deployment/api in shop:app", or "shop:app waits for Secret/db-tls" if the
+// object is not of the release.
+func (t *textLog) about(e event.Event) string {
+	if e.Outside && e.Object != nil {
+		return e.Group + " waits for " + plan.FormatOutside(*e.Object, t.state.Operation.Namespace)
+	}
+	return objectIn(e.Object, e.Group)
 }
 
 // objectFailures writes a line for each failed object of a group, unless it was reported before.
@@ -383,9 +409,15 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 		} else {
 			last = column
 		}
-		rows = append(rows, cleaned(column, g.ID, size(g), format.WithPrefix("after ", strings.Join(after[g.ID], ", "))))
+		rows = append(rows, cleaned(column, g.ID, size(g), order(g, after[g.ID])))
 	}
 	return rows
+}
+
+// order says what a group waits for: "after db; waits for Secret/db-tls".
+func order(g *plan.Group, after []string) string {
+	groups, outside := format.WithPrefix("after ", strings.Join(after, ", ")), format.WithPrefix("waits for ", plan.OutsideNames(g.WaitFor, ""))
+	return strings.Join(format.NonEmpty(groups, outside), "; ")
 }
 
 // slow is the theme's mark for a group that takes longer than last time. It is not an event.Status.

@@ -164,6 +164,9 @@ func (l *Layout) drawListHead(c *Card, name int) {
 
 // listStatus returns the end of a group's line: its status, or the groups it waits for.
 func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
+	if missing := picture.MissingOutside(n); len(missing) > 0 {
+		return canvas.Plain(theme.Quiet, "waits for "+plan.FormatOutside(missing[0].Object, l.State.Operation.Namespace))
+	}
 	if n.Status == event.Waiting {
 		if blockers := picture.Blockers(n); len(blockers) > 0 {
 			return canvas.Plain(theme.Quiet, "after "+graph.NameList(blockers))

@@ -1,6 +1,7 @@
 package cards
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
@@ -76,12 +78,30 @@ const (
 // cardRows returns the lines of a group's card: its dependencies and its objects.
 func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
 	limit := d.rows(screen)
+	if rows := l.outsideRows(n, limit); len(rows) > 0 {
+		return rows
+	}
 	if n.Status != event.Waiting || len(n.Ins) == 0 {
 		return l.contents(n, limit)
 	}
 	rows := l.afterRows(n, limit)
 	if d < brief && !l.Terse && limit-len(rows) > 1 {
 		rows = append(rows, l.contents(n, limit-len(rows))...)
+	}
+	return rows
+}
+
+// outsideRows list the objects outside the release for which a group waits before it starts, and why they are not ready.
+func (l *Layout) outsideRows(n *graph.Node, limit int) (rows []row) {
+	missing := picture.MissingOutside(n)
+	for i, o := range missing {
+		if left := limit - len(rows); left < 2 && i < len(missing)-1 {
+			return append(rows, row{kind: moreRow, text: fmt.Sprintf("and %d more", len(missing)-i)})
+		}
+		rows = append(rows, row{kind: moreRow, text: "waits for " + plan.FormatOutside(o.Object, l.State.Operation.Namespace)})
+		if why := cmp.Or(n.CauseAt(o, l.Now()), o.Message); why != "" && len(rows) < limit {
+			rows = append(rows, row{kind: reasonRow, text: why})
+		}
 	}
 	return rows
 }

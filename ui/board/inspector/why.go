@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -208,11 +209,28 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 		if len(blockers) > 1 {
 			lines = append(lines, blockers)
 		}
+		lines = append(lines, s.outsideLines(n)...)
 		if why != "" {
 			lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
 		}
 	}
 	if l := s.followersLine(n); l != nil && (!n.Status.Over() || n.Status == event.Failed) {
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// outsideLines say for which objects outside the release a group waits, since when, and why they are not ready.
+func (s Subject) outsideLines(n *graph.Node) (lines []canvas.Line) {
+	for _, o := range picture.MissingOutside(n) {
+		l := canvas.Line{{Role: theme.Text, Text: "waits for "}, {Role: theme.Strong, Text: plan.FormatOutside(o.Object, s.State.Operation.Namespace)},
+			{Role: theme.Text, Text: " for " + canvas.Span(s.Now().Sub(o.Sent))}}
+		if left := s.TimesOutIn(n, o); left != "" {
+			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
+		}
+		if why := cmp.Or(n.CauseAt(o, s.Now()), o.Message); why != "" {
+			l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + why})
+		}
 		lines = append(lines, l)
 	}
 	return lines

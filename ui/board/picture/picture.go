@@ -202,6 +202,14 @@ func Blockers(n *graph.Node) []*graph.Node {
 	})
 }
 
+// MissingOutside returns the objects outside the release that keep a group from starting.
+func MissingOutside(n *graph.Node) []*event.ObjectState {
+	if n.Status != event.Waiting && n.Status != event.AtBreakpoint {
+		return nil
+	}
+	return n.Missing()
+}
+
 // Reason says in one line why an object is not ready, starting with its status; "" if it is
 // ready, or if no reason is known.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {

@@ -187,6 +187,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
+	flags.run.addWaitFor(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addSandbox(cmd)
 	flags.run.addRollback(cmd, "the install", "uninstall the release")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report/reportfile"
@@ -72,6 +73,11 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
 	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that were never ready and, with an older template, block the rollout; by default lockstep deletes them")
+}
+
+// addWaitFor adds --wait-for.
+func (r *runFlags) addWaitFor(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object, which is not of the release, exists and is ready: "+plan.OutsideFormat+" (repeatable)")
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
