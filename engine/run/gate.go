@@ -15,7 +15,7 @@ import (
 //
 // Rule R22d: a group starts once the objects outside the release that it waits for exist and are ready
 func (s *stage) addGate(g *group) *group {
-	if len(g.def.WaitFor) == 0 || s.WatchOutside == nil || g.status == event.Running { // Running: admitted
+	if len(g.def.WaitFor) == 0 || s.WatchOutside == nil {
 		return g
 	}
 	gate := &group{

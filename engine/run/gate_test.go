@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/engine/event"
@@ -149,5 +150,44 @@ func TestGateAtTheTimeoutOfTheOperation(t *testing.T) {
 	_, err := run(t, Options{Operation: event.Operation{Name: "install", Timeout: 5 * time.Second}}, s, newFake(nil), nil)
 	if err == nil || !strings.Contains(err.Error(), "c:a: Secret/tls: not ready after 5s (--timeout): not in the cluster") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestGateOfAnAdmittedGroup: the first group of an operation is admitted before its stage starts. Its gate holds it all the same,
+// a step for it counts, and its breakpoint pauses once (R22d, R41, R42).
+func TestGateOfAnAdmittedGroup(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			fake, feed := newFake(nil), &event.Feed{}
+			s := gatedStage(time.Minute, map[string]string{"a": "tls"}, groupsOf("a: x"), change{10 * time.Second, "tls", event.Ready})
+			s.Phase.Name, s.Cluster = "apply", fake
+			b := &rig{t: t, fake: fake, feed: feed, from: time.Now()}
+			opts := Options{Feed: feed, Paused: paused}
+			if !paused {
+				opts.Breakpoints = []string{"c:a"}
+			}
+			b.e = New(opts)
+			b.e.Announce(s.Phase)
+			admitted := make(chan error, 1)
+			go func() { admitted <- b.e.Admit("apply", s.Phase.Groups[0]) }()
+			synctest.Wait()
+			command := event.Step
+			if !paused {
+				command = event.Resume
+			}
+			b.command(command, "")
+			if err := <-admitted; err != nil {
+				t.Error(err)
+			}
+			if err := b.e.Run(s); err != nil {
+				t.Error(err)
+			}
+			_ = b.e.Finish(End{Status: event.Succeeded})
+			trace := b.trace()
+			want(t, trace[len(trace)-2:], "10.0s c:a running", "10.0s c:a ready")
+			if pauses := strings.Count(strings.Join(trace, "\n"), "run paused"); pauses > 1 {
+				t.Errorf("paused %d times: %q", pauses, trace)
+			}
+		})
 	}
 }

@@ -121,6 +121,11 @@ func (m *machine) start(units []*unit) {
 	m.steered = m.steered || m.steering.paused
 	for _, u := range units {
 		u.reached = true
+		if u.gated && len(m.admissions) > 0 && m.admissions[0].unit == u.Unit { // it starts when its gate opens, even if the run is paused
+			u.passed, u.reachedBefore = true, true
+			m.admitNext()
+			continue
+		}
 		m.setUnit(u, event.Running, "")
 		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
 			m.admitNext()
@@ -251,7 +256,8 @@ type unit struct {
 	// passed means that it had started before, so a pause does not stop it. accepted and givenUp are decisions about
 	// its failure (R44).
 	passed, accepted, givenUp bool
-	reachedBefore             bool // reached when the earlier process ended
+	reachedBefore             bool // reached when the earlier process ended, or before its gate
+	gated                     bool // it waits for objects outside the release before it starts (R22d)
 }
 
 // units holds all units in the order in which they were announced.
