@@ -27,6 +27,7 @@ type TakenOver struct {
 	mu      sync.Mutex
 	save    func() error // adds them to the record of the created revision, nil before there is one
 	objects map[plan.Object]takenObject
+	created types.UID // of the namespace that this run created first
 }
 
 type takenObject struct {
@@ -50,6 +51,14 @@ func (t *TakenOver) SaveWith(save func() error) {
 	t.save = save
 }
 
+// NamespaceCreated says that the run created the namespace of the release, which its chart may have, too: so it did not exist
+// before.
+func (t *TakenOver) NamespaceCreated(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.created = uid
+}
+
 // Expect notes the objects of a list that are going to be taken over, as they were last seen. It is for a revision that is about
 // to be created.
 func (t *TakenOver) Expect(b *manifest.Builder, claims manifest.Claims, list helmkube.ResourceList) {
@@ -69,6 +78,9 @@ func (t *TakenOver) add(scope manifest.Scope, claims manifest.Claims, f *manifes
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if s.UID == t.created {
+		return false
+	}
 	t.objects[o] = takenObject{Taken: release.Taken{Object: o, UID: s.UID, Marks: s.Marks}}
 	return true
 }

@@ -52,6 +52,13 @@ func (a *attempt) createNamespace() error {
 			return i.Get()
 		}
 		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
+		if err != nil {
+			return err
+		}
+		created, err := meta.Accessor(i.Object)
+		if err == nil {
+			a.session.Taken.NamespaceCreated(created.GetUID())
+		}
 		return err
 	})
 }
