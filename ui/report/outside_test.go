@@ -28,6 +28,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		outside(event.KindObject, ca, event.InProgress, "Issuing certificate"),
 		outside(event.KindObject, tls, event.InProgress, "not in the cluster"),
 		outside(event.KindObject, ca, event.InProgress, "Issued soon"),
+		outside(event.KindDiagnosis, tls, event.InProgress, "not in the cluster"),
 		outside(event.KindWaiting, tls, event.InProgress, "in-progress, not in the cluster; 30s so far"),
 		outside(event.KindObject, ca, event.Ready, ""),
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Failed, Object: &tls, Outside: true, Limit: event.LimitObject,
@@ -47,7 +48,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 			if left, limited := s.TimeLeft(g, g.Find(tls), events[n].Time); !limited || left != 58*time.Second || len(g.Missing()) != 2 || s.Next() != nil {
 				t.Errorf("%s left, %v missing, next %v", left, g.Missing(), s.Next())
 			}
-		case 11:
+		case 12:
 			if len(g.Missing()) != 0 || s.Next() != g {
 				t.Errorf("%v missing, next %v", g.Missing(), s.Next())
 			}
@@ -63,7 +64,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		"waits for Certificate.cert-manager.io/infra/ca, Secret/n/tls\n",
 		"r:web waits for Certificate.cert-manager.io/infra/ca: Issuing certificate\n",
 		"r:web waits for Secret/tls: not in the cluster\n",
-		"r:web waits for Secret/tls: not in the cluster; 30s so far\n",
+		"r:web waits for Secret/tls: not in the cluster (30s so far)\n",
 		"r:web waits for Certificate.cert-manager.io/infra/ca: ready\n",
 		"r:web failed", "Secret/tls: not ready after 1m (--readiness-timeout): not in the cluster\n",
 		"r:web started", "r:web ready",
@@ -74,7 +75,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		}
 		at += i + len(want)
 	}
-	if strings.Contains(out.String(), "Issued soon") {
+	if strings.Contains(out.String(), "Issued soon") || strings.Count(out.String(), "waits for Secret/tls: not in the cluster\n") != 1 {
 		t.Errorf("each change of a status is a line:\n%s", out.String())
 	}
 	if text := dagText("r", &plan.Plan{Groups: groups}, plain); !strings.Contains(text, "waits for Certificate.cert-manager.io/infra/ca, Secret/n/tls\n") {

@@ -71,11 +71,11 @@ func (p Plan) text(to Stream) string {
 		}
 		if c.Group != group && c.Action != "hook" {
 			group = c.Group
-			name := group
+			name, gate := group, ""
 			if g := state.Find(phase, group); g != nil {
-				name = format.GroupName(&state, g)
+				name, gate = format.GroupName(&state, g), format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
 			}
-			b.WriteString("  " + clean(name) + "\n")
+			b.WriteString("  " + clean(name) + to.Style.render(theme.Quiet, clean(gate)) + "\n")
 		}
 		a := actions[c.Action]
 		wait := ""

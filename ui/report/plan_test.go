@@ -32,11 +32,11 @@ func TestPlanListsRemovals(t *testing.T) {
 	}
 }
 
-// TestPlanSaysHowObjectsAreAwaited, where that is not as usual (R22b, R22c).
+// TestPlanSaysHowObjectsAreAwaited, where that is not as usual (R22b, R22c), and for which objects outside the release (R22d).
 func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
-	g := &plan.Group{ID: "shop:db"}
+	g := &plan.Group{ID: "shop:db", WaitFor: []plan.Object{{Kind: "Secret", Name: "tls"}}}
 	p := Plan{Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{g}}}}
-	want := "  shop:db\n"
+	want := "  shop:db waits for Secret/tls\n"
 	for _, c := range []struct {
 		name, action, want string
 		wait               plan.Wait

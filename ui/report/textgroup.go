@@ -181,6 +181,7 @@ func (t *textLog) diagnosis(e event.Event) {
 	g, o := t.find(e)
 	switch {
 	case o == nil || o.Cause == "" || t.state.Operation.IsStack():
+	case e.Outside && o.Cause == o.Message: // the line about the wait says it
 	case !g.Status.Over(): // it may still become ready
 		t.line(e, event.InProgress, format.WithReason(t.about(e), o.Cause))
 	default:
@@ -263,7 +264,9 @@ var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated
 
 // waitText completes the message of a heartbeat: "0 of 1 replicas available; 10s so far".
 func waitText(kind, text string) string {
-	text = strings.TrimPrefix(text, "in-progress, ")
+	if rest, ok := strings.CutPrefix(text, string(event.InProgress)); ok && rest != "" {
+		text = strings.TrimLeft(rest, ",; ")
+	}
 	switch kind {
 	case "Deployment", "StatefulSet", "ReplicaSet":
 		text = replicasPattern.ReplaceAllString(text, "$1 replicas $2")
