@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -37,7 +37,7 @@ func (s Session) awaitKind(ctx context.Context, o plan.Object, report func(run.O
 		}
 		message := err.Error()
 		if meta.IsNoMatchError(err) {
-			message = fmt.Sprintf("the cluster has no kind %s in API group %s", o.Kind, o.Group)
+			message = status.NoKind(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 		}
 		report(run.Observation{Object: o, Status: event.InProgress, Message: status.CleanText(message)})
 		select {

@@ -250,8 +250,12 @@ func (b *reportBuilder) addGap(what string, err error) {
 	}
 }
 
-// Unreadable describes a failed read: "pods cannot be read: user bob may not list pods".
+// Unreadable describes a failed read: "pods cannot be read: user bob may not list pods", "the cluster has no kind Cache in API
+// group example.com".
 func Unreadable(what string, err error) string {
+	if missing := (*meta.NoKindMatchError)(nil); errors.As(err, &missing) && len(missing.SearchedVersions) == 0 {
+		return status.NoKind(missing.GroupKind)
+	}
 	text := err.Error()
 	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksPermission(err) {
 		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])

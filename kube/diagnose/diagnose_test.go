@@ -185,7 +185,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		want   string
 	}{
 		{"missing", named("", "ConfigMap", "none"), service, "not in the cluster, and namespace ns does not exist"},
-		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
+		{"unknown kind", named("example.org", "Widget", "w"), service, `the cluster has no kind Widget in API group example.org`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
 			"container c exited with code 2 (3 pods failed): fake logs"},
 		{"failed Job just deleted", named("batch", "Job", "migrate"), deleting(job, time.Now()), "failed: BackoffLimitExceeded: too many"},

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"lockstep/engine/event"
@@ -277,6 +278,14 @@ func describeContainers(u *unstructured.Unstructured, field string) string {
 // maxText is the maximum length of CleanText, in runes. The longest useful messages of the API server fit, such as those of
 // PodSecurity about several containers.
 const maxText = 1000
+
+// NoKind says that the cluster does not serve a kind.
+func NoKind(k schema.GroupKind) string {
+	if k.Group == "" {
+		return "the cluster has no kind " + k.Kind
+	}
+	return "the cluster has no kind " + k.Kind + " in API group " + k.Group
+}
 
 // CleanText turns text from the cluster into one line that is safe to print on a terminal (text.Line). It collapses
 // white space, and replaces the middle of long text with "…": the start names the subject, the end the reason.
