@@ -88,8 +88,8 @@ func WrapLines(lines []Line, w int) []Line {
 		}
 		head, text, role := slices.Clone(l[:last]), l[last].Text, l[last].Role
 		if last > 0 && before > w-minRoom {
-			if rest, named := strings.CutPrefix(text, ": "); named {
-				head, text = append(head, Piece{role, ":"}), rest
+			if len(text) > 1 && strings.Contains(",;:", text[:1]) && text[1] == ' ' { // it stays with the word before it
+				head[last-1].Text, text = head[last-1].Text+text[:1], text[2:]
 			}
 			out = append(out, WrapLines([]Line{head}, w)...)
 			head, text = Line{{theme.Text, strings.Repeat(" ", hang)}}, strings.TrimLeft(text, " ")

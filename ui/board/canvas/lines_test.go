@@ -38,16 +38,29 @@ func TestWrapLines(t *testing.T) {
 			t.Fatalf("%q in %d: %q", all, w, got)
 		}
 	}
-	head := Line{{Text: "✓ done"}, {Text: " in 12m52.0s (10m33s paused)"}, {Text: ": 1 created, 7 changed, 18 unchanged, 1 deleted"}}
-	var lines []string
-	for _, l := range WrapLines([]Line{head}, 50) {
-		text := ""
-		for _, p := range l {
-			text += p.Text
+}
+
+// TestWrapLinesAtSigns: a sign at the start of a piece stays with the word before it.
+func TestWrapLinesAtSigns(t *testing.T) {
+	for _, c := range []struct {
+		line Line
+		want string
+	}{
+		{Line{{Text: "✓ done"}, {Text: " in 12m52.0s (10m33s paused)"}, {Text: ": 1 created, 7 changed, 18 unchanged, 1 deleted"}},
+			"✓ done in 12m52.0s (10m33s paused):\n    1 created, 7 changed, 18 unchanged, 1 deleted"},
+		{Line{{Text: "waits for Certificate.example.com/infra/ca 2 s"}, {Text: ", times out in 11 s"}, {Text: ": not in the cluster"}},
+			"waits for Certificate.example.com/infra/ca 2 s,\n    times out in 11 s:\n    not in the cluster"},
+	} {
+		var lines []string
+		for _, l := range WrapLines([]Line{c.line}, 50) {
+			text := ""
+			for _, p := range l {
+				text += p.Text
+			}
+			lines = append(lines, text)
 		}
-		lines = append(lines, text)
-	}
-	if got, want := strings.Join(lines, "\n"), "✓ done in 12m52.0s (10m33s paused):\n    1 created, 7 changed, 18 unchanged, 1 deleted"; got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
+		if got := strings.Join(lines, "\n"); got != c.want {
+			t.Errorf("%s\nwant\n%s", got, c.want)
+		}
 	}
 }
