@@ -74,6 +74,8 @@ func noSuchChart(name string, err error) error {
 		return fmt.Errorf("no such directory or archive, and no repository named %s; add it with: helm repo add %[1]s URL", repo)
 	case "non-absolute URLs should be in form of repo_name/path_to_chart, got: " + name:
 		return errors.New("no such directory or archive; for a chart in a repository, pass REPO/NAME, a URL, oci://…, or NAME with --repo")
+	case "invalid reference: missing registry or repository":
+		return errors.New("write oci://REGISTRY/REPOSITORY")
 	}
 	return err
 }

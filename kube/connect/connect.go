@@ -154,7 +154,7 @@ func (c *Client) CheckReachable(ctx context.Context) error {
 	if apierrors.IsUnauthorized(err) {
 		return &unreachableError{fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)}
 	}
-	return &unreachableError{fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; %[3]s", err, c.ContextName(), whatToCheck(err))}
+	return &unreachableError{fmt.Errorf("cannot reach the cluster in context %q: %w; %s", c.ContextName(), worded(err), whatToCheck(err))}
 }
 
 // Leases returns the client for Leases of a namespace.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"lockstep/kube/documents"
 )
 
 // NoClusterError means that the kubeconfig is missing, invalid, or selects no cluster. It says how to fix that.
@@ -70,7 +72,7 @@ func (c *Client) lacksCluster() bool {
 }
 
 // parseError matches client-go's error about a kubeconfig that it cannot parse.
-var parseError = regexp.MustCompile(`(?s)^error loading config file "([^"]*)": (?:yaml: )?(.*)$`)
+var parseError = regexp.MustCompile(`(?s)^error loading config file "([^"]*)": (.*)$`)
 
 // kubeconfigError explains why the kubeconfig cannot be used.
 func (c *Client) kubeconfigError(err error) error {
@@ -80,7 +82,11 @@ func (c *Client) kubeconfigError(err error) error {
 	}
 	raw, rawErr := c.Getter.ToRawKubeConfigLoader().RawConfig()
 	if broken := parseError.FindStringSubmatch(err.Error()); broken != nil {
-		return noCluster("cannot read kubeconfig %s: %s; fix the file, or choose another with --kubeconfig", broken[1], broken[2])
+		reason := fmt.Errorf("%s: %s", broken[1], broken[2])
+		if data, readErr := os.ReadFile(broken[1]); readErr == nil {
+			reason = documents.Invalid(broken[1], data, errors.New(broken[2]))
+		}
+		return noCluster("cannot read kubeconfig %w; fix the file, or choose another with --kubeconfig", reason)
 	}
 	current, files := raw.CurrentContext, strings.Join(c.kubeconfigFiles(), ", ")
 	kubectl := func(command string) string {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,6 +84,29 @@ func whatToCheck(err error) string {
 		return "this is not the response of an API server: check the server's address in the kubeconfig"
 	}
 	return "check that it is running and that this is the right context"
+}
+
+// refusedError is the error of a request to a server that refused the connection.
+type refusedError struct {
+	server string
+	err    error
+}
+
+func (e *refusedError) Error() string { return e.server + " refused the connection" }
+
+func (e *refusedError) Unwrap() error { return e.err }
+
+// worded rewords the error of a request whose connection was refused; others stay as they are.
+func worded(err error) error {
+	request, ok := errors.AsType[*url.Error](err)
+	if !ok || !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	server := request.URL
+	if u, parseErr := url.Parse(server); parseErr == nil {
+		server = u.Scheme + "://" + u.Host
+	}
+	return &refusedError{server, err}
 }
 
 // noCredentials reports whether a credential plugin of the kubeconfig failed.

@@ -29,6 +29,9 @@ func parseFiles(args []string) (files []file, err error) {
 			if path, ok := errors.AsType[*fs.PathError](err); ok { // its path is that of a temporary file
 				err = path.Err
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("--report %s: folder %s does not exist", arg, filepath.Dir(name))
+			}
 			return nil, fmt.Errorf("--report %s: cannot write the file: %w", arg, err)
 		}
 		if slices.ContainsFunc(files, func(other file) bool { return other.name == f.name && !f.special }) {
