@@ -251,8 +251,11 @@ const (
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
 
-// RunToTarget is Event.Message of a group before which a run-to paused the run.
-const RunToTarget = "run-to target"
+// Breakpoint and RunToTarget are Event.Message of a group before which the run paused.
+const (
+	Breakpoint  = "breakpoint"
+	RunToTarget = "run-to target"
+)
 
 // RollbackInProgress is Event.Message of the refusal of the first Abort, Rollback or Stop during a rollback (R43).
 const RollbackInProgress = "a rollback is in progress; repeat the command to stop it and leave the objects as they are"

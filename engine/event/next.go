@@ -1,9 +1,6 @@
 package event
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
 // in plan order, whose dependencies are ready (R41). It returns nil if there is none, or while a
@@ -33,7 +30,7 @@ func (s *State) Next() *GroupState {
 // that a step starts, or nil if there is none or the reason already names it.
 func (s *State) Pause() (reason string, next *GroupState) {
 	next = s.Next()
-	if next != nil && strings.HasSuffix(s.RunMessage, " "+next.ID) {
+	if next != nil && next.Status == AtBreakpoint && s.RunMessage != "" { // the run paused before it
 		next = nil
 	}
 	return s.RunMessage, next

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,27 +42,28 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) pauseAtBreakpoints(units []*unit) bool {
-	var reasons []string
+	reached := map[string][]string{} // groups by what pauses the run
 	for _, u := range units {
-		if u.pausesRun() {
-			u.reached = true
-			reason := "breakpoint"
-			if u.breakpoint == breakpointOnce {
-				reason = event.RunToTarget
-			}
-			m.setUnit(u, event.AtBreakpoint, reason)
-			if u.breakpoint == breakpointOnce {
-				m.setBreakpoint(u, noBreakpoint)
-			}
-			if len(reasons) == 0 || !strings.HasPrefix(reasons[0], reason) {
-				reasons = append(reasons, reason+" "+u.Group)
-			} else {
-				reasons[0] += ", " + u.Group
-			}
+		if !u.pausesRun() {
+			continue
 		}
+		u.reached = true
+		reason := event.Breakpoint
+		if u.breakpoint == breakpointOnce {
+			reason = event.RunToTarget
+		}
+		m.setUnit(u, event.AtBreakpoint, reason)
+		if u.breakpoint == breakpointOnce {
+			m.setBreakpoint(u, noBreakpoint)
+		}
+		reached[reason] = append(reached[reason], u.Group)
 	}
-	if len(reasons) == 0 {
+	if len(reached) == 0 {
 		return false
+	}
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(reached)) {
+		reasons = append(reasons, reason+" "+strings.Join(reached[reason], ", "))
 	}
 	m.steered = true
 	m.steering.pause(strings.Join(reasons, "; "))

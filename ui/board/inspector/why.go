@@ -142,7 +142,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 }
 
 // pausedAt are the texts for picture.PausedAt, after the status.
-var pausedAt = map[string]string{"breakpoint": " at a breakpoint", event.RunToTarget: " at the run-to target"}
+var pausedAt = map[string]string{event.Breakpoint: " at a breakpoint", event.RunToTarget: " at the run-to target"}
 
 // groupStatus returns a group's status and how long it has taken. The effect of a rollback takes the place of the
 // status, unless the group had failed or been aborted.
