@@ -95,7 +95,7 @@ func (s *stage) awaitAgain(g *group) {
 	g.attempt.rechecking = true
 	for _, o := range g.objects {
 		o.pace.reset()
-		o.statusDeadline = 0
+		o.statusDeadline = nil
 		if g.await || o.request != requestSucceeded {
 			s.setDeadline(g, o)
 		}

@@ -37,12 +37,11 @@ func (s *stage) evaluateSilent(g *group, o *object) {
 		s.setReady(g, o, wroteNothing(limit))
 		return
 	}
-	if s.setObject(g, o, event.InProgress, "its controller has written no status since the apply", ""); o.statusOverdue || o.statusDeadline != 0 {
+	if s.setObject(g, o, event.InProgress, "its controller has written no status since the apply", ""); o.statusOverdue || o.statusDeadline != nil {
 		return
 	}
 	if g.status == event.Running && (g.await || g.attempt.rechecking) {
-		o.statusDeadline = s.m.readinessClock.active(s.m.now) + limit
-		s.addDeadline(deadline{group: g, object: o, at: o.statusDeadline, firstStatus: true})
+		o.statusDeadline = s.addDeadline(deadline{group: g, object: o, at: s.m.readinessClock.active(s.m.now) + limit, firstStatus: true})
 	}
 }
 
@@ -56,7 +55,7 @@ func (s *stage) firstStatusTimeout() time.Duration {
 
 // stopAwaitingStatus ends the wait for a status of the object's controller.
 func (s *stage) stopAwaitingStatus(g *group, o *object) {
-	o.statusDeadline = 0
+	o.statusDeadline = nil
 	if !o.awaitsStatus() {
 		return
 	}

@@ -103,7 +103,7 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 // deleted. Its wave keeps waiting for it.
 func (s *stage) block(g *group, o *object, out Response) {
 	o.request = requestBlocked
-	if o.deadline == 0 { // if it is blocked again, the first deadline counts
+	if o.deadline == nil { // if it is blocked again, the first deadline counts
 		s.setDeadline(g, o)
 	}
 	o.finalizers = out.Finalizers

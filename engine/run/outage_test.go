@@ -27,3 +27,21 @@ func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	}
 	want(t, failed, "18.1s c:b failed", "19.9s c:a failed")
 }
+
+// TestFirstStatusAtTimeZero: the wait for a first status that ends at time 0 of the readiness clock, which the outage has set
+// back, is a wait like any other: another observation does not restart it (R22a, R53).
+func TestFirstStatusAtTimeZero(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {request: 2500 * time.Millisecond, ready: time.Hour}})
+	stage := Stage{ObjectTimeout: 10 * sec, FirstStatusTimeout: 1500 * time.Millisecond, Phase: event.Phase{Groups: groupsOf("a: a")}}
+	object := stage.Phase.Groups[0].Objects[0]
+	trace, _ := run(t, Options{}, stage, fake, func(b *rig) {
+		b.e.ServerUnreachable(time.Now(), "connection refused")
+		b.at(2 * sec)
+		b.e.ServerReachable() // the clock is at -2s
+		for _, at := range []time.Duration{2500 * time.Millisecond, 3 * sec} {
+			b.at(at)
+			fake.reports[object](Observation{Object: object, Status: event.Ready, AwaitsStatus: true})
+		}
+	})
+	want(t, trace, "0.0s c:a running", "4.0s c:a ready")
+}

@@ -177,8 +177,8 @@ func (o *object) reset(now time.Time) {
 	o.unchanged = false
 	o.notAwaited = false
 	o.found = Finding{}
-	o.deadline = 0
-	o.statusDeadline = 0
+	o.deadline = nil
+	o.statusDeadline = nil
 	o.statusOverdue = false
 	o.setUnready()
 	o.pace.reset()

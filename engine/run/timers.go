@@ -120,20 +120,20 @@ func (s *stage) setDeadline(g *group, o *object) {
 	if limit <= 0 {
 		return
 	}
-	o.deadline = s.m.readinessClock.active(s.m.now) + limit
-	s.addDeadline(deadline{group: g, object: o, at: o.deadline})
+	o.deadline = s.addDeadline(deadline{group: g, object: o, at: s.m.readinessClock.active(s.m.now) + limit})
 }
 
 // addDeadline inserts a deadline after the others of the same time, but one of a first status before them: it comes first.
-func (s *stage) addDeadline(d deadline) {
+func (s *stage) addDeadline(d deadline) *deadline {
 	after := d.at + 1
 	if d.firstStatus {
 		after = d.at
 	}
-	i, _ := slices.BinarySearchFunc(s.deadlines, after, func(other deadline, at time.Duration) int {
+	i, _ := slices.BinarySearchFunc(s.deadlines, after, func(other *deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
 	})
-	s.deadlines = slices.Insert(s.deadlines, i, d)
+	s.deadlines = slices.Insert(s.deadlines, i, &d)
+	return &d
 }
 
 // readinessTimeout returns the time in which an object must become ready, and what sets it: its own limit comes before
@@ -252,7 +252,7 @@ func (s *stage) expireDeadlines() {
 }
 
 // nextDue removes and returns the next deadline that has passed and still matters.
-func (s *stage) nextDue() (d deadline, due bool) {
+func (s *stage) nextDue() (d *deadline, due bool) {
 	s.dropStale()
 	readiness := &s.m.readinessClock
 	if !readiness.stopped.IsZero() || len(s.deadlines) == 0 {
