@@ -377,7 +377,8 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
-// InternalID is the ID of commands that a stack sends to itself or its releases; their answers are not shown.
+// InternalID is the ID of commands that a stack sends to itself or its releases, because of a command that is accepted or of
+// a state of a release. They are not refused if they cannot be kept, and their answers are not shown.
 const InternalID = "internal"
 
 // Command is a command to a run. The engine executes it and answers with an event.
@@ -403,6 +404,8 @@ type Command struct {
 	// Edit is the edit that the run's process has prepared, or 0. The operation reads it from
 	// the EndingCommand of the engine.
 	Edit EditID `json:"-"`
+	// Accepted, if set, is called once the command is accepted and kept (S13). It must not wait for the engine.
+	Accepted func() `json:"-"`
 }
 
 // WarningEvent returns the event for a warning.

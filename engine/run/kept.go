@@ -79,6 +79,12 @@ func (s Steering) ForEdit() Steering {
 	return edited
 }
 
+// Resumed returns the steering once the run has resumed.
+func (s Steering) Resumed() Steering {
+	s.Paused, s.Why, s.Step, s.StepUnit = false, "", false, nil
+	return s
+}
+
 var breakpointStatus = map[breakpoint]event.Status{
 	noBreakpoint: event.Cleared, breakpointSet: event.Set, breakpointOnce: event.RunToTarget, breakpointDisabled: event.Disabled,
 }

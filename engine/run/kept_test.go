@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/engine/event"
@@ -343,5 +344,34 @@ func TestFailureIsKept(t *testing.T) {
 	}
 	if failures < 1000 {
 		t.Errorf("%d instants after a failure", failures)
+	}
+}
+
+// TestKeptByItsSender (S13): a command that a stack sends to one of its releases takes effect although it cannot be kept. What
+// depends on a command happens once it is accepted.
+func TestKeptByItsSender(t *testing.T) {
+	broken, followed := true, 0
+	keep := func(Steering) error {
+		if broken {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	stage := Stage{Phase: event.Phase{Groups: groupsOf("a: a", "b < a: b")}}
+	trace, _ := run(t, Options{Keep: keep}, stage, newFake(map[string]behaviour{"a": {ready: 60 * sec}}), func(b *rig) {
+		for _, c := range []event.Command{{Name: event.Pause}, {Name: event.Pause, ID: event.InternalID}, {Name: event.Step}} {
+			c.Accepted = func() { followed++ }
+			b.e.Command(c)
+			synctest.Wait()
+		}
+		b.at(sec)
+		broken = false
+		b.e.Command(event.Command{Name: event.Resume, Accepted: func() { followed += 10 }})
+	})
+	const why = " refused (it could not be kept for the process that may continue the run: no answer)"
+	want(t, trace, "0.0s c:a running", "0.0s pause"+why, "0.0s run paused", "0.0s pause accepted", "0.0s step"+why,
+		"1.0s run running", "1.0s resume accepted", "60.0s c:a ready", "60.0s c:b running", "60.0s c:b ready")
+	if followed != 11 {
+		t.Errorf("followed %d", followed)
 	}
 }

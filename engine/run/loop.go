@@ -76,6 +76,8 @@ func (l *loop) perform(effects []effect) {
 			l.watch(eff.group)
 		case startDiagnosis:
 			l.diagnose(eff.diagnosis)
+		case reportAccepted:
+			eff.command.Accepted()
 		case endRetries:
 			l.endRetries(eff.cause)
 		case cancelRequests:

@@ -86,6 +86,8 @@ type (
 	// keepSteering passes the steering to Options.Keep; a steeringKept message returns the result. It comes before the other
 	// effects of its message.
 	keepSteering struct{ steering Steering }
+	// reportAccepted calls Command.Accepted.
+	reportAccepted struct{ command event.Command }
 	// startWatch starts to watch a group; observed messages return the results.
 	startWatch struct{ group *group }
 	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.

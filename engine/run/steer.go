@@ -50,7 +50,7 @@ func (m *machine) command(c event.Command) {
 		refuse(why)
 		return
 	}
-	m.keepFirst(func() {
+	commit := func() {
 		switch c.Name {
 		case event.Accept, event.Retry, event.GiveUp:
 			m.resolveFailures(c.Name, c.Unit())
@@ -59,7 +59,15 @@ func (m *machine) command(c event.Command) {
 			answer.Message = "the rollback was stopped"
 		}
 		m.publish(answer)
-	}, func(err error) {
+		if c.Accepted != nil {
+			m.emit(reportAccepted{c})
+		}
+	}
+	if c.ID == event.InternalID { // it follows from what is kept already
+		commit()
+		return
+	}
+	m.keepFirst(commit, func(err error) {
 		m.undo(before)
 		refuse(text.CollapseSpace("it could not be kept for the process that may continue the run: " + err.Error()))
 	})

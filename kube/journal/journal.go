@@ -219,7 +219,7 @@ func (e *Entry) Fits(change func(*Kept)) error {
 	}
 	e.journal.mu.Lock()
 	defer e.journal.mu.Unlock()
-	_, err := encode(e.journal.with(e.id, change))
+	_, err := encode(e.journal.with(e.changing(change)))
 	return err
 }
 
@@ -245,12 +245,25 @@ func (e *Entry) Keep(ctx context.Context, change func(*Kept)) error {
 	if e == nil {
 		return nil
 	}
+	return e.journal.Keep(ctx, e.changing(change))
+}
+
+// changing returns the change of the entry as one of all entries.
+func (e *Entry) changing(change func(*Kept)) func(map[string]Kept) {
+	return func(entries map[string]Kept) {
+		kept := entries[e.id]
+		change(&kept)
+		entries[e.id] = kept
+	}
+}
+
+// Keep changes entries, by ID, and writes them together.
+func (j *Journal) Keep(ctx context.Context, change func(map[string]Kept)) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
-	j := e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	next := j.with(e.id, change)
+	next := j.with(change)
 	data, err := encode(next)
 	if err != nil {
 		return err
@@ -284,15 +297,13 @@ func (j *Journal) checkWriter(ctx context.Context) error {
 	return err
 }
 
-// with returns the state after a change of an entry. The caller holds the mutex.
-func (j *Journal) with(id string, change func(*Kept)) state {
+// with returns the state after a change of entries. The caller holds the mutex.
+func (j *Journal) with(change func(map[string]Kept)) state {
 	next := j.state
 	next.Entries = maps.Clone(next.Entries)
 	if next.Entries == nil {
 		next.Entries = map[string]Kept{}
 	}
-	kept := next.Entries[id]
-	change(&kept)
-	next.Entries[id] = kept
+	change(next.Entries)
 	return next
 }

@@ -114,42 +114,33 @@ func (s *Stack) running() []*member {
 	return slices.Clone(s.active)
 }
 
-// broadcast sends a command to the stack's engine and, unless it names a group or a release, to
-// every running release. It refuses to resume while a release holds a failure.
+// broadcast sends a command to the stack's engine and, once that has accepted it, to every running release unless it is about
+// a group of the stack. A run-to resumes the running releases. It refuses to resume while a release holds a failure.
 func (s *Stack) broadcast(c event.Command) {
-	all := c.Group == "" && c.Scope == ""
-	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
-		s.mu.Lock()
-		pausedBy := s.pausedBy
-		held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held
-		if !held {
-			s.pausedBy = nil
-		}
-		s.mu.Unlock()
-		if held {
-			s.refuse(c, "release "+pausedBy.id+" is held on a failure; use retry, accept, give-up or abort")
-			return
-		}
-	}
-	warns := s.onlyWarns(c)
-	s.engine.Command(c)
-	if all && !warns {
-		c.ID = event.InternalID
-		s.sendToRunning(c, nil)
-	}
-}
-
-// onlyWarns reports whether a command is the first interrupt of the rollback: the stack's engine refuses it with a warning
-// (R43), so it must not abort the operations that roll back the releases.
-func (s *Stack) onlyWarns(c event.Command) bool {
-	interrupts := c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !interrupts || !s.rollingBack || s.warned || c.KnowsRollback {
-		return false
+	pausedBy := s.pausedBy
+	held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held
+	s.mu.Unlock()
+	if held {
+		s.refuse(c, "release "+pausedBy.id+" is held on a failure; use retry, accept, give-up or abort")
+		return
 	}
-	s.warned = true
-	return true
+	inner := c
+	inner.ID, inner.Group, inner.Phase = event.InternalID, "", ""
+	if c.Name == event.RunTo {
+		inner.Name = event.Resume
+	}
+	if c.Group == "" && c.Scope == "" || c.Name == event.RunTo {
+		c.Accepted = func() {
+			s.mu.Lock()
+			if inner.Name == event.Resume && s.pausedBy == pausedBy {
+				s.pausedBy = nil
+			}
+			s.mu.Unlock()
+			s.sendToRunning(inner, nil)
+		}
+	}
+	s.engine.Command(c)
 }
 
 // sendToRunning sends a command to all running releases except one, which may be nil.
@@ -174,10 +165,10 @@ func (s *Stack) sendToRelease(c event.Command) {
 	if running {
 		inner := c
 		inner.Scope = ""
-		op.Command(inner)
 		if c.Name == event.RunTo {
-			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID})
+			inner.Accepted = func() { s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID}) }
 		}
+		op.Command(inner)
 		return
 	}
 	switch {

@@ -12,6 +12,31 @@ import (
 	"lockstep/kube/operation"
 )
 
+// steeringKeeper returns the run.Options.Keep of the stack, nil without a journal. If the stack resumes, its releases do by the
+// same write: a pause that the next pod finds in one of them would pause the stack again. They need no such write to pause or
+// to end, because they start as the stack is.
+func (s *Stack) steeringKeeper() func(run.Steering) error {
+	if s.opts.Journal == nil {
+		return nil
+	}
+	return func(steering run.Steering) error {
+		return s.opts.Journal.Keep(context.Background(), func(entries map[string]journal.Kept) {
+			stack := entries[""]
+			resumes := !steering.Paused && (stack.Steering == nil || stack.Steering.Paused)
+			stack.Steering = &steering
+			s.keepRollback(&stack, steering)
+			entries[""] = stack
+			for id, kept := range entries {
+				if resumes && id != "" && kept.Steering != nil {
+					resumed := kept.Steering.Resumed()
+					kept.Steering = &resumed
+					entries[id] = kept
+				}
+			}
+		})
+	}
+}
+
 // keepRollback keeps which releases a rollback covers when it starts.
 func (s *Stack) keepRollback(k *journal.Kept, steering run.Steering) {
 	if steering.Rollback == nil {

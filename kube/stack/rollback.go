@@ -37,12 +37,12 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	s.mu.Unlock()
 	info := s.info
 	info.Name = "rollback"
-	s.setRollingBack(true) // first, so that no command can come between
 	if err := s.engine.StartRollback(info, cause.Error()); err != nil {
-		s.setRollingBack(false)
 		return err
 	}
-	s.setRollingBack(true) // again, because a command may have come before the engine's rollback started
+	s.mu.Lock()
+	s.rollingBack = true
+	s.mu.Unlock()
 	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(changed, true)}
 	if !slices.ContainsFunc(changed, func(m *member) bool { return m.op.Info().PreviousRevision > 0 }) {
 		phase.Name, phase.Kind = phaseUninstall, event.PhaseRemove
@@ -54,12 +54,6 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	end.Outcome = rollbackOutcomeOf(end.Results)
 	end.Message = messageOf(end.Outcome, cause)
 	return err
-}
-
-func (s *Stack) setRollingBack(rollingBack bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rollingBack, s.warned = rollingBack, false
 }
 
 // explainKept records why releases were not rolled back although nothing failed in them: a release that needs one was not.

@@ -69,7 +69,7 @@ func (s *Stack) start() *run.Engine {
 	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
 		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
-		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.opts.Journal.Entry("").SteeringKeeper(s.keepRollback),
+		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
 	})
 	s.mu.Lock()
 	s.engine = eng

@@ -61,12 +61,11 @@ type Stack struct {
 	active []*member   // those whose operations are running, in the order in which they started
 	// stepNext lets the next release start with one group while the run is paused. pausedBy is the
 	// release whose pause or held failure paused the run.
-	stepNext bool
-	pausedBy *member
-	// rollingBack is set when the rollback starts, warned after the first interrupt of the rollback.
-	rollingBack, warned bool
-	toUndo              []*member // what the rollback covers
-	ran                 int       // operations that have started or ended
+	stepNext    bool
+	pausedBy    *member
+	rollingBack bool      // set when the rollback starts
+	toUndo      []*member // what the rollback covers
+	ran         int       // operations that have started or ended
 }
 
 // member is a release of the stack with its operation.
