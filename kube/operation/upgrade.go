@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -256,12 +257,23 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u.SubNotes = up.SubNotes
 	u.HideNotes = up.HideNotes
 	u.Description = up.Description
-	u.Labels = up.Labels
+	u.Labels = up.labels()
 	u.PostRenderer = up.PostRenderer
 	if up.PostRenderStrategy != "" {
 		u.PostRenderStrategy = up.PostRenderStrategy
 	}
 	return u
+}
+
+// StackLabel is the label of a named stack on its release records (S10).
+const StackLabel = "lockstep/stack"
+
+// labels returns the labels for Helm's upgrade, which copies those of the revision before it. The label of a stack is not
+// copied, because it says that the stack created the revision: Helm removes a label that is null.
+func (up *Upgrade) labels() map[string]string {
+	all := map[string]string{StackLabel: "null"}
+	maps.Copy(all, up.Labels)
+	return all
 }
 
 func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {

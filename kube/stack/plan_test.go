@@ -9,6 +9,7 @@ import (
 
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/operation"
 )
 
 func TestNoReleases(t *testing.T) {
@@ -56,7 +57,7 @@ func TestReleasesOf(t *testing.T) {
 		r.Namespace = "ns"
 		r.Labels = map[string]string{"name": name, "version": version, "status": status}
 		if stack != "" {
-			r.Labels[stackLabel] = stack
+			r.Labels[operation.StackLabel] = stack
 		}
 		return r
 	}

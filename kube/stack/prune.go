@@ -22,15 +22,12 @@ import (
 	"lockstep/kube/operation"
 )
 
-// stackLabel is the label of a named stack on its release records. Helm copies it to new revisions.
-const stackLabel = "lockstep/stack"
-
 // labels adds the stack's label to the labels of a release.
 func (s *Stack) labels(own map[string]string) map[string]string {
 	if s.opts.Name == "" {
 		return own
 	}
-	all := map[string]string{stackLabel: s.opts.Name}
+	all := map[string]string{operation.StackLabel: s.opts.Name}
 	maps.Copy(all, own)
 	return all
 }
@@ -196,7 +193,7 @@ func stackRecords(ctx context.Context, c *connect.Client, namespace, stack strin
 		}
 		return l.Items, nil
 	}
-	labeled, err := list(namespace, stackLabel+"="+stack)
+	labeled, err := list(namespace, operation.StackLabel+"="+stack)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +247,7 @@ func releasesOf(records []metav1.PartialObjectMetadata, stack string) (found []h
 	}
 	return slices.DeleteFunc(found, func(f helmfile.Release) bool {
 		last := newest[release{f.Namespace, f.Name}]
-		return last.Labels[stackLabel] != stack || last.Labels["status"] == "uninstalled"
+		return last.Labels[operation.StackLabel] != stack || last.Labels["status"] == "uninstalled"
 	})
 }
 

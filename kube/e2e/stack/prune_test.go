@@ -122,10 +122,14 @@ func TestPruneKeeps(t *testing.T) {
 	assert("pruned by its old stack", "a 1 deployed", "x 2 deployed")
 	up("shop", nil, x)
 	assert("moved back", "a 1 deployed", "x 3 deployed")
+	up("", func(o *kube.StackOptions) { o.Name = "" }, release{Name: "x", Dir: x.Dir, Values: map[string]any{"data": "two"}})
+	up("shop", prune, a)
+	assert("upgraded by nobody's stack", "a 1 deployed", "x 4 deployed")
+	up("shop", nil, x)
 
 	elsewhere := func(o *kube.StackOptions) { o.File = helmfileOf(second, a) }
 	warnings := up("shop", func(o *kube.StackOptions) { elsewhere(o); prune(o) }, a)
-	assert("the same file with another namespace", "a 1 deployed", "x 3 deployed")
+	assert("the same file with another namespace", "a 1 deployed", "x 5 deployed")
 	want := fmt.Sprintf("S10 --prune leaves a, x of stack shop-%[1]s in namespace %[1]s, in which the file has no releases; to uninstall them too, add --prune-namespace %[1]s", b.Namespace)
 	if !slices.Equal(warnings, []string{want}) {
 		t.Errorf("warnings %q, want %q", warnings, want)
