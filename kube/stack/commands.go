@@ -14,7 +14,7 @@ import (
 // Command sends a command to the run, or queues it until the run starts.
 //
 // Rule S6: commands apply to the whole stack. A pause also pauses running releases; a breakpoint or
-// a held failure in one release pauses the others.
+// a held failure in one release pauses the others. If a command is for several groups, the answer to the first is that to all.
 func (s *Stack) Command(c event.Command) {
 	s.mu.Lock()
 	if s.engine == nil {
@@ -29,22 +29,31 @@ func (s *Stack) Command(c event.Command) {
 			return
 		}
 	}
-	for i, c := range commands {
-		if i > 0 {
-			c.ID = event.InternalID
+	first, others := commands[0], commands[1:]
+	if len(others) > 0 {
+		first.Accepted = func() {
+			for _, c := range others {
+				c.ID = event.InternalID
+				s.send(c)
+			}
 		}
-		switch {
-		case c.Scope != "" && c.Group != "":
-			s.sendToRelease(c)
-		case c.Name == event.Edit:
-			s.refuse(c, "a stack cannot be edited: change the file and run the command again")
-		case c.Name == event.Step && c.Group == "":
-			s.stepOne(c)
-		case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
-			s.sendDecision(c)
-		default:
-			s.broadcast(c)
-		}
+	}
+	s.send(first)
+}
+
+// send sends a command to the engine that it is for.
+func (s *Stack) send(c event.Command) {
+	switch {
+	case c.Scope != "" && c.Group != "":
+		s.sendToRelease(c)
+	case c.Name == event.Edit:
+		s.refuse(c, "a stack cannot be edited: change the file and run the command again")
+	case c.Name == event.Step && c.Group == "":
+		s.stepOne(c)
+	case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
+		s.sendDecision(c)
+	default:
+		s.broadcast(c)
 	}
 }
 
@@ -62,6 +71,8 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 		}
 		text, members = group, []*member{m}
 	}
+	multiple := c.Name == event.Break || c.Name == event.Disable
+	var begun []event.Command
 	for _, m := range members {
 		op := s.operation(m)
 		if op == nil || m.unchanged {
@@ -70,10 +81,17 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 		for _, id := range op.FindGroups(text) {
 			one := c
 			one.Scope, one.Group = m.id, id
-			commands = append(commands, one)
+			if multiple && s.begun(m, id) {
+				begun = append(begun, one)
+			} else {
+				commands = append(commands, one)
+			}
 		}
 	}
-	switch multiple := c.Name == event.Break || c.Name == event.Disable; {
+	if len(commands) == 0 {
+		commands = begun
+	}
+	switch {
 	case len(commands) == 0:
 		s.refuse(c, fmt.Sprintf("no release or group is named %q", c.Group))
 	case len(commands) > 1 && !multiple:
@@ -81,6 +99,20 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 		return nil
 	}
 	return commands
+}
+
+// begun reports whether a group of a release has started.
+func (s *Stack) begun(m *member, group string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun := false
+	for g := range m.state.GroupStates() {
+		begun = begun || g.ID == group
+		if g.ID == group && (g.Status == event.Waiting || g.Status == event.AtBreakpoint) {
+			return false
+		}
+	}
+	return begun
 }
 
 func (s *Stack) refuse(c event.Command, why string) { s.reply(c, event.Refused, why) }
@@ -204,15 +236,23 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	}
 	m.breakpoints[c.Group] = status
 	s.mu.Unlock()
-	if err := s.keepBreakpoints(m); err != nil {
+	err := s.keepBreakpoints(m)
+	switch why := "the breakpoint cannot be kept for the pod that may replace this one"; {
+	case err == nil:
+	case c.ID == event.InternalID:
+		s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "S13", Message: fmt.Sprintf("%s: %s: %v", c.Group, why, err)})
+	default:
 		s.mu.Lock()
 		m.breakpoints[c.Group] = before
 		s.mu.Unlock()
-		s.refuse(c, "the breakpoint cannot be kept for the pod that may replace this one: "+err.Error())
+		s.refuse(c, why+": "+err.Error())
 		return
 	}
 	s.reply(c, event.Accepted, "")
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
+	if c.Accepted != nil {
+		c.Accepted()
+	}
 	if c.Name == event.RunTo {
 		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID})
 	}
@@ -253,21 +293,22 @@ func (s *Stack) sendDecision(c event.Command) {
 		c.Scope, c.Group = m.id, ""
 		refusal = "release " + m.id + " is not held on a failure"
 	}
-	found := false
-	for _, m := range s.running() {
-		if s.runStatus(m) == event.Held && (c.Scope == "" || c.Scope == m.id) {
-			inner := c
-			inner.Scope = ""
-			if found {
-				inner.ID = event.InternalID
-			}
-			found = true
-			s.operation(m).Command(inner)
+	held := slices.DeleteFunc(s.running(), func(m *member) bool {
+		return s.runStatus(m) != event.Held || c.Scope != "" && c.Scope != m.id
+	})
+	if len(held) == 0 {
+		s.refuse(c, refusal)
+		return
+	}
+	c.Scope = ""
+	others := c
+	others.ID = event.InternalID
+	c.Accepted = func() {
+		for _, m := range held[1:] {
+			s.operation(m).Command(others)
 		}
 	}
-	if !found {
-		s.refuse(c, refusal)
-	}
+	s.operation(held[0]).Command(c)
 }
 
 // runStatus returns whether the operation of a release is running, paused or held.
