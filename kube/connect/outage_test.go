@@ -266,6 +266,25 @@ func TestFirstContact(t *testing.T) {
 	}
 }
 
+// TestSilentKubelet: a log that a kubelet does not send says nothing about the API server (R53).
+func TestSilentKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, _ := newTestTransport(operationContext(t), func(_ int, r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		x.link.connected, x.link.responded = true, true
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := x.RoundTrip(request(ctx, "GET", "/api/v1/namespaces/n/pods/p/log", "")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if x.link.state().unreachable {
+			t.Error("unreachable because of a log")
+		}
+	})
+}
+
 // TestSilence: a connection hangs, as in a network that drops packets. One request without a response shows that, such as the
 // renewal of a Lease, unless the API server responds to others meanwhile: then only this request is slow (R53).
 func TestSilence(t *testing.T) {

@@ -131,7 +131,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		renewed := ctx.Err() == nil && unauthorized(resp) && !c.refreshed && c.t.refresh(generation)
 		if renewed || ctx.Err() != nil { // ctx ends the call, whatever the response
 			v = verdict{}
-			if waited := time.Since(sent); waited >= silence && errors.Is(ctx.Err(), context.DeadlineExceeded) && c.t.link.state().responded {
+			if waited := time.Since(sent); waited >= silence && resp == nil && c.mayShowSilence() && errors.Is(ctx.Err(), context.DeadlineExceeded) && c.t.link.state().responded {
 				v = verdict{outcome: lost, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
 			}
 		}
@@ -163,6 +163,12 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			return c.giveUp(resp, err, ended)
 		}
 	}
+}
+
+// mayShowSilence reports whether a request without a response can mean that the API server is unreachable. A subresource, such
+// as a log, may wait for a kubelet, and another API group for an aggregated API server.
+func (c *call) mayShowSilence() bool {
+	return c.target.Subresource == "" && (c.target.Group == "" || c.target.Group == "coordination.k8s.io")
 }
 
 func unauthorized(resp *http.Response) bool {
