@@ -332,7 +332,7 @@ func TestUnattendedRun(t *testing.T) {
 
 	const ns = "unattended-job"
 	inNamespace(t, ns)
-	install(1, "error: paused"+waited+"20s (--timeout); the run continues in the cluster", "fanout", ns,
+	install(1, "error: paused, and no command came for 20s (--timeout); the run continues in the cluster", "fanout", ns,
 		"--in-cluster", "--service-account=runner", "--step", "--timeout=20s")
 	m.run(0, "ctl", "s", "abort", "-n", ns)
 }

@@ -283,6 +283,7 @@ var errContinues = errors.New("the run continues in the cluster")
 func (a *app) attachToTask(cmd *cobra.Command, r runOptions, run *remote.Run, afterQuit string) error {
 	ctx, giveUp := context.WithCancelCause(cmd.Context())
 	defer giveUp(nil)
+	defer cmd.SetContext(cmd.Context())
 	cmd.SetContext(ctx)
 	if !r.screen {
 		timer := &unattendedTimer{timeout: r.timeout(), alone: true, end: func(why string, _ event.Status) {

@@ -14,7 +14,7 @@ import (
 // attached and no command arrived.
 type unattendedTimer struct {
 	timeout    time.Duration
-	lastClient func() time.Time // returns the last time at which a client was attached; may be nil
+	lastClient func() time.Time // returns the last time at which a client was attached; nil if that is unknown
 	end        func(why string, status event.Status)
 
 	mu     sync.Mutex
@@ -53,6 +53,7 @@ func (t *unattendedTimer) Consume(e event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case e.Kind == event.KindCommand: // also one for a release of a stack
 	case e.Scope != "":
 		t.followRelease(e)
 		return
@@ -60,7 +61,7 @@ func (t *unattendedTimer) Consume(e event.Event) {
 		t.status = e.Status
 	case e.Kind == event.KindOperation:
 		t.status = ""
-	case e.Kind != event.KindCommand:
+	default:
 		return
 	}
 	t.reset()
@@ -106,7 +107,9 @@ func (t *unattendedTimer) startTimer(d time.Duration) {
 
 // expire ends the run, unless a client was attached within timeout. The caller must hold t.mu.
 func (t *unattendedTimer) expire() {
+	nobody := "no command came"
 	if t.lastClient != nil {
+		nobody = "nobody attached or used lockstep ctl"
 		if idle := time.Since(t.lastClient()); idle < t.timeout {
 			t.startTimer(t.timeout - idle)
 			return
@@ -116,5 +119,5 @@ func (t *unattendedTimer) expire() {
 	if len(t.held) > 0 {
 		status = event.Held
 	}
-	t.end(fmt.Sprintf("%s, and nobody attached or used lockstep ctl for %s (--timeout)", status, format.Timeout(t.timeout)), status)
+	t.end(fmt.Sprintf("%s, and %s for %s (--timeout)", status, nobody, format.Timeout(t.timeout)), status)
 }

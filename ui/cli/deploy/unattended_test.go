@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +73,25 @@ func TestUnattendedRunEnds(t *testing.T) {
 			timer.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
 		})
 	}
+}
+
+// TestCommandsCount: without a client that is known, each command starts the time again, also one for a release of a stack
+// (R54).
+func TestCommandsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []string
+		timer := &unattendedTimer{timeout: time.Minute, alone: true, end: func(why string, _ event.Status) { ends = append(ends, why) }}
+		timer.Consume(event.Event{Kind: event.KindRun, Status: event.Paused})
+		for _, scope := range []string{"", "a"} {
+			time.Sleep(50 * time.Second)
+			timer.Consume(event.Event{Kind: event.KindCommand, Scope: scope, Command: event.Step, Status: event.Accepted})
+		}
+		if time.Sleep(50 * time.Second); len(ends) > 0 {
+			t.Errorf("%v, although commands came", ends)
+		}
+		time.Sleep(20 * time.Second)
+		if want := []string{"paused, and no command came for 1m (--timeout)"}; !slices.Equal(ends, want) {
+			t.Errorf("%q, want %q", ends, want)
+		}
+	})
 }
