@@ -117,10 +117,15 @@ func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(),
 		ClientSide: t.ClientSide, Replace: t.Replace, Resource: resourceFinder(mapper, docs),
 	}
+	for _, o := range c.Outside() {
+		r.WaitFor = append(r.WaitFor, charts.OutsideIn(o, c.Namespace))
+	}
 	for _, phase := range []event.PhaseKind{event.PhaseCRDs, event.PhaseHooks, event.PhaseApply} {
 		for n, res := range charts.Resources(docs[phase], c.Namespace, scopeOf(mapper, docs)) {
 			o := permissions.Object{Object: res.Object, Fields: docs[phase][n].Object.Object, Phase: phase}
-			r.WaitFor = append(r.WaitFor, res.WaitFor...)
+			if phase == event.PhaseApply {
+				r.WaitFor = append(r.WaitFor, res.WaitFor...)
+			}
 			if docs[phase][n].Object.GetName() == "" {
 				o.Name = ""
 			}

@@ -121,6 +121,9 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 		return nil
 	}
 	var objects []readiness.Object
+	for _, o := range p.Common.outside {
+		objects = append(objects, readiness.Object{Object: o})
+	}
 	for _, i := range incoming.List {
 		if f := incoming.Builder.Fact(i); f != nil {
 			objects = append(objects, readiness.Object{Object: f.Resource.Object, Labels: f.Resource.Labels})

@@ -154,13 +154,17 @@ func (c Common) Complete(namespace string) (Common, error) {
 		return c, err
 	}
 	c.outside = nil
+	source := "--wait-for"
+	if c.Stack != "" {
+		source = "waitFor"
+	}
 	for _, text := range c.WaitFor {
 		o, err := plan.ParseOutside(text)
 		switch {
 		case err != nil:
-			return c, fmt.Errorf("--wait-for: %w", err)
+			return c, fmt.Errorf("%s: %w", source, err)
 		case ws != helmclient.WaitOrdered:
-			return c, fmt.Errorf("--wait-for %s needs --wait=ordered, not --wait=%s", text, c.Wait)
+			return c, fmt.Errorf("%s %s needs --wait=ordered, not --wait=%s", source, text, c.Wait)
 		}
 		c.outside = append(c.outside, o)
 	}

@@ -51,6 +51,7 @@ type plannedObjects struct {
 	byObject map[plan.Object]*incomingObject // including objects that other releases provide
 	// dependencies are the ids of the groups that a group waits for, directly or indirectly, by its id.
 	dependencies map[string]map[string]bool
+	gated        []position // groups that wait for objects outside the release
 }
 
 func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) {
@@ -108,6 +109,9 @@ func (planned *plannedObjects) addPhases(phases []event.Phase) map[plan.Object]p
 			continue
 		}
 		for _, g := range p.Groups {
+			if len(g.WaitFor) > 0 {
+				planned.gated = append(planned.gated, position{n, g})
+			}
 			for _, o := range g.Objects {
 				if _, ok := first[o]; !ok {
 					first[o] = position{n, g}
@@ -146,6 +150,13 @@ func (planned *plannedObjects) addDependencies(groups []*plan.Group) {
 // before reports whether b waits for a, directly or indirectly.
 func (planned *plannedObjects) before(a, b position) bool {
 	return a.phase < b.phase || a.phase == b.phase && planned.dependencies[b.group.ID][a.group.ID]
+}
+
+// waitsFor reports whether a group starts only once an object outside the release is ready (R22d).
+func (planned *plannedObjects) waitsFor(at position, o plan.Object) bool {
+	return slices.ContainsFunc(planned.gated, func(p position) bool {
+		return (p == at || planned.before(p, at)) && slices.Contains(p.group.WaitFor, o)
+	})
 }
 
 // passiveGroups are API groups of custom resources that create no objects.

@@ -41,7 +41,7 @@ func (planned *plannedObjects) references(groupsReady bool) (missing, late []ref
 		idle := hasTemplate && pods.None
 		for _, ref := range refs.Find(o.Object, o.fields) {
 			r := reference{o, ref}
-			if idle || ref.IfMissing() == "" || slices.Contains(o.position.group.WaitFor, ref.To) {
+			if idle || ref.IfMissing() == "" || planned.waitsFor(o.position, ref.To) {
 				continue
 			}
 			switch target := planned.byObject[ref.To]; {

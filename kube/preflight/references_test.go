@@ -114,3 +114,22 @@ func TestMissingReferences(t *testing.T) {
 		})
 	}
 }
+
+// TestReferenceToAnAwaitedObject: a group that starts after an object outside the release is ready does not miss it (R22d).
+func TestReferenceToAnAwaitedObject(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		depends := ""
+		if after {
+			depends = `, helm.sh/depends-on-resource-groups: '["a"]'`
+		}
+		planned := parsePlanned(t, strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: b"+depends+"}}", 1)+
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: x, annotations: {helm.sh/resource-group: a}}}\n---\n"+
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: last, annotations: {helm.sh/resource-group: c, helm.sh/depends-on-resource-groups: '["a", "b"]'}}}`)
+		first := planned.byObject[plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}].position
+		first.group.WaitFor = []plan.Object{{Kind: "Secret", Namespace: "ns", Name: "wanted"}}
+		planned.gated = append(planned.gated, first)
+		if missing, _ := planned.references(true); (len(missing) == 0) != after {
+			t.Errorf("after the group that waits: %t, missing %v", after, missing)
+		}
+	}
+}
