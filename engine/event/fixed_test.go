@@ -232,6 +232,36 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
+// TestTimeLeftOutside: the time of an object outside the release starts again when it is no longer ready before its group has
+// started (R22d, R25).
+func TestTimeLeftOutside(t *testing.T) {
+	r := &run{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r.apply(0, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r", ReadinessTimeout: time.Minute}})
+	p := planOf("a")
+	p.Phases[0].Groups[0].WaitFor = []plan.Object{object("tls"), object("ca")}
+	r.apply(0, p)
+	report := func(after int, name string, s Status) time.Duration {
+		o := object(name)
+		r.apply(after, Event{Kind: KindObject, Phase: "apply", Group: "a", Object: &o, Status: s, Outside: true})
+		left, _ := r.TimeLeft(r.Find("apply", "a"), r.Find("apply", "a").Outside[0], r.at)
+		return left
+	}
+	report(0, "ca", InProgress)
+	for n, step := range []struct {
+		after int
+		name  string
+		to    Status
+		left  time.Duration
+	}{
+		{0, "tls", InProgress, time.Minute}, {10, "tls", Ready, 0}, {10, "tls", InProgress, 40 * time.Second},
+		{10, "tls", Ready, 0}, {0, "ca", Ready, 0}, {10, "tls", InProgress, time.Minute},
+	} {
+		if left := report(step.after, step.name, step.to); left != step.left {
+			t.Errorf("step %d: %s left, want %s", n, left, step.left)
+		}
+	}
+}
+
 // TestSkippedDidNotStart: a group whose run ended before its first request counts as not started.
 func TestSkippedDidNotStart(t *testing.T) {
 	r := newRun("a")

@@ -243,6 +243,9 @@ func (s *State) applyObject(e Event) {
 	if o.Done() && !e.Outside {
 		g.Done--
 	}
+	if e.Outside && o.Status == Ready && len(g.Missing()) == 0 { // the group could start: it waits again
+		o.Sent = time.Time{}
+	}
 	if o.Status != e.Status {
 		o.Since = e.Time
 	}

@@ -155,6 +155,15 @@ func (p *planner) checkWaitFor() {
 	}
 }
 
+// WaitOutside sets how the run waits for each object that is not of the release.
+func (g *Group) WaitOutside(how func(Object) Wait) {
+	for _, o := range g.WaitFor {
+		if w := how(o); w != (Wait{}) {
+			g.Waits = append(g.Waits, ObjectWait{o, w})
+		}
+	}
+}
+
 // WaitForFirst makes the groups that wait for no other group wait for objects that are not of the release. An error names
 // an object that a group contains.
 func WaitForFirst(groups []*Group, objects []Object) error {

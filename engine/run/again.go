@@ -67,6 +67,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 		switch {
 		case f.group.gated != nil:
 			m.setUnit(f.group.shown(), event.Waiting, "")
+			f.group.forgetFailures()
 			s.awaitGate(f.group)
 		case command == event.Retry:
 			m.setUnit(f.group.unit, event.Running, "")
@@ -81,12 +82,17 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 // recheck waits for the objects of a failed group again without applying them: somebody may have
 // fixed them in the cluster.
 func (s *stage) recheck(g *group) {
+	g.forgetFailures()
+	s.awaitAgain(g)
+}
+
+// forgetFailures makes the run wait for new observations of the objects that have failed.
+func (g *group) forgetFailures() {
 	for _, o := range g.objects {
 		if o.last.Status == event.Failed {
 			o.last = Observation{}
 		}
 	}
-	s.awaitAgain(g)
 }
 
 // awaitAgain waits for the objects of a group again without applying them.

@@ -24,7 +24,7 @@ func (s *stage) addGate(g *group) *group {
 		dependents: []*group{g}, gated: g,
 	}
 	for _, o := range g.def.WaitFor {
-		obj := &object{Object: o, status: event.Waiting, request: requestSucceeded}
+		obj := &object{Object: o, wait: g.def.WaitOf(o), status: event.Waiting, request: requestSucceeded}
 		gate.objects = append(gate.objects, obj)
 		gate.byObject[o] = obj
 	}
@@ -67,7 +67,7 @@ func (s *stage) awaitGate(gate *group) {
 			s.setObject(gate, o, event.InProgress, "", "")
 		}
 	}
-	s.recheck(gate)
+	s.awaitAgain(gate)
 }
 
 // closeGate waits again for the objects of a gate whose group has not started, because one is no longer ready.

@@ -191,3 +191,19 @@ func TestGateOfAnAdmittedGroup(t *testing.T) {
 		})
 	}
 }
+
+// TestGateObservesTheOperatorsTimeout: what the operator says of the time of an object counts for one outside the release, too
+// (R22d, R22b).
+func TestGateObservesTheOperatorsTimeout(t *testing.T) {
+	s := gatedStage(10*time.Second, map[string]string{"a": "tls ca"}, groupsOf("a: x"), change{20 * time.Second, "ca", event.Ready})
+	s.Phase.Groups[0].WaitOutside(func(plan.Object) plan.Wait { return plan.Wait{Timeout: 30 * time.Second, Source: "the operator"} })
+	trace, _ := run(t, Options{}, s, newFake(nil), nil)
+	want(t, trace, "30.0s c:a failed (Secret/tls: not ready after 30s (the operator): not in the cluster)")
+}
+
+// TestObjectFailsAtAnOpenGate: an object that fails before its group starts fails the group at once (R22d, R26).
+func TestObjectFailsAtAnOpenGate(t *testing.T) {
+	s := gatedStage(time.Minute, map[string]string{"b": "tls"}, groupsOf("b: x"), change{0, "tls", event.Ready}, change{5 * time.Second, "tls", event.Failed})
+	trace, _ := run(t, Options{Paused: true}, s, newFake(nil), func(b *rig) { b.at(10 * time.Second) })
+	want(t, trace, "0.0s run paused (before the first group)", "5.0s c:b failed (Secret/tls: as told)")
+}

@@ -115,7 +115,11 @@ func New(cfg Config) *Client {
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
 func (c *Client) ordering() Ordering {
-	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor}
+	o := Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor}
+	if c.cfg.Options.Wait == WaitOrdered {
+		o.WaitOutside = c.builder().WaitOutside
+	}
+	return o
 }
 
 // Create installs the release's objects in order. It passes other objects to Helm's client.
@@ -303,7 +307,7 @@ func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[str
 		Ends:               func(g *plan.Group) bool { return hooks[g.ID] }, // their delete policies may delete them
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
-		stage.ObjectTimeout, stage.WatchOutside = 0, nil // the operation's timeout alone, as in Helm
+		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm
 	}
 	return stage
 }
@@ -313,9 +317,7 @@ func (c *Client) Observe(phase event.Phase, list helmkube.ResourceList) error {
 	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
 		return err
 	}
-	stage := c.applyStage(phase, cluster.NewObservation(c.cfg.Session, list), nil)
-	stage.WatchOutside = nil
-	return c.cfg.Engine.Run(stage)
+	return c.cfg.Engine.Run(c.applyStage(phase, cluster.NewObservation(c.cfg.Session, list), nil))
 }
 
 // planApply returns the plan for a list. If that is not Config.Apply, for example because crds/

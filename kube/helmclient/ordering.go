@@ -30,6 +30,8 @@ type Ordering struct {
 	Jobs plan.Jobs
 	// WaitFor are the objects outside the release that its first groups wait for (R22d).
 	WaitFor []plan.Object
+	// WaitOutside returns how the run waits for an object outside the release. Nil waits for none.
+	WaitOutside func(plan.Object) plan.Wait
 }
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
@@ -84,6 +86,13 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 	o.Jobs.Complete(phase.Groups)
 	if err := plan.WaitForFirst(phase.Groups, o.WaitFor); err != nil {
 		return Planned{}, nil, err
+	}
+	for _, g := range phase.Groups {
+		if o.WaitOutside == nil {
+			g.WaitFor = nil
+		} else {
+			g.WaitOutside(o.WaitOutside)
+		}
 	}
 	return Planned{phase, resources, hooks}, p.Warnings, nil
 }

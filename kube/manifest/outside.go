@@ -10,11 +10,16 @@ import (
 	"lockstep/kube/status"
 )
 
+// WaitOutside returns how the run waits for an object outside the release: only the operator can say (R22b).
+func (b *Builder) WaitOutside(o plan.Object) plan.Wait {
+	return b.scope.Readiness.Wait(o, nil, plan.Wait{})
+}
+
 // Outside returns the objects outside the release that a group waits for: with their namespaces, and without those for which
 // the operator does not wait (R22b).
 func (b *Builder) Outside(objects []plan.Object) (out []plan.Object) {
 	for _, o := range objects {
-		if b.scope.Readiness.Wait(o, nil, plan.Wait{}).Never {
+		if b.WaitOutside(o).Never {
 			continue
 		}
 		if mapping, err := b.mappingOf(o, false); err == nil {

@@ -61,6 +61,9 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
 	ordering := helmclient.Ordering{Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info)}
+	if s.Common.WaitStrategy() == helmclient.WaitOrdered {
+		ordering.WaitOutside = p.builder.WaitOutside
+	}
 	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), subchartHooks)
 	if err != nil {
 		return nil, err
