@@ -130,18 +130,19 @@ func (t *TakenOver) has(o plan.Object, uid types.UID) bool {
 }
 
 // giveBack restores the marks of an object that a removal has kept because the release took it over. So it is its owner's
-// again, or nobody's.
+// again, or nobody's. If somebody else has marked it since, it is theirs.
 func (s Session) giveBack(i *resource.Info, f *manifest.Fact) error {
-	t, o := s.Taken, f.Resource.Object
-	if !t.has(o, f.Seen().UID) {
+	t, o, seen := s.Taken, f.Resource.Object, f.Seen()
+	if !t.has(o, seen.UID) {
 		return nil
 	}
 	t.mu.Lock()
-	taken := t.objects[o]
-	taken.kept = true
+	taken, ours := t.objects[o], seen.Owner == s.Builder.Scope().Owner()
+	restored := seen.Marks == taken.Marks
+	taken.kept = restored || ours
 	t.objects[o] = taken
 	t.mu.Unlock()
-	if taken.Marks == f.Seen().Marks {
+	if restored || !ours {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": taken.Marks.Patch(taken.UID)})
