@@ -192,6 +192,31 @@ func TestGateOfAnAdmittedGroup(t *testing.T) {
 	}
 }
 
+// TestPauseAtTheGateOfAnAdmittedGroup: a pause stops an admitted group that still waits for objects outside the release (R22d, R40).
+func TestPauseAtTheGateOfAnAdmittedGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake, feed := newFake(nil), &event.Feed{}
+		s := gatedStage(time.Minute, map[string]string{"a": "tls"}, groupsOf("a: x"), change{10 * time.Second, "tls", event.Ready})
+		s.Phase.Name, s.Cluster = "apply", fake
+		b := &rig{t: t, fake: fake, feed: feed, from: time.Now(), e: New(Options{Feed: feed})}
+		b.e.Announce(s.Phase)
+		if err := b.e.Admit("apply", s.Phase.Groups[0]); err != nil {
+			t.Error(err)
+		}
+		go func() {
+			b.at(5 * time.Second)
+			b.command(event.Pause, "")
+			b.at(20 * time.Second)
+			b.command(event.Resume, "")
+		}()
+		if err := b.e.Run(s); err != nil {
+			t.Error(err)
+		}
+		_ = b.e.Finish(End{Status: event.Succeeded})
+		want(t, b.trace(), "5.0s run paused", "5.0s pause accepted", "20.0s run running", "20.0s resume accepted", "20.0s c:a running", "20.0s c:a ready")
+	})
+}
+
 // TestGateObservesTheOperatorsTimeout: what the operator says of the time of an object counts for one outside the release, too
 // (R22d, R22b).
 func TestGateObservesTheOperatorsTimeout(t *testing.T) {

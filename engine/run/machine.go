@@ -129,7 +129,7 @@ func (m *machine) announce(phases []event.Phase) {
 	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
 	for g := range event.Groups(phases) {
 		u, added := m.units.getOrAdd(g.Unit())
-		u.gated = len(g.WaitFor) > 0
+		u.hasGate = len(g.WaitFor) > 0
 		switch {
 		case !added || m.restoreUnit(u):
 		case slices.Contains(m.opts.Breakpoints, g.ID):

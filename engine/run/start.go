@@ -121,8 +121,8 @@ func (m *machine) start(units []*unit) {
 	m.steered = m.steered || m.steering.paused
 	for _, u := range units {
 		u.reached = true
-		if u.gated && len(m.admissions) > 0 && m.admissions[0].unit == u.Unit { // it starts when its gate opens, even if the run is paused
-			u.passed, u.reachedBefore = true, true
+		if u.hasGate && len(m.admissions) > 0 && m.admissions[0].unit == u.Unit { // it starts when its gate opens: after a step, even while the run is paused
+			u.passed, u.reachedBefore = u.passed || m.steering.paused, true
 			m.admitNext()
 			continue
 		}
@@ -257,7 +257,7 @@ type unit struct {
 	// its failure (R44).
 	passed, accepted, givenUp bool
 	reachedBefore             bool // reached when the earlier process ended, or before its gate
-	gated                     bool // it waits for objects outside the release before it starts (R22d)
+	hasGate                   bool // it waits for objects outside the release before it starts (R22d)
 }
 
 // units holds all units in the order in which they were announced.
