@@ -31,9 +31,9 @@ const (
 	// KindGroup is the state of a group (phase, group, status, message; if failed also
 	// object, cause and evidence of the failure; if skipped or aborted also skip).
 	KindGroup Kind = "group"
-	// KindObject is the state of an object, of the group or, with outside, one for which it waits (phase, group, object, outside,
-	// planned, status, message,
-	// change; if ready also readyBy and note; until while it is held for a time; if failed also cause and evidence).
+	// KindObject is the state of an object of the group or, with outside, of one for which the group waits (phase, group,
+	// object, outside, planned, status, message, change; if ready also readyBy and note; until while it is held for a time; if
+	// failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
 	// refused; message says why it was refused, or what an accepted command did) (R45).

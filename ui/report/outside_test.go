@@ -65,7 +65,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		"r:web waits for Certificate.cert-manager.io/infra/ca: Issuing certificate\n",
 		"r:web waits for Secret/tls: not in the cluster\n",
 		"r:web waits for Secret/tls: not in the cluster (30s so far)\n",
-		"r:web waits for Certificate.cert-manager.io/infra/ca: ready\n",
+		"Certificate.cert-manager.io/infra/ca is ready: r:web waited for it\n",
 		"r:web failed", "Secret/tls: not ready after 1m (--readiness-timeout): not in the cluster\n",
 		"r:web started", "r:web ready",
 	} {

@@ -335,7 +335,7 @@ func (t *textLog) outside(e event.Event, key objectKey) {
 	switch {
 	case e.Status == event.Ready && t.awaited[key]:
 		delete(t.awaited, key)
-		t.line(e, e.Status, t.about(e)+": ready")
+		t.line(e, e.Status, t.outsideName(e)+" is ready: "+e.Group+" waited for it")
 	case e.Status == event.InProgress && e.Message != "" && !t.awaited[key]:
 		t.awaited[key] = true
 		t.line(e, e.Status, format.WithReason(t.about(e), e.Message))
@@ -346,9 +346,14 @@ func (t *textLog) outside(e event.Event, key objectKey) {
 // object is not of the release.
 func (t *textLog) about(e event.Event) string {
 	if e.Outside && e.Object != nil {
-		return e.Group + " waits for " + plan.FormatOutside(*e.Object, t.state.Operation.Namespace)
+		return e.Group + " waits for " + t.outsideName(e)
 	}
 	return objectIn(e.Object, e.Group)
+}
+
+// outsideName names the object of an event, which is not of the release.
+func (t *textLog) outsideName(e event.Event) string {
+	return plan.FormatOutside(*e.Object, t.state.Operation.Namespace)
 }
 
 // objectFailures writes a line for each failed object of a group, unless it was reported before.
