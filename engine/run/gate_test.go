@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -215,6 +216,19 @@ func TestPauseAtTheGateOfAnAdmittedGroup(t *testing.T) {
 		_ = b.e.Finish(End{Status: event.Succeeded})
 		want(t, b.trace(), "5.0s run paused", "5.0s pause accepted", "20.0s run running", "20.0s resume accepted", "20.0s c:a running", "20.0s c:a ready")
 	})
+}
+
+// TestCommandAfterAFailureAtTheGate: a command for a group that has failed at its gate does not say that it has started (R22d, R45).
+func TestCommandAfterAFailureAtTheGate(t *testing.T) {
+	s := gatedStage(time.Minute, map[string]string{"a": "tls"}, groupsOf("a: x"), change{2 * time.Second, "tls", event.Failed})
+	trace, _ := run(t, Options{HoldOnFailure: true, Breakpoints: []string{"c:a"}, Paused: true}, s, newFake(nil), func(b *rig) {
+		b.at(5 * time.Second)
+		b.command(event.Break, "c:a")
+		b.command(event.GiveUp, "")
+	})
+	if !slices.Contains(trace, "5.0s break refused (c:a has failed)") {
+		t.Errorf("%q", trace)
+	}
 }
 
 // TestGateObservesTheOperatorsTimeout: what the operator says of the time of an object counts for one outside the release, too

@@ -255,7 +255,7 @@ func (u *unit) startedRefusal() string {
 	switch {
 	case u.status == event.Skipped:
 		return u.Group + " was skipped"
-	case u.status == event.Failed && !u.reached: // at its gate
+	case u.status == event.Failed: // maybe at its gate, so it has not started
 		return u.Group + " has failed"
 	}
 	return u.Group + " has already started"
