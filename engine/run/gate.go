@@ -87,6 +87,11 @@ func (s *stage) closeGates() {
 	}
 }
 
+// failedAtGate reports whether a group has failed without a start.
+func (m *machine) failedAtGate(u *unit) bool {
+	return m.stage != nil && slices.ContainsFunc(m.stage.failures, func(f *failure) bool { return f.group.gated != nil && f.group.shown() == u })
+}
+
 // waiting returns the groups and gates whose objects the run waits for.
 func (s *stage) waiting() []*group {
 	return slices.DeleteFunc(slices.Concat(s.groups, s.gates), func(g *group) bool { return g.status != event.Running })

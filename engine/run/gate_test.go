@@ -231,6 +231,23 @@ func TestCommandAfterAFailureAtTheGate(t *testing.T) {
 	}
 }
 
+// TestFailureAtTheGateIsNoStart: a group that has failed at its gate during a pause does not start in the next process during that
+// pause (R22d, S13).
+func TestFailureAtTheGateIsNoStart(t *testing.T) {
+	var kept Steering
+	s := gatedStage(time.Minute, map[string]string{"b": "tls"}, groupsOf("a: x", "b: y"), change{2 * time.Second, "tls", event.Failed})
+	keep := func(now Steering) error { kept = now; return nil }
+	_, _ = run(t, Options{HoldOnFailure: true, Keep: keep}, s, newFake(map[string]behaviour{"x": {ready: time.Minute}}), func(b *rig) {
+		b.at(time.Second)
+		b.command(event.Pause, "")
+		b.at(5 * time.Second)
+		b.command(event.GiveUp, "")
+	})
+	if len(kept.Passed) != 1 || kept.Passed[0].Group != "c:a" || len(kept.GivenUp) != 1 {
+		t.Errorf("%+v", kept)
+	}
+}
+
 // TestGateObservesTheOperatorsTimeout: what the operator says of the time of an object counts for one outside the release, too
 // (R22d, R22b).
 func TestGateObservesTheOperatorsTimeout(t *testing.T) {

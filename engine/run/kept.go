@@ -101,7 +101,7 @@ func (m *machine) steeringNow() Steering {
 		s.Rollback = &KeptRollback{m.rollback.cause, keptEnding(m.rollback.by)}
 	}
 	for _, u := range m.units.all {
-		if s.Paused && (u.passed || !u.unstarted() && u.status != event.Skipped) {
+		if s.Paused && (u.passed || !u.unstarted() && u.status != event.Skipped && !m.failedAtGate(u)) {
 			s.Passed = append(s.Passed, u.Unit)
 		}
 		asked := slices.Contains(m.opts.Breakpoints, u.Group) || slices.Contains(m.opts.DisabledBreakpoints, u.Group)
