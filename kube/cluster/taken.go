@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -150,7 +151,7 @@ func (s Session) giveBack(i *resource.Info, f *manifest.Fact) error {
 		_, err = resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).
 			Patch(i.Namespace, i.Name, types.MergePatchType, patch, nil)
 	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("give %s back to its owner: %w", o, err)
 	}
 	return nil
