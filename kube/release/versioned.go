@@ -75,6 +75,9 @@ func (l *Ledger) Records(s *storage.Storage, c metadata.Interface, resource, nam
 	}
 	records := c.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(namespace)
 	return func(ctx context.Context) (all Snapshots, err error) {
+		if all, unchanged := l.recheck(ctx, records); unchanged {
+			return all, nil
+		}
 		list, err := records.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": l.release}.String()})
 		if err != nil {
 			return nil, err
