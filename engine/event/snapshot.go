@@ -29,18 +29,17 @@ func (s *State) Snapshot() *State {
 
 func (g *GroupState) copy() *GroupState {
 	out := *g
-	out.Objects, out.Outside, out.index = nil, nil, make(map[plan.Object]*ObjectState, len(g.index))
+	out.index = make(map[plan.Object]*ObjectState, len(g.index))
 	copies := make(map[*ObjectState]*ObjectState, len(g.Objects))
-	for _, o := range g.Objects {
-		object := *o
-		copies[o] = &object
-		out.Objects = append(out.Objects, &object)
+	copyAll := func(objects []*ObjectState) (out []*ObjectState) {
+		for _, o := range objects {
+			object := *o
+			copies[o] = &object
+			out = append(out, &object)
+		}
+		return out
 	}
-	for _, o := range g.Outside {
-		object := *o
-		copies[o] = &object
-		out.Outside = append(out.Outside, &object)
-	}
+	out.Objects, out.Outside = copyAll(g.Objects), copyAll(g.Outside)
 	for name, o := range g.index {
 		out.index[name] = copies[o]
 	}
