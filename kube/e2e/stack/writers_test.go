@@ -254,9 +254,9 @@ func TestUnchangedMustBeReady(t *testing.T) {
 func TestUnchangedMustSettle(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	crashing := strings.Replace(rig.Deployment("a", nil, "0s"), "sandbox/ready-delay: 0s", `sandbox/run-duration: 4s, sandbox/exit-code: "3"`, 1)
-	stack := []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": crashing})}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
-	b.mustUp(stack...) // without --settle
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	b.annotatePods("a", `"sandbox/run-duration":"4s","sandbox/exit-code":"3"`)
 	stack[1].Values = map[string]any{"data": "two"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 8*time.Second, 8*time.Second }, stack...)
 	state, _ := b.run(s, err, nil)
@@ -271,8 +271,18 @@ func TestUnchangedMustSettle(t *testing.T) {
 	}
 }
 
-// failPods makes the readiness probes of an app's running pods fail, which changes none of the release's objects.
+// failPods makes the readiness probes of an app's running pods fail, and waits until none is available.
 func (b stackRig) failPods(app string) {
+	b.T.Helper()
+	b.annotatePods(app, `"sandbox/fail":"never-ready"`)
+	b.Eventually(app+" is not ready", func() bool {
+		d, err := b.Cluster.AppsV1().Deployments(b.Namespace).Get(b.T.Context(), app, metav1.GetOptions{})
+		return err == nil && d.Status.AvailableReplicas == 0
+	})
+}
+
+// annotatePods changes how the running pods of an app behave, which changes none of the release's objects.
+func (b stackRig) annotatePods(app, annotations string) {
 	b.T.Helper()
 	pods := b.Cluster.CoreV1().Pods(b.Namespace)
 	list, err := pods.List(b.T.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
@@ -280,15 +290,11 @@ func (b stackRig) failPods(app string) {
 		b.T.Fatalf("%d pods of %s: %v", len(list.Items), app, err)
 	}
 	for _, pod := range list.Items {
-		patch := []byte(`{"metadata":{"annotations":{"sandbox/fail":"never-ready"}}}`)
+		patch := []byte(`{"metadata":{"annotations":{` + annotations + `}}}`)
 		if _, err := pods.Patch(b.T.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			b.T.Fatal(err)
 		}
 	}
-	b.Eventually(app+" is not ready", func() bool {
-		d, err := b.Cluster.AppsV1().Deployments(b.Namespace).Get(b.T.Context(), app, metav1.GetOptions{})
-		return err == nil && d.Status.AvailableReplicas == 0
-	})
 }
 
 // TestUnchangedIsLookedAtAgain: while the run upgrades a, Helm changes or uninstalls b, which was unchanged. The run fails
