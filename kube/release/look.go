@@ -14,8 +14,12 @@ type look struct {
 	stale        bool
 }
 
-// maxLookAge is how old the last look may be when a write is sent.
-const maxLookAge = time.Second
+// maxLookAge is how old the last look may be when a write is sent, and freshLook how old if the run has waited since: groups
+// that become ready within milliseconds share a look.
+const (
+	maxLookAge = time.Second
+	freshLook  = 100 * time.Millisecond
+)
 
 // since returns how long ago a time was: the longer of what the monotonic and the wall clock say, because the first one may
 // stop while the machine is suspended, and the second one may be set back.
@@ -62,9 +66,8 @@ func (l *Ledger) Waited() {
 	l.last.stale = true
 }
 
-// Admit returns a *lease.LostError if this run must not write any more. It reads the records again if the run has waited
-// since the last look, or if that look began more than maxLookAge ago: the run may have waited inside a group, for a slow
-// server, or while it was suspended. What remains is the time from that answer to the write: a record that somebody else
+// Admit returns a *lease.LostError if this run must not write any more. It reads the records again if the last look is old: the
+// run may also have waited inside a group, for a slow server, or while it was suspended. What remains is the time from that answer to the write: a record that somebody else
 // creates in between is found by the write itself if it is the same revision or has the same resourceVersion.
 //
 // Rule R51b: a run writes nothing to a release whose newest revision it neither created nor started from.
@@ -73,8 +76,10 @@ func (l *Ledger) Admit(ctx context.Context, r Records) error {
 	defer l.looks.Unlock()
 	for range 2 { // the run may be suspended during the first look; a slow server does not get a third one
 		l.mu.Lock()
-		old, lost := l.last.stale || l.since(l.last.began) > maxLookAge, l.lostErr()
-		l.last.stale = false
+		old, lost := l.isOld(l.last.began), l.lostErr()
+		if old {
+			l.last.stale = false
+		}
 		l.mu.Unlock()
 		if lost != nil || !old {
 			return lost
@@ -94,8 +99,14 @@ var errOldLook = errors.New("the release records were read too long ago")
 func (l *Ledger) Current() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost == nil && (l.last.stale || l.since(l.last.ended) > maxLookAge) {
+	if l.lost == nil && l.isOld(l.last.ended) {
 		return errOldLook
 	}
 	return l.lostErr()
+}
+
+// isOld reports whether a look of that time does not suffice for a write. Call it with mu held.
+func (l *Ledger) isOld(t time.Time) bool {
+	age := l.since(t)
+	return age > maxLookAge || l.last.stale && age > freshLook
 }
