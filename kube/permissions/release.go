@@ -217,7 +217,7 @@ func (r Release) addReads(to Set) {
 			read(Checks, "", "storage.k8s.io", "storageclasses", "list")
 			read(Details, o.Namespace, "", "persistentvolumeclaims", "get")
 			read(Details, "", "storage.k8s.io", "storageclasses", "get")
-			read(Details, "", "", "persistentvolumes", "list")
+			read(Details, "", "", "persistentvolumes", "get", "list")
 		}
 	}
 	for ns := range namespaces {
