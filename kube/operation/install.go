@@ -37,7 +37,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err := in.continueEdit(in.Common); err != nil {
 		return nil, err
 	}
-	return prepare(ctx, c, &in.Common, in.check, in.prepare)
+	return prepare(ctx, c, &in.Common, ending{"install", in.asUpgrade().undo}, in.check, in.prepare)
 }
 
 func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {

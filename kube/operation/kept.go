@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
+	"lockstep/kube/connect"
 	"lockstep/kube/journal"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
@@ -152,10 +153,57 @@ func (op *Operation) ReleaseStatus() string {
 	return op.prepared.Last.Info.Status.String()
 }
 
-// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback.
+// ending is how an operation ends if an earlier pod of its Job began it and this one cannot plan it. The zero value leaves it
+// as it is. rollback returns its rollback, nil for none.
+type ending struct {
+	operation string
+	rollback  func(*preflight.Prepared, *releaseState) *rollbackPlan
+}
+
+// unplanned returns an operation that ends the run, nil if no earlier pod has changed the release. cause is why it cannot be
+// planned.
+func (e ending) unplanned(s *preflight.Session, c *connect.Client, cause error) *Operation {
+	common := s.Common
+	start := common.Journal.Before().Start
+	if e.operation == "" || start == nil || common.PlanOnly || common.RunInProgress != nil || common.Continues != nil {
+		return nil
+	}
+	stored, err := preflight.NewSession(s.Context, c, common, &connect.Writes{}, s.Ledger) // planning shows marks as if written
+	if err != nil {
+		return nil
+	}
+	stored.Lease = s.Lease
+	state, found, err := loadRelease(stored, e.operation)
+	if err != nil || !found || state.Last.Version <= start.Last && len(state.marks) == 0 {
+		return nil
+	}
+	p := &preflight.Prepared{
+		Common: common, Info: stored.Info(e.operation, state.Last), Target: preflight.Target{Release: state.Last},
+		Basis: state.basis(stored, 0),
+	}
+	p.Info.PreviousRevision = state.goodRevision()
+	op := newOperation(c, task{prepared: p})
+	op.unplanned = cause
+	if e.rollback != nil {
+		op.rollback = e.rollback(p, state)
+	}
+	return op
+}
+
+// Unplanned returns why this pod of a Job cannot plan the run that an earlier one began, nil if it can.
+func (op *Operation) Unplanned() error { return op.unplanned }
+
+// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback. It also
+// ends a run that this pod cannot plan.
 func (r *runner) continueEnding() (ended bool, err error) {
 	begun := r.op.prepared.Common.Journal.Before().Ending()
-	if begun == nil {
+	var notKept error
+	switch {
+	case begun != nil:
+	case r.op.unplanned != nil:
+		begun = &journal.Ending{Cause: r.op.unplanned}
+		notKept = KeepFailure(r.engine, r.op.prepared.Common, begun.Cause)
+	default:
 		return false, nil
 	}
 	a, status, err := r.takeOver()
@@ -167,7 +215,11 @@ func (r *runner) continueEnding() (ended bool, err error) {
 		r.engine.Command(*c)
 		end.Status, end.Exit, cause = event.Aborted, event.ExitAborted, Aborted(c, cause)
 	}
-	return true, r.endAgain(end, cause, ShouldRollBack(r.op.prepared.Common, begun.Command), begun.RollingBack)
+	rollBack := ShouldRollBack(r.op.prepared.Common, begun.Command)
+	if rollBack && notKept != nil {
+		rollBack, cause = false, fmt.Errorf("%w; %w", cause, notKept)
+	}
+	return true, r.endAgain(end, cause, rollBack, begun.RollingBack)
 }
 
 // takeOver takes the Lease over from an earlier pod and marks the revision that it left. It returns the status of the

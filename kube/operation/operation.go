@@ -44,6 +44,8 @@ type Operation struct {
 	editOptions *Upgrade
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
+	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can. Run then ends it.
+	unplanned error
 	*shared
 }
 
@@ -101,8 +103,9 @@ var ErrCompleted = errors.New("an earlier pod of this Job has completed the oper
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
 // makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has
 // completed the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values
-// are masked in errors of makePlan.
-func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
+// are masked in errors of makePlan. If makePlan fails after an earlier pod has changed the release, the operation only ends
+// the run, as e says.
+func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, check func() error,
 	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
 	if err != nil {
@@ -134,6 +137,11 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	op, err := makePlan(s, c)
 	if lost := s.Ledger.Lost(); lost != nil {
 		return nil, lost
+	}
+	if err != nil {
+		if op = e.unplanned(s, c, common.Mask.Error(err)); op != nil {
+			err = nil
+		}
 	}
 	if op != nil {
 		if common.Journal.Before().Start != nil { // the run began in an earlier pod (S13)

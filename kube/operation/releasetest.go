@@ -28,7 +28,7 @@ type ReleaseTest struct {
 // PrepareTest checks and plans a run of a release's test hooks. It does not change the release. It returns nil, nil if no
 // test hook is selected.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
-	return prepare(ctx, c, &t.Common, nil, t.prepare)
+	return prepare(ctx, c, &t.Common, ending{}, nil, t.prepare)
 }
 
 func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {

@@ -36,7 +36,7 @@ type Uninstall struct {
 // killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
-	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
+	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
 		return u.prepare(s, c, deletionTimeout)
 	})
 }

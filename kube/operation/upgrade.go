@@ -48,7 +48,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if up.editContinued(up.Common) {
 		up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = true, false, false
 	}
-	return prepare(ctx, c, &up.Common, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
+	return prepare(ctx, c, &up.Common, ending{"upgrade", up.undo}, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -81,13 +81,19 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	}
 	op := newOperation(c, task{prepared: p, do: up.run})
 	op.editOptions = up
+	op.rollback = up.undo(p, state)
+	return op, nil
+}
+
+// undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
+func (up *Upgrade) undo(p *preflight.Prepared, state *releaseState) *rollbackPlan {
 	switch goodRevision := state.goodRevision(); {
 	case goodRevision > 0:
-		op.rollback = up.rollbackPlan(p, state, goodRevision)
+		return up.rollbackPlan(p, state, goodRevision)
 	case state.start != nil: // this run has installed it
-		op.rollback = rollbackByUninstall(p)
+		return rollbackByUninstall(p)
 	}
-	return op, nil
+	return nil
 }
 
 // plan renders the chart and plans the upgrade (R30).

@@ -114,10 +114,15 @@ func (s *Stack) rollingBackEarlier() bool {
 	return begun != nil && begun.RollingBack
 }
 
-// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback.
+// continueEnding ends the run if an earlier pod had begun to: because of a command or a failure, or with a rollback. It also
+// ends a run that this pod cannot plan.
 func (s *Stack) continueEnding() (ended bool, err error) {
 	begun := s.opts.Journal.Entry("").Before().Ending()
-	if begun == nil {
+	switch {
+	case begun != nil:
+	case s.unplanned != nil:
+		begun = &journal.Ending{Cause: s.unplanned}
+	default:
 		return false, nil
 	}
 	if begun.Command != nil {

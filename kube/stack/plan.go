@@ -68,6 +68,10 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	s.restoreBreakpoints()
 	s.assignBreakpoints()
 	if err := s.planAll(ctx); err != nil {
+		if slices.ContainsFunc(s.members, (*member).changedEarlier) {
+			s.unplanned = err // Run ends what an earlier pod began (S13)
+			return nil
+		}
 		return err
 	}
 	return s.resolveBreakpoints()
@@ -195,13 +199,17 @@ func (s *Stack) planAll(ctx context.Context) error {
 				<-n.prepared
 				if n.err != nil {
 					m.err = errDependency
-					return
 				}
 				before.addAll(n.provides)
 			}
+			if m.err != nil && s.opts.Journal.Entry(m.id).Before().Start == nil {
+				return
+			}
 			slots <- struct{}{}
 			defer func() { <-slots }()
+			err := m.err
 			m.planned = s.plan(ctx, m, before, nil)
+			m.err = cmp.Or(err, m.err)
 		})
 	}
 	wg.Wait()
@@ -258,6 +266,9 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, continues 
 	}
 	if m.remove {
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
+		if p.op != nil {
+			p.err = p.op.Unplanned()
+		}
 		return p
 	}
 	chart, err := s.opts.Load(ctx, m.Release)
@@ -269,6 +280,9 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, continues 
 		Common: common, ChartOptions: chart, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
 	})
+	if p.err == nil {
+		p.err = p.op.Unplanned()
+	}
 	if p.err != nil {
 		return p
 	}

@@ -52,7 +52,9 @@ type Stack struct {
 	watches []*cluster.Watches
 	// warnings are about the stack itself, not about one of its releases.
 	warnings []plan.Warning
-	feed     event.Feed
+	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can.
+	unplanned error
+	feed      event.Feed
 
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
