@@ -111,8 +111,8 @@ func (m *Mask) addReleaseNames(rel *release.Release) {
 	m.AddChartNames(rel.Chart)
 }
 
-// objectNames returns the names in an object: its own, its kind, those of the Secrets that it uses, and the keys of a Secret,
-// which plans show as well.
+// objectNames returns the names in an object: its own, its kind, those in its fields, and the keys of a Secret, which plans
+// show as well.
 func objectNames(object map[string]any) (names []string) {
 	kind, _ := object["kind"].(string)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -120,7 +120,7 @@ func objectNames(object map[string]any) (names []string) {
 	namespace, _ := metadata["namespace"].(string)
 	names = append(names, kind, name, namespace)
 	if !isSecret(object) {
-		return append(names, secretNames(object, "")...)
+		return append(names, fieldNames(object, "")...)
 	}
 	for _, field := range []string{"data", "stringData"} {
 		keys, _ := object[field].(map[string]any)
@@ -131,24 +131,29 @@ func objectNames(object map[string]any) (names []string) {
 	return names
 }
 
-// secretNames returns the names of Secrets in a field of an object: messages about a missing one must name it, although the
-// chart may take it from a value such as tls.secret, which is named like a credential.
-func secretNames(value any, field string) (names []string) {
+// fieldNames returns the names in a field of an object: of its containers, volumes and ports, and of the objects and keys that
+// it uses. Messages name them, for example a missing Secret, although the chart may take its name from a value such as
+// tls.secret, which is named like a credential.
+func fieldNames(value any, field string) (names []string) {
 	switch v := value.(type) {
 	case map[string]any:
 		for k, e := range v {
-			name, isText := e.(string)
-			if isText && (strings.HasSuffix(strings.ToLower(k), "secretname") || k == "name" && strings.Contains(strings.ToLower(field), "secret")) {
+			if name, isText := e.(string); isText && (k == "name" || isNameField(k) || k == "key" && strings.HasSuffix(field, "KeyRef")) {
 				names = append(names, name)
 			}
-			names = append(names, secretNames(e, k)...)
+			names = append(names, fieldNames(e, k)...)
 		}
 	case []any:
 		for _, e := range v {
-			names = append(names, secretNames(e, field)...)
+			names = append(names, fieldNames(e, field)...)
 		}
 	}
 	return names
+}
+
+// isNameField reports whether a field contains the name of an object, such as claimName.
+func isNameField(field string) bool {
+	return strings.HasSuffix(field, "Name") || strings.HasSuffix(strings.ToLower(field), "secretname")
 }
 
 // compiled is a Mask prepared for texts.

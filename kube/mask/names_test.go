@@ -126,3 +126,27 @@ func TestSecretNamesStayReadable(t *testing.T) {
 		t.Errorf("a value that no object names: %s", got)
 	}
 }
+
+// TestNamesInPodsStayReadable (S14): messages name containers, volumes, keys and claims, whose names may be values of a Secret.
+func TestNamesInPodsStayReadable(t *testing.T) {
+	const pod = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  serviceAccountName: deploy-bot
+  initContainers: [{name: wait-for-db, image: x}]
+  containers: [{name: postgres, image: x}]
+  volumes: [{name: data-volume, persistentVolumeClaim: {claimName: first-claim}}]
+`
+	const withKey = "apiVersion: v1\nkind: Pod\nmetadata: {name: api}\nspec: {containers: [{name: main, env: [{name: A, valueFrom: {secretKeyRef: {name: b, key: admin-user}}}]}]}\n"
+	var m Mask
+	m.AddSecrets("postgres", "wait-for-db", "data-volume", "first-claim", "deploy-bot", "admin-user")
+	m.AddManifest(pod + "---\n" + withKey)
+	const text = `container postgres cannot start; init container wait-for-db; volume data-volume of first-claim; serviceaccount "deploy-bot"; no key admin-user`
+	if got := m.Text(text); got != text {
+		t.Errorf("%q becomes %q", text, got)
+	}
+	if got := m.Output("user postgres"); got != "user "+Hidden {
+		t.Errorf("the log of a workload: %q", got)
+	}
+}
