@@ -149,12 +149,18 @@ func (c Claims) Check(scope Scope, f *Fact) error {
 	case s.Version == "", c.Take, c.Leave, c.Owns(scope, f):
 		return nil
 	case s.Owner != "" && !(c.Checked && s.UID == f.before.uid):
-	case f.Rule.Hook && (s.Hook || o.Kind == "CustomResourceDefinition"), f.Unlabelled && !f.Rule.Hook:
+	case f.Rule.Hook && (s.Hook || o.Kind == "CustomResourceDefinition" || f.fromHookList()), f.Unlabelled && !f.Rule.Hook:
 		return nil
 	case s.UID == f.before.uid && c.Checked, c.adoptsHook(f):
 		return nil
 	}
 	return &NotOwned{Object: o, Owner: scope.Other(s), Advice: c.Advice}
+}
+
+// fromHookList reports whether a hook of kind List has probably created an object: only the List has the annotation of a hook,
+// so its objects show only that Helm applied them. A namespace is excluded, because --create-namespace creates one like that.
+func (f *Fact) fromHookList() bool {
+	return f.Resource.Annotations[release.HookAnnotation] == "" && f.seen.Owner == "" && f.seen.Applied && f.Resource.Object.Kind != "Namespace"
 }
 
 // FactOf returns a fact about an object that has just been read, nil if the object does not exist.

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	release "helm.sh/helm/v4/pkg/release/v1"
+
 	"lockstep/engine/plan"
 )
 
@@ -64,6 +66,32 @@ func TestOwns(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestHookList: the objects of a hook of kind List have no annotation of a hook, so its next run recognises them because
+// Helm applied them and no release owns them (R31a).
+func TestHookList(t *testing.T) {
+	scope := Scope{Release: "r", Namespace: "n"}
+	for name, tt := range map[string]struct {
+		kind, hook  string // of the object in the chart
+		applied, ok bool
+	}{
+		"made by the list":      {"ConfigMap", "", true, true},
+		"made by somebody else": {"ConfigMap", "", false, false},
+		"a hook alone":          {"ConfigMap", "pre-install", true, false},
+		"of --create-namespace": {"Namespace", "", true, false},
+	} {
+		live := metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}
+		if tt.applied {
+			live.ManagedFields = []metav1.ManagedFieldsEntry{entry(`{"f:data":{}}`)}
+		}
+		f := FactOf(plan.Object{Kind: tt.kind, Name: "c"}, &live)
+		f.Rule.Hook = true
+		f.Resource.Annotations = map[string]string{release.HookAnnotation: tt.hook}
+		if err := (Claims{}).Check(scope, f); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
