@@ -110,11 +110,13 @@ func (op *Operation) CreatedAndKept() bool {
 	return op.createdRevision(op.attempt) && !op.rollbackStarted
 }
 
-// sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.
+// sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one. A record of
+// another stack is never the same, also for a run of none: that stack would prune the release (S10).
 func sameRelease(rendered, stored *rel1.Release) bool {
 	sameHook := func(a, b *rel1.Hook) bool { return charts.RewriteKeys(a.Manifest) == b.Manifest && a.Path == b.Path }
 	if rendered.Chart == nil || stored.Chart == nil || charts.RewriteKeys(rendered.Manifest) != stored.Manifest ||
-		!slices.EqualFunc(rendered.Hooks, stored.Hooks, sameHook) || !sameValues(rendered.Config, stored.Config) {
+		!slices.EqualFunc(rendered.Hooks, stored.Hooks, sameHook) || !sameValues(rendered.Config, stored.Config) ||
+		rendered.Labels[StackLabel] != stored.Labels[StackLabel] {
 		return false
 	}
 	for label, value := range rendered.Labels {

@@ -122,9 +122,9 @@ func TestPruneKeeps(t *testing.T) {
 	assert("pruned by its old stack", "a 1 deployed", "x 2 deployed")
 	up("shop", nil, x)
 	assert("moved back", "a 1 deployed", "x 3 deployed")
-	up("", func(o *kube.StackOptions) { o.Name = "" }, release{Name: "x", Dir: x.Dir, Values: map[string]any{"data": "two"}})
+	up("", func(o *kube.StackOptions) { o.Name = "" }, x)
 	up("shop", prune, a)
-	assert("upgraded by nobody's stack", "a 1 deployed", "x 4 deployed")
+	assert("deployed by a stack without a name, unchanged", "a 1 deployed", "x 4 deployed")
 	up("shop", nil, x)
 
 	elsewhere := func(o *kube.StackOptions) { o.File = helmfileOf(second, a) }
