@@ -158,8 +158,27 @@ func dagDot(title string, p *plan.Plan) string {
 			fmt.Fprintf(&b, "  %s -> %s;\n", quoteDot(id), quoteDot(g.ID))
 		}
 	}
+	for _, name := range outsideNames(p.Groups) {
+		fmt.Fprintf(&b, "  %s [style=\"rounded,dashed\"];\n", quoteDot(name))
+	}
+	for _, g := range p.Groups {
+		for _, o := range g.WaitFor {
+			fmt.Fprintf(&b, "  %s -> %s [style=dashed];\n", quoteDot(plan.FormatOutside(o, "")), quoteDot(g.ID))
+		}
+	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// outsideNames returns the objects outside the release that groups wait for (R22d), each once.
+func outsideNames(groups []*plan.Group) (names []string) {
+	for _, g := range groups {
+		for _, o := range g.WaitFor {
+			names = append(names, plan.FormatOutside(o, ""))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func quoteDot(s string) string {
@@ -187,6 +206,15 @@ func dagMermaid(p *plan.Plan) string {
 	for _, g := range p.Groups {
 		for _, id := range after[g.ID] {
 			fmt.Fprintf(&b, "  %s --> %s\n", node[id], node[g.ID])
+		}
+	}
+	for i, name := range outsideNames(p.Groups) {
+		node[name] = fmt.Sprintf("outside%d", i)
+		fmt.Fprintf(&b, "  %s([%s])\n", node[name], quoteMermaid(name))
+	}
+	for _, g := range p.Groups {
+		for _, o := range g.WaitFor {
+			fmt.Fprintf(&b, "  %s -.-> %s\n", node[plan.FormatOutside(o, "")], node[g.ID])
 		}
 	}
 	return b.String()

@@ -16,6 +16,9 @@ func dagPlan() *plan.Plan {
 	groups := readPlan(append(shop,
 		"shop/many:(unsequenced): Deployment/a-deployment-with-a-name, Deployment/another-deployment, ConfigMap/settings-of-many-things, Secret/s",
 		`shop:say "hi" <b> < shop/api:(unsequenced), shop/many:(unsequenced): Ingress/shop`)...)
+	secret := plan.Object{Kind: "Secret", Namespace: "infra", Name: "db-tls"}
+	groups[0].WaitFor = []plan.Object{secret, {Group: "cert-manager.io", Kind: "Certificate", Name: "ca"}}
+	groups[len(groups)-1].WaitFor = []plan.Object{secret}
 	return &plan.Plan{Groups: groups, Warnings: []plan.Warning{{Rule: "R9", Chart: "shop", Message: "shop: alone"}}}
 }
 
