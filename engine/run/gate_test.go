@@ -218,6 +218,40 @@ func TestPauseAtTheGateOfAnAdmittedGroup(t *testing.T) {
 	})
 }
 
+// TestPauseAfterAStepToTheGate: a step lets an admitted group start as soon as its gate opens, but only during that pause (R22d, R41).
+func TestPauseAfterAStepToTheGate(t *testing.T) {
+	for again, starts := range map[bool]string{false: "11.0s c:a running", true: "30.0s c:a running"} {
+		synctest.Test(t, func(t *testing.T) {
+			fake, feed := newFake(nil), &event.Feed{}
+			s := gatedStage(time.Minute, map[string]string{"a": "tls"}, groupsOf("a: x"), change{10 * time.Second, "tls", event.Ready})
+			s.Phase.Name, s.Cluster = "apply", fake
+			b := &rig{t: t, fake: fake, feed: feed, from: time.Now(), e: New(Options{Feed: feed, Paused: true})}
+			b.e.Announce(s.Phase)
+			go func() {
+				b.at(time.Second)
+				b.command(event.Step, "")
+				b.at(5 * time.Second)
+				if again {
+					b.command(event.Resume, "")
+					b.command(event.Pause, "")
+					b.at(30 * time.Second)
+					b.command(event.Resume, "")
+				}
+			}()
+			if err := b.e.Admit("apply", s.Phase.Groups[0]); err != nil {
+				t.Error(err)
+			}
+			if err := b.e.Run(s); err != nil {
+				t.Error(err)
+			}
+			_ = b.e.Finish(End{Status: event.Succeeded})
+			if trace := b.trace(); !slices.Contains(trace, starts) {
+				t.Errorf("paused again %t: %q has no %q", again, trace, starts)
+			}
+		})
+	}
+}
+
 // TestCommandAfterAFailureAtTheGate: a command for a group that has failed at its gate does not say that it has started (R22d, R45).
 func TestCommandAfterAFailureAtTheGate(t *testing.T) {
 	s := gatedStage(time.Minute, map[string]string{"a": "tls"}, groupsOf("a: x"), change{2 * time.Second, "tls", event.Failed})

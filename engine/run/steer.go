@@ -173,6 +173,7 @@ func (m *machine) resume() string {
 	s.why = ""
 	s.cancelStep()
 	for _, u := range m.units.all {
+		u.passed = false // only during the pause that ends now
 		if u.status == event.AtBreakpoint {
 			m.setUnit(u, event.Waiting, "")
 		}
