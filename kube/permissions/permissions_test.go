@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +75,52 @@ func TestRoles(t *testing.T) {
 	}
 	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(out.Bytes(), want) {
 		t.Errorf("roles differ from %s (error %v):\n%s", file, err, out.String())
+	}
+}
+
+// TestDiagnosesAreAllowed: the optional roles contain each typed read in the source of the diagnoses. They do not contain reads
+// of nodes, which few accounts may read and without which a diagnosis says the same.
+func TestDiagnosesAreAllowed(t *testing.T) {
+	object := func(group, kind string, spec map[string]any) Object {
+		return Object{plan.Object{Group: group, Kind: kind, Namespace: "prod", Name: "a"}, map[string]any{"spec": spec}, event.PhaseApply}
+	}
+	pod := map[string]any{"spec": map[string]any{"containers": []any{}}}
+	r := Release{Name: "shop", Namespace: "prod", Resource: func(k schema.GroupKind) schema.GroupResource {
+		return schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"}
+	}, Objects: []Object{
+		object("apps", "Deployment", map[string]any{"template": pod}), object("apps", "StatefulSet", map[string]any{"template": pod}),
+		object("batch", "CronJob", map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}),
+		object("", "PersistentVolumeClaim", nil), object("", "Service", nil),
+		object("", "Service", map[string]any{"type": "LoadBalancer"}), object("networking.k8s.io", "Ingress", nil),
+	}}
+	allowed := map[string]bool{"Get nodes": true}
+	for p := range r.Permissions() {
+		for verb, method := range map[string]string{"get": "Get", "list": "List"} {
+			if p.Verb == verb {
+				allowed[method+" "+p.Resource.Resource] = true
+			}
+		}
+	}
+	read := regexp.MustCompile(`\.kube\.\w+V\d\w*\(\)\.(\w+)\([^()]*(?:\([^()]*\))?[^()]*\)\.(Get|List)\(`)
+	files, err := filepath.Glob("../diagnose/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range read.FindAllSubmatch(source, -1) {
+			found++
+			if request := string(m[2]) + " " + strings.ToLower(string(m[1])); !allowed[request] {
+				t.Errorf("%s: no role allows %s", file, request)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d requests found", found)
 	}
 }
 

@@ -188,7 +188,7 @@ func (r Release) addReads(to Set) {
 			to.Add(Permission{Verb: verb, Resource: schema.GroupResource{Group: group, Resource: resource}, Namespace: namespace, Use: use})
 		}
 	}
-	const admission = "admissionregistration.k8s.io"
+	const admission, discovery, networking, storage = "admissionregistration.k8s.io", "discovery.k8s.io", "networking.k8s.io", "storage.k8s.io"
 	read(Checks, "", admission, "mutatingwebhookconfigurations", "list")
 	read(Checks, "", admission, "validatingwebhookconfigurations", "list")
 	namespaces := map[string]bool{r.Namespace: true}
@@ -213,10 +213,22 @@ func (r Release) addReads(to Set) {
 		switch spec, _ := o.Fields["spec"].(map[string]any); {
 		case o.Kind == "Deployment":
 			read(Details, o.Namespace, "apps", "replicasets", "list")
+		case o.Kind == "CronJob":
+			read(Details, o.Namespace, "batch", "jobs", "list")
+		case o.Kind == "Service" && spec["type"] == "LoadBalancer":
+			read(Details, "", "", "services", "list")
+		case o.Kind == "Service" && spec["selector"] == nil:
+			read(Details, o.Namespace, discovery, "endpointslices", "list")
+		case o.Kind == "Ingress":
+			read(Details, "", networking, "ingressclasses", "list")
+			read(Details, "", networking, "ingresses", "list")
+			read(Details, o.Namespace, "", "services", "get")
+			read(Details, o.Namespace, discovery, "endpointslices", "list")
 		case o.Kind == "PersistentVolumeClaim", o.Kind == "StatefulSet" && spec["volumeClaimTemplates"] != nil:
-			read(Checks, "", "storage.k8s.io", "storageclasses", "list")
+			read(Checks, "", storage, "storageclasses", "list")
 			read(Details, o.Namespace, "", "persistentvolumeclaims", "get")
-			read(Details, "", "storage.k8s.io", "storageclasses", "get")
+			read(Details, "", storage, "storageclasses", "get")
+			read(Details, "", storage, "csidrivers", "get")
 			read(Details, "", "", "persistentvolumes", "get", "list")
 		}
 	}
