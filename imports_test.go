@@ -29,6 +29,7 @@ func TestImportRules(t *testing.T) {
 		{"lockstep/ui/report/...", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},
 		{"lockstep/ui/report", "the log knows no report files", []string{"lockstep/ui/report/reportfile"}},
 		{"lockstep/ui/report/reportfile", "report files share only the words of package format with the log", []string{"lockstep/theme", charm}},
+		{"lockstep/ui/remote", "both ends are commands, whether they have a screen or not", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", "lockstep/ui/board", charm, helm, client}},
 		{"lockstep/ui/remote/protocol", "what goes over the socket does not change with a screen", []string{"lockstep/ui", "lockstep/kube", charm, helm, client}},
 		{"lockstep/ui/likehelm", "it prints what others have read", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report"}},
 		{"lockstep", "Helm's command line brings kubectl's along, and every start waits until that is initialised", []string{helm + "v4/pkg/cmd", "k8s.io/kubectl/pkg/cmd/get"}},

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 
 	"lockstep/kube/annotate"
 	"lockstep/kube/charts"
@@ -10,7 +9,6 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/documents"
 	"lockstep/kube/mask"
-	"lockstep/kube/preview"
 )
 
 // Charts and rendered charts. No cluster is needed.
@@ -37,7 +35,6 @@ type (
 type (
 	Diagnoser = diagnose.Diagnoser
 	Shell     = diagnose.Shell
-	LogLine   = diagnose.LogLine
 	// Listener is called when the API server becomes unreachable, and when it is back.
 	Listener = connect.Listener
 )
@@ -114,20 +111,3 @@ func WithinLimits(ctx context.Context, l RenderLimits, render func() error) erro
 
 // MaskObject hides the values in those fields of an object that hold secrets. It modifies the object.
 func MaskObject(object map[string]any) { mask.Object(object, nil) }
-
-// NothingToShow reports whether an error of Operation.Sent, Operation.Change or a Diagnoser only
-// means that an object has nothing to show, and returns the reason.
-func NothingToShow(err error) (reason string, ok bool) {
-	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
-		return string(nothing), true
-	}
-	if stopped := diagnose.NotRunningError(""); errors.As(err, &stopped) {
-		return string(stopped), true
-	}
-	for _, nothing := range []error{diagnose.ErrNotFound, diagnose.ErrNoPods} {
-		if errors.Is(err, nothing) {
-			return nothing.Error(), true
-		}
-	}
-	return "", false
-}

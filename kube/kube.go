@@ -14,7 +14,6 @@ import (
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
-	"lockstep/kube/preview"
 	"lockstep/kube/release"
 	"lockstep/kube/status"
 	"lockstep/kube/view"
@@ -31,8 +30,6 @@ type (
 	Rollback     = operation.Rollback
 	Uninstall    = operation.Uninstall
 	ReleaseTest  = operation.ReleaseTest
-	Change       = preview.Change
-	Action       = preview.Action
 	View         = view.View
 	Timing       = release.Timing
 	Jobs         = plan.Jobs
@@ -57,19 +54,6 @@ const (
 
 // DefaultTimeout is the default of Common.Timeout.
 const DefaultTimeout = preflight.DefaultTimeout
-
-// Planned changes of an object.
-const (
-	ActionCreate    = preview.ActionCreate
-	ActionChange    = preview.ActionChange
-	ActionUnchanged = preview.ActionUnchanged
-	ActionDelete    = preview.ActionDelete
-	ActionAbsent    = preview.ActionAbsent
-	ActionKeep      = preview.ActionKeep
-	ActionHook      = preview.ActionHook
-	ActionRefuse    = preview.ActionRefuse
-	ActionLater     = preview.ActionLater
-)
 
 // The order in which a chart is deployed: its own, or one inferred from its manifests (R68).
 const (

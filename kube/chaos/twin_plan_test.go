@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/kube"
+	"lockstep/engine/inspect"
+	"lockstep/kube/preview"
 )
 
 // plannedChanges are the planned changes by "PHASE KIND/NAME", as values of event.Change.
@@ -25,8 +26,8 @@ func (d plannedDiffs) wrong(before, after releaseState) (wrong []string) {
 		if !existed || !exists {
 			continue
 		}
-		var c kube.Change
-		if err := c.Compare(&live, &next); err != nil {
+		var c inspect.Change
+		if err := preview.Compare(&c, &live, &next); err != nil {
 			return append(wrong, err.Error())
 		}
 		if got, want := changedLines(c.Diff), changedLines(d[id]); got != want {

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/mask"
@@ -277,7 +278,7 @@ func (b *reportBuilder) reportGaps() {
 }
 
 // ErrNotFound is returned for an object that is not in the cluster.
-var ErrNotFound = errors.New(notInCluster)
+const ErrNotFound = inspect.Unavailable(notInCluster)
 
 // Manifest returns the live object as YAML, without managed fields and with secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -152,7 +153,7 @@ func TestClusterCrashLoop(t *testing.T) {
 	defer cancel()
 	var mu sync.Mutex
 	tries := map[int]bool{}
-	err := p.FollowLogs(ctx, o, func(l LogLine) {
+	err := p.FollowLogs(ctx, o, func(l inspect.LogLine) {
 		if l.Text == "FATAL: cannot bind" && !l.Time.IsZero() {
 			mu.Lock()
 			defer mu.Unlock()

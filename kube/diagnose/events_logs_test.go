@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"lockstep/engine/inspect"
 )
 
 // of sets the UID of the involved object of events.
@@ -59,10 +61,10 @@ func TestLogsAreFollowed(t *testing.T) {
 	want := []string{"p c 3", "p c 2: fake logs", "p c 3: fake logs", "q c 1", "q c 1: has not started: ImagePullBackOff: no such image", "p c 3: exited with code 7"}
 	got := map[string]int{}
 	ctx, cancel := context.WithCancel(t.Context())
-	lines := make(chan LogLine)
+	lines := make(chan inspect.LogLine)
 	done := make(chan error, 1)
 	go func() {
-		done <- d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) {
+		done <- d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l inspect.LogLine) {
 			select {
 			case lines <- l:
 			case <-ctx.Done():
@@ -100,7 +102,7 @@ func TestLogsOfAMissingObject(t *testing.T) {
 		defer cancel()
 		notes := make(chan string, 10)
 		go func() {
-			_ = d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) { notes <- l.Text })
+			_ = d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l inspect.LogLine) { notes <- l.Text })
 		}()
 		deployments := d.dyn.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace("ns")
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "api", "namespace": "ns"}}}

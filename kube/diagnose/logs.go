@@ -15,22 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
-
-// LogLine is a line of a container's log, or a note about the log.
-type LogLine struct {
-	Pod, Container string
-	// Instance is the number of the container's instance, from 1: its restarts plus 1.
-	Instance int
-	// Time is when the line was written; for a note, its place in the log, zero for a note about the whole object.
-	Time time.Time
-	// Text is not cleaned: it may contain control sequences.
-	Text string
-	// Note means that Text is about the log. An empty note marks the start of a log.
-	Note bool
-}
 
 const (
 	// maxFollowed limits the pods of an object that are followed to the first ones that Diagnoser.Pods returns.
@@ -42,12 +30,12 @@ const (
 )
 
 // ErrNoPods is returned for a kind that never has pods.
-var ErrNoPods = errors.New("no pods")
+const ErrNoPods = inspect.Unavailable("no pods")
 
 // FollowLogs calls emit with the log lines of all containers of an object's pods until ctx is done: the last 500 lines
 // of each container and of its previous instance, then new lines, including those of new pods and restarted containers.
 // It waits for an object that does not exist yet or was deleted. emit is called from several goroutines at once.
-func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
+func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(inspect.LogLine)) error {
 	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
 	missing := "not in the cluster yet; waiting for it"
@@ -87,7 +75,7 @@ func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(Log
 // follower follows the logs of an object.
 type follower struct {
 	d        *Diagnoser
-	emit     func(LogLine)
+	emit     func(inspect.LogLine)
 	logs     map[containerKey]*logState
 	lastNote string // about the object as a whole
 	streams  sync.WaitGroup
@@ -115,7 +103,7 @@ type logState struct {
 func (f *follower) noteOnce(text string) {
 	if f.lastNote != text {
 		f.lastNote = text
-		f.emit(LogLine{Text: text, Note: true})
+		f.emit(inspect.LogLine{Text: text, Note: true})
 	}
 }
 
@@ -131,7 +119,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 			key := containerKey{p.uid(), c.Name}
 			if f.logs[key] == nil {
 				f.logs[key] = &logState{}
-				f.emit(LogLine{Pod: p.Name, Container: c.Name, Instance: 1 + c.Restarts, Note: true})
+				f.emit(inspect.LogLine{Source: source(p, c.Name, 1+c.Restarts), Note: true})
 				f.readPrevious(ctx, p, c)
 			}
 			f.followContainer(ctx, f.logs[key], p, c)
@@ -154,9 +142,13 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	})
 }
 
+func source(p Pod, container string, instance int) inspect.Source {
+	return inspect.Source{Pod: p.Name, Container: container, Instance: instance}
+}
+
 func (f *follower) noteFunc(p Pod, c Container) func(instance int, at time.Time, text string) {
 	return func(instance int, at time.Time, text string) {
-		f.emit(LogLine{Pod: p.Name, Container: c.Name, Instance: instance, Time: at, Text: text, Note: true})
+		f.emit(inspect.LogLine{Source: source(p, c.Name, instance), Time: at, Text: text, Note: true})
 	}
 }
 
@@ -233,7 +225,7 @@ func (f *follower) read(ctx context.Context, p Pod, name string, instance int, s
 			continue
 		}
 		s.advance(at)
-		f.emit(LogLine{Pod: p.Name, Container: name, Instance: instance, Time: at, Text: text})
+		f.emit(inspect.LogLine{Source: source(p, name, instance), Time: at, Text: text})
 	}
 	return scan.Err()
 }

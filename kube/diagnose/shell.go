@@ -20,25 +20,21 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 )
 
-// NotRunningError is returned by Diagnoser.Shell if no matching container is running. Its text says which is not.
-type NotRunningError string
-
-func (e NotRunningError) Error() string { return string(e) }
-
 // notRunning returns the error about the chosen pod and container, or about all if they are "".
-func notRunning(pod, container string) NotRunningError {
+func notRunning(pod, container string) inspect.Unavailable {
 	switch {
 	case pod == "" && container == "":
 		return "none of its containers is running"
 	case container == "":
-		return NotRunningError(fmt.Sprintf("no container of pod %s is running", pod))
+		return inspect.Unavailable(fmt.Sprintf("no container of pod %s is running", pod))
 	case pod == "":
-		return NotRunningError(fmt.Sprintf("container %s is not running", container))
+		return inspect.Unavailable(fmt.Sprintf("container %s is not running", container))
 	}
-	return NotRunningError(fmt.Sprintf("container %s of pod %s is not running", container, pod))
+	return inspect.Unavailable(fmt.Sprintf("container %s of pod %s is not running", container, pod))
 }
 
 // Shell is a shell in a container.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
@@ -170,16 +171,16 @@ func (e *Edit) Warnings() []plan.Warning { return e.operation.Warnings() }
 
 // Changes returns the objects whose manifests differ from the replaced revision's, in the
 // order of the new plan, followed by deleted objects. Secret values are masked.
-func (e *Edit) Changes() ([]preview.Change, error) {
+func (e *Edit) Changes() ([]inspect.Change, error) {
 	before := maps.Collect(e.replaced.objects(e.replaced.prepared.Target.Release))
 	after := maps.Collect(e.operation.objects(e.operation.prepared.Target.Release))
-	var changes []preview.Change
+	var changes []inspect.Change
 	for _, c := range e.operation.inPlanOrder(after) {
 		old, existed := before[c.Object]
 		delete(before, c.Object)
-		c.Action = preview.ActionCreate
+		c.Action = inspect.Create
 		if existed {
-			if err := c.Compare(old, after[c.Object]); err != nil {
+			if err := preview.Compare(&c, old, after[c.Object]); err != nil {
 				return nil, err
 			}
 			if slices.Contains(e.operation.prepared.Replaced, c.Object) {
@@ -191,7 +192,7 @@ func (e *Edit) Changes() ([]preview.Change, error) {
 		}
 	}
 	for _, c := range e.replaced.inPlanOrder(before) {
-		c.Action = preview.ActionDelete
+		c.Action = inspect.Delete
 		changes = append(changes, c)
 	}
 	return changes, nil
@@ -222,12 +223,12 @@ func waitsByUnit(phases []event.Phase) map[event.Unit][]string {
 }
 
 // inPlanOrder returns objects with their phase and group, in the order of the operation's plan.
-func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
+func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []inspect.Change) {
 	seen := map[plan.Object]bool{}
 	for g, o := range event.Objects(op.prepared.Phases) {
 		if objects[o] != nil && !seen[o] && g.Phase.Kind != event.PhaseRemove {
 			seen[o] = true
-			out = append(out, preview.Change{Phase: g.Phase.Name, Group: g.ID, Object: o})
+			out = append(out, inspect.Change{Phase: g.Phase.Name, Group: g.ID, Object: o})
 		}
 	}
 	return out

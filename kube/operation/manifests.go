@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -224,24 +225,24 @@ func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	return op.previewers.main, nil
 }
 
-// Change returns the change that Run makes to an object of a unit. It sends two requests at most, or a few more if
+// Change returns the change that Run makes to an object. It sends two requests at most, or a few more if
 // the object changes meanwhile, and writes nothing. It may be called before, during and after Run.
-func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
-	p, err := op.previewer(u)
+func (op *Operation) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
+	p, err := op.previewer(it.Unit)
 	if err != nil {
-		return preview.Change{}, err
+		return inspect.Change{}, err
 	}
-	c, err := p.Change(ctx, u, kind, o)
+	c, err := p.Change(ctx, it)
 	return c.Masked(op.Mask().Text), op.Mask().Error(err)
 }
 
-// Sent returns an object of a unit as Run sends it, as YAML with secret values masked. The error is a
-// preview.NothingSent if the object is only deleted.
-func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
-	p, err := op.previewer(u)
+// Sent returns an object as Run sends it, as YAML with secret values masked. The error is an
+// inspect.Unavailable if the object is only deleted.
+func (op *Operation) Sent(ctx context.Context, it inspect.Item) (string, error) {
+	p, err := op.previewer(it.Unit)
 	if err != nil {
 		return "", err
 	}
-	text, err := p.Sent(ctx, u, kind, o)
+	text, err := p.Sent(ctx, it)
 	return op.Mask().Text(text), op.Mask().Error(err)
 }

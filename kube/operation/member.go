@@ -12,13 +12,13 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
-	"lockstep/kube/preview"
 	"lockstep/kube/release"
 )
 
@@ -66,7 +66,7 @@ func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object,
 		return nil, fmt.Errorf("compare release %s with the cluster: %w", op.prepared.Common.Release, err)
 	}
 	for _, c := range changes {
-		if c.Modifies() && !c.HasRun || c.Action == preview.ActionRefuse {
+		if c.Modifies() && !c.HasRun || c.Action == inspect.Refuse {
 			changed = append(changed, c.Object)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
@@ -215,7 +216,7 @@ func (op *Operation) Conflicts() []plan.Warning { return op.Mask().Warnings(op.p
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
 // Changes returns the action and the diff for each object that Run would write. It writes nothing.
-func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
+func (op *Operation) Changes(ctx context.Context) ([]inspect.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)
 	for i, c := range changes {
 		changes[i] = c.Masked(op.Mask().Text)

@@ -7,6 +7,7 @@ import (
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
@@ -31,7 +32,7 @@ type Recovery struct {
 	// back to. Both are 0 for none.
 	RollbackTarget, GoodRevision int
 	// Changes would bring the cluster to the latest revision. MatchesGood has the objects that match GoodRevision.
-	Changes     []preview.Change
+	Changes     []inspect.Change
 	MatchesGood map[plan.Object]bool
 }
 
@@ -143,7 +144,7 @@ func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err e
 	changes, err := changesTo(s, revs, r.GoodRevision)
 	r.MatchesGood = map[plan.Object]bool{}
 	for _, c := range changes {
-		if c.Action == preview.ActionUnchanged {
+		if c.Action == inspect.Unchanged {
 			r.MatchesGood[c.Object] = true
 		}
 	}
@@ -151,7 +152,7 @@ func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err e
 }
 
 // changesTo returns the changes that would bring the cluster to a revision, without hooks.
-func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
+func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]inspect.Change, error) {
 	rb := Rollback{Common: s.Common, Revision: revision}
 	rb.NoHooks, rb.PlanOnly = true, true
 	target, err := rb.target(revs, false)

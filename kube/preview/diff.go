@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube/mask"
 )
 
 // compareObjects compares two states of an object: as a unified diff of YAML, and field by
 // field. Both are empty if nothing changes. It ignores fields that the API server sets and
 // hides secret values.
-func compareObjects(live, next *unstructured.Unstructured) (text string, fields []Field, err error) {
+func compareObjects(live, next *unstructured.Unstructured) (text string, fields []inspect.Field, err error) {
 	if reflect.DeepEqual(live.Object, next.Object) {
 		return "", nil, nil
 	}

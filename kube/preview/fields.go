@@ -10,30 +10,24 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"sigs.k8s.io/yaml"
-)
 
-// Field is a field that differs between two states of an object.
-type Field struct {
-	// In is the path of the parent, spec.template.spec.containers[web], or, if the field is compared
-	// line by line, of the field itself.
-	In string
-	// Lines are YAML, each line after a sign: - old, + new, blank for context, @ for the line
-	// number in a long text.
-	Lines []string
-}
+	"lockstep/engine/inspect"
+)
 
 // compareFields returns the deepest fields that differ. It matches the elements of lists by the
 // field that names them.
-func compareFields(a, b map[string]any) []Field {
+func compareFields(a, b map[string]any) []inspect.Field {
 	var c comparison
 	c.compareMaps("", a, b)
 	return c
 }
 
 // comparison collects the fields that differ.
-type comparison []Field
+type comparison []inspect.Field
 
-func (c *comparison) add(in string, lines ...string) { *c = append(*c, Field{in, lines}) }
+func (c *comparison) add(in string, lines ...string) {
+	*c = append(*c, inspect.Field{In: in, Lines: lines})
+}
 
 func (c *comparison) compareMaps(in string, a, b map[string]any) {
 	keys := map[string]any{}

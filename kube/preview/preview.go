@@ -1,6 +1,5 @@
 // Package preview computes the changes that an operation would make, with dry runs: for the whole
-// operation (Changes) or for one object at a time (Previewer). Its central type is Change. Packages kube
-// and kube/operation import it.
+// operation (Changes) or for one object at a time (Previewer). Package kube/operation imports it.
 package preview
 
 import (
@@ -8,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
@@ -27,61 +26,14 @@ import (
 	"lockstep/kube/status"
 )
 
-// Action is the planned action on an object.
-type Action string
-
-const (
-	ActionCreate    Action = "create"
-	ActionChange    Action = "change"
-	ActionUnchanged Action = "unchanged"
-	ActionDelete    Action = "delete"
-	ActionAbsent    Action = "absent" // planned to be deleted, but already gone
-	ActionKeep      Action = "keep"   // planned to be deleted, but kept by helm.sh/resource-policy or another release
-	ActionHook      Action = "hook"
-	ActionRefuse    Action = "refuse" // the API server would refuse the change now, or a check refused it
-	ActionLater     Action = "later"  // unknown until earlier groups are applied; only from Previewer
-)
-
 // maxConcurrent limits how many objects are previewed at a time.
 const maxConcurrent = 32
 
-// Change is the change that an operation would make to one object.
-type Change struct {
-	Phase  string      `json:"phase"`
-	Group  string      `json:"group"`
-	Object plan.Object `json:"object"`
-	Action Action      `json:"action"`
-	// Diff is how an ActionChange changes the live object: a unified diff of YAML without file
-	// names. Secret values are hidden.
-	Diff string `json:"diff,omitempty"`
-	// Message is the reason for the action, or what the diff does not show.
-	Message string `json:"message,omitempty"`
-	// Fields are the changes of Diff by field.
-	Fields []Field `json:"-"`
-
-	// HasRun is set for a Job that is created again because the cluster deleted it after it had finished
-	// (ttlSecondsAfterFinished): the deployed revision has run the same Job.
-	HasRun bool `json:"-"`
-
-	refused error  // by the API server, unless that is about the object alone
-	intends Action // the action if the refusal passes
-}
-
-// Modifies reports whether the change modifies the cluster. Hooks do not count: they run
-// with every operation.
-func (c Change) Modifies() bool {
-	return c.Action == ActionCreate || c.Action == ActionChange || c.Action == ActionDelete
-}
-
-// Masked passes all text of the change through hide.
-func (c Change) Masked(hide func(string) string) Change {
-	c.Diff, c.Message = hide(c.Diff), hide(c.Message)
-	fields := make([]Field, len(c.Fields))
-	for n, f := range c.Fields {
-		fields[n] = Field{hide(f.In), strings.Split(hide(strings.Join(f.Lines, "\n")), "\n")}
-	}
-	c.Fields = fields
-	return c
+// change is a change while it is computed.
+type change struct {
+	inspect.Change
+	refused error          // by the API server, unless that is about the object alone
+	intends inspect.Action // the action if the refusal passes
 }
 
 // Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
@@ -90,7 +42,7 @@ func (c Change) Masked(hide func(string) string) Change {
 // Missing objects get a dry run, too, but a refusal counts only if the object itself is invalid:
 // it may need objects of earlier groups. Refusals are part of the Change; an error means that the
 // cluster could not be read.
-func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
+func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]inspect.Change, error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
 	s, err := newSession(ctx, c, p)
@@ -98,7 +50,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		return nil, err
 	}
 	s.useLists()
-	var changes []Change
+	var changes []change
 	kinds := map[string]event.PhaseKind{}
 	created := event.NewNamespace(p.Phases)
 	for g, obj := range event.Objects(p.Phases) {
@@ -106,7 +58,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		if obj == created && g.Phase.Kind != event.PhaseNamespace { // its group finds it as it is
 			continue
 		}
-		changes = append(changes, Change{Phase: g.Phase.Name, Group: g.ID, Object: obj})
+		changes = append(changes, change{Change: inspect.Change{Phase: g.Phase.Name, Group: g.ID, Object: obj}})
 	}
 	var previews errgroup.Group
 	previews.SetLimit(maxConcurrent)
@@ -127,12 +79,16 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		return nil, err
 	}
 	markRefused(p.Conflicts, changes)
-	return changes, nil
+	out := make([]inspect.Change, len(changes))
+	for n, c := range changes {
+		out[n] = c.Change
+	}
+	return out, nil
 }
 
 // judge turns refusals that may pass when the operation sends the object into changes. writes reports whether the
 // operation writes an object.
-func (s *session) judge(ctx context.Context, changes []Change, writes func(plan.Object) bool) error {
+func (s *session) judge(ctx context.Context, changes []change, writes func(plan.Object) bool) error {
 	var refusals *preflight.Refusals
 	for n := range changes {
 		c := &changes[n]
@@ -153,7 +109,7 @@ func (s *session) judge(ctx context.Context, changes []Change, writes func(plan.
 }
 
 // markRefused marks the objects that the preflight checks refused.
-func markRefused(refused []plan.Warning, changes []Change) {
+func markRefused(refused []plan.Warning, changes []change) {
 	reasons := map[plan.Object][]string{}
 	for _, w := range refused {
 		if w.Object != nil {
@@ -163,10 +119,10 @@ func markRefused(refused []plan.Warning, changes []Change) {
 	for i := range changes {
 		c := &changes[i]
 		why := reasons[c.Object]
-		if len(why) == 0 || c.Action == ActionHook {
+		if len(why) == 0 || c.Action == inspect.Hook {
 			continue
 		}
-		c.Action, c.Diff, c.Fields, c.Message = ActionRefuse, "", nil, why[0]
+		c.Action, c.Diff, c.Fields, c.Message = inspect.Refuse, "", nil, why[0]
 		if n := len(why) - 1; n > 0 {
 			c.Message += fmt.Sprintf(" (and %d more)", n)
 		}
@@ -176,15 +132,15 @@ func markRefused(refused []plan.Warning, changes []Change) {
 // preview sets the action, diff and message of a change in a phase. v is nil if all objects are
 // previewed. For a single object, preview also looks up a kind that was missing, and the message says
 // what the object needs first.
-func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, v *Previewer) error {
+func (s *session) preview(ctx context.Context, c *change, kind event.PhaseKind, v *Previewer) error {
 	switch {
 	case kind == event.PhaseNamespace && s.target[c.Object] == nil:
-		c.Action = ActionCreate
+		c.Action = inspect.Create
 		return nil
 	case kind == event.PhaseRemove:
 		return s.previewRemoval(ctx, c)
 	case s.isHook(c.Group, kind):
-		if c.Action = ActionHook; v != nil {
+		if c.Action = inspect.Hook; v != nil {
 			c.Message = s.hookMessage(c.Object)
 		}
 		return nil
@@ -193,7 +149,7 @@ func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 	if err != nil {
 		return err
 	}
-	c.Action = ActionCreate
+	c.Action = inspect.Create
 	switch f := s.builder.Fact(i); {
 	case v == nil && (f.Late || f.Generated):
 		return nil
@@ -202,7 +158,7 @@ func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 		return nil
 	case v != nil:
 		if later, err := v.resolve(s, i); later || err != nil {
-			c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
+			c.Action, c.Message = inspect.Later, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
 			return err
 		}
 	}
@@ -221,7 +177,7 @@ func (s *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 	case err != nil:
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	case !updates:
-		c.Action, c.Message = ActionUnchanged, "exists; objects in crds/ are never changed"
+		c.Action, c.Message = inspect.Unchanged, "exists; objects in crds/ are never changed"
 		return nil
 	}
 	return s.previewUpdate(ctx, c, kind, i, live)
@@ -240,8 +196,8 @@ func (s *session) hasRun(o plan.Object, i *resource.Info) bool {
 }
 
 // previewUpdate previews the apply of an existing object.
-func (s *session) previewUpdate(ctx context.Context, c *Change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
-	c.Action = ActionUnchanged
+func (s *session) previewUpdate(ctx context.Context, c *change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
+	c.Action = inspect.Unchanged
 	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
 	refusal := preflight.RefusalOf(err)
 	switch {
@@ -252,29 +208,29 @@ func (s *session) previewUpdate(ctx context.Context, c *Change, kind event.Phase
 	case preflight.IsNoDryRun(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, webhookNoDryRun)
 	case preflight.IsNoDryRun(err):
-		c.Action, c.Message = ActionChange, "changes unknown: "+webhookNoDryRun
+		c.Action, c.Message = inspect.Modify, "changes unknown: "+webhookNoDryRun
 		return nil
 	}
 	if s.prepared.Resumes && diagnose.IsImmutable(err) && status.HasFailed(live, s.builder.Fact(i).Rule) {
-		c.Action, c.Message = ActionChange, FailedReplaced
+		c.Action, c.Message = inspect.Modify, FailedReplaced
 		return nil
 	}
 	if err = c.refuse(err); err == nil {
-		c.refused, c.intends = refusal, ActionChange
+		c.refused, c.intends = refusal, inspect.Modify
 	}
 	return err
 }
 
 // compare sets the change from the result of a dry run.
-func (s *session) compare(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
-	if err := c.Compare(live, next); err != nil || c.Action == ActionChange {
+func (s *session) compare(c *change, i *resource.Info, live, next *unstructured.Unstructured) error {
+	if err := Compare(&c.Change, live, next); err != nil || c.Action == inspect.Modify {
 		return err
 	}
 	switch { // an object may change although no field differs
 	case s.prepared.Resumes && status.HasFailed(live, s.builder.Fact(i).Rule):
-		c.Action, c.Message = ActionChange, FailedReplaced
+		c.Action, c.Message = inspect.Modify, FailedReplaced
 	case !isSameState(live, next):
-		c.Action, c.Message = ActionChange, "only server-managed metadata changes: field ownership and generation"
+		c.Action, c.Message = inspect.Modify, "only server-managed metadata changes: field ownership and generation"
 	}
 	return nil
 }
@@ -300,14 +256,14 @@ func isSameState(live, next *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
 }
 
-// Compare sets Diff and Fields to the differences between two states of the object, and Action
-// to ActionChange if there are any.
-func (c *Change) Compare(live, next *unstructured.Unstructured) (err error) {
+// Compare sets Diff and Fields of a change to the differences between two states of the object, and Action
+// to Modify if there are any.
+func Compare(c *inspect.Change, live, next *unstructured.Unstructured) (err error) {
 	if c.Diff, c.Fields, err = compareObjects(live, next); err != nil {
 		return fmt.Errorf("compare %s: %w", c.Object, err)
 	}
 	if c.Diff != "" {
-		c.Action = ActionChange
+		c.Action = inspect.Modify
 	}
 	return nil
 }
@@ -322,7 +278,7 @@ const (
 
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
-func (s *session) compareManifests(c *Change, i *resource.Info, why string) error {
+func (s *session) compareManifests(c *change, i *resource.Info, why string) error {
 	old := *s.deployed[c.Object]
 	old.Object = old.Object.DeepCopyObject()
 	s.builder.Scope().Mark(&old)
@@ -334,13 +290,13 @@ func (s *session) compareManifests(c *Change, i *resource.Info, why string) erro
 	if err != nil {
 		return err
 	}
-	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, because "+why
-	return c.Compare(before, after)
+	c.Action, c.Message = inspect.Unchanged, "compared with the last manifest, because "+why
+	return Compare(&c.Change, before, after)
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (s *session) previewCreation(c *Change, kind event.PhaseKind, i *resource.Info) error {
+func (s *session) previewCreation(c *change, kind event.PhaseKind, i *resource.Info) error {
 	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
@@ -349,7 +305,7 @@ func (s *session) previewCreation(c *Change, kind event.PhaseKind, i *resource.I
 		return nil
 	}
 	if preflight.IsDenied(err) {
-		c.refused, c.intends = err, ActionCreate
+		c.refused, c.intends = err, inspect.Create
 	}
 	return c.refuse(err)
 }
@@ -361,19 +317,19 @@ func isMalformed(err error) bool {
 }
 
 // refuse turns an error of the API server, or about the request to it, into a refusal of the object. It returns other errors.
-func (c *Change) refuse(err error) error {
+func (c *change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) && !helmclient.IsPatchError(err) {
 		return err
 	}
-	c.Action, c.Message = ActionRefuse, diagnose.Explain(err).Error()
+	c.Action, c.Message = inspect.Refuse, diagnose.Explain(err).Error()
 	return nil
 }
 
 // previewRemoval checks whether the object exists and may be deleted.
-func (s *session) previewRemoval(ctx context.Context, c *Change) error {
+func (s *session) previewRemoval(ctx context.Context, c *change) error {
 	i, err := s.info(c.Object)
 	if meta.IsNoMatchError(err) {
-		c.Action = ActionAbsent
+		c.Action = inspect.Absent
 		return nil
 	}
 	if err != nil {
@@ -382,16 +338,16 @@ func (s *session) previewRemoval(ctx context.Context, c *Change) error {
 	live, err := s.live(ctx, i)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.Action = ActionAbsent
+		c.Action = inspect.Absent
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
-	c.Action = ActionDelete
+	c.Action = inspect.Delete
 	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
 	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
 	if c.Message != "" {
-		c.Action = ActionKeep
+		c.Action = inspect.Keep
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -62,23 +63,23 @@ func (v *Previewer) session(ctx context.Context) (*session, error) {
 	}
 }
 
-// Change previews an object of a unit; kind is the kind of the unit's phase. A refusal by the API
-// server is part of the Change; an error means that the cluster could not be read.
-func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
-	c := Change{Phase: u.Phase, Group: u.Group, Object: obj}
+// Change previews an object. A refusal by the API server is part of the Change; an error means that the
+// cluster could not be read.
+func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
+	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}}}
+	c := &changes[0]
 	s, err := v.session(ctx)
 	if err != nil {
-		return c, err
+		return c.Change, err
 	}
-	if err := c.refuse(s.preview(ctx, &c, kind, v)); err != nil {
-		return c, err
+	if err := c.refuse(s.preview(ctx, c, it.Kind, v)); err != nil {
+		return c.Change, err
 	}
-	changes := []Change{c}
 	if err := s.judge(ctx, changes, func(plan.Object) bool { return true }); err != nil {
-		return c, err
+		return c.Change, err
 	}
 	markRefused(v.prepared.Conflicts, changes)
-	return changes[0], nil
+	return c.Change, nil
 }
 
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still
@@ -101,7 +102,7 @@ func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (s *session) previewCreationNow(c *Change, kind event.PhaseKind, i *resource.Info) error {
+func (s *session) previewCreationNow(c *change, kind event.PhaseKind, i *resource.Info) error {
 	_, err := s.dryRun(kind, c.Object, i, nil)
 	var answer apierrors.APIStatus
 	switch {
@@ -113,7 +114,7 @@ func (s *session) previewCreationNow(c *Change, kind event.PhaseKind, i *resourc
 	case preflight.IsNoDryRun(err):
 		c.Message = webhookNoDryRun
 	case apierrors.IsNotFound(err):
-		c.Action, c.Message = ActionLater, diagnose.Explain(err).Error()
+		c.Action, c.Message = inspect.Later, diagnose.Explain(err).Error()
 		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {
 			c.Message = "namespace " + d.Name + " does not exist yet"
 		}
@@ -156,19 +157,14 @@ func (s *session) hookMessage(obj plan.Object) string {
 	return ""
 }
 
-// NothingSent is the error about an object that the operation does not send. Its text is the reason.
-type NothingSent string
-
-func (e NothingSent) Error() string { return string(e) }
-
 // Sent returns an object as the operation sends it, as YAML with hidden secret values. The error may
-// be a NothingSent.
-func (v *Previewer) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
+// be an inspect.Unavailable.
+func (v *Previewer) Sent(ctx context.Context, it inspect.Item) (string, error) {
 	s, err := v.session(ctx)
 	if err != nil {
 		return "", err
 	}
-	object, err := s.sent(u.Group, kind, obj)
+	object, err := s.sent(it.Group, it.Kind, it.Object)
 	if err != nil {
 		return "", err
 	}
@@ -182,7 +178,7 @@ func (s *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 	var err error
 	switch {
 	case kind == event.PhaseRemove:
-		return nil, NothingSent("deleted")
+		return nil, inspect.Unavailable("deleted")
 	case kind == event.PhaseNamespace && s.target[obj] == nil:
 		var list []*resource.Info
 		if list, _, err = s.builder.Build(preflight.DefaultNamespace(obj.Name)); err == nil {

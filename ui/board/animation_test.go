@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
-	"lockstep/ui/board/inspector"
 )
 
 // changesOfUpgrade are the diffs that the cluster returns at the breakpoint of sandbox-upgrade.
 func changesOfUpgrade(o *Options) {
-	o.Inspector = &answerer{changes: map[string]inspector.Change{
-		"ServiceAccount/shop-api": {Action: inspector.Unchanged},
-		"Service/shop-api":        {Action: inspector.Unchanged},
-		"Deployment/shop-api": {Action: inspector.Modify, Fields: []inspector.Field{
+	o.Inspector = &answerer{changes: map[string]inspect.Change{
+		"ServiceAccount/shop-api": {Action: inspect.Unchanged},
+		"Service/shop-api":        {Action: inspect.Unchanged},
+		"Deployment/shop-api": {Action: inspect.Modify, Fields: []inspect.Field{
 			{In: "spec.template.spec.containers[api]", Lines: []string{"-image: example/shop-api:1.0.0", "+image: example/shop-api:1.1.0"}},
 		}},
 	}}

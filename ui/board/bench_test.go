@@ -9,8 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
-	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/screen"
 )
 
@@ -176,7 +176,7 @@ func BenchmarkFrameOfLogs(b *testing.B) {
 		b.Run(fmt.Sprintf("search=%t", seek), func(b *testing.B) {
 			c := &answerer{}
 			for n := range 5000 {
-				c.logs = append(c.logs, inspector.LogLine{Source: inspector.Source{Pod: fmt.Sprint("pod-", n%5), Container: fmt.Sprint("c", n%2), Instance: 1}, Time: time.Unix(int64(n), 0), Text: fmt.Sprintf("%d GET /healthz 200 and so on and so forth, a line of a log of the usual length it is, %d", n, n)})
+				c.logs = append(c.logs, inspect.LogLine{Source: inspect.Source{Pod: fmt.Sprint("pod-", n%5), Container: fmt.Sprint("c", n%2), Instance: 1}, Time: time.Unix(int64(n), 0), Text: fmt.Sprintf("%d GET /healthz 200 and so on and so forth, a line of a log of the usual length it is, %d", n, n)})
 			}
 			s := newScreen(b, 160, 45, recorded(b, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
 			s.press("f", "l")
@@ -227,7 +227,7 @@ func stackOf(releases int) []event.Event {
 
 // BenchmarkStack draws a stack of 200 releases: a frame after an event, and after a key.
 func BenchmarkStack(b *testing.B) {
-	s := newStack(b.Context(), Options{Source: idle{}, Release: func(string) (Inspector, []string) { return nil, nil }})
+	s := newStack(b.Context(), Options{Source: idle{}, Release: func(string) (inspect.Cluster, []string) { return nil, nil }})
 	s.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
 	s.Update(batchMsg{events: stackOf(200), more: true})
 	o := s.State.Phases[0].Groups[100].Objects[0].Object

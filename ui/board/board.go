@@ -1,8 +1,8 @@
 // Package board is the screen: it draws an operation as live columns of groups, and turns keys
-// into commands. Its central types are Options and Inspector; Run shows a run, Replay a record.
+// into commands. Its central type is Options; Run shows a run, Replay a record.
 //
 // It reduces events to an event.State and sends commands as event.Command. It does not import Kubernetes:
-// pods, logs and live objects come from an Inspector. A key never changes the picture directly;
+// pods, logs and live objects come from an inspect.Cluster. A key never changes the picture directly;
 // only the resulting event does.
 //
 // How a frame is made:
@@ -36,33 +36,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/edit"
-	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/replay"
 )
 
 // ErrTerminalGone is returned by Run when the terminal hung up or can no longer be read or
 // written.
 var ErrTerminalGone = errors.New("the terminal is gone")
-
-// Inspector looks up objects: their state in the cluster, and their changes in this run.
-type Inspector = inspector.Cluster
-
-// The types that Inspector returns, and the interface that edits a run.
-type (
-	Editor       = edit.Editor
-	EditResult   = edit.Result
-	ObjectChange = edit.ObjectChange
-	Item         = inspector.Item
-	Change       = inspector.Change
-	LogLine      = inspector.LogLine
-	LogSource    = inspector.Source
-	Pod          = inspector.Pod
-	Field        = inspector.Field
-	Action       = inspector.Action
-	Unavailable  = inspector.Unavailable
-)
 
 // Options say what to show and where. Only Source is required.
 type Options struct {
@@ -75,14 +57,14 @@ type Options struct {
 	Attached bool
 	// Inspector looks up events, pods, logs, manifests and changes in the cluster. Nil: the
 	// inspector shows only data from the run's events.
-	Inspector Inspector
+	Inspector inspect.Cluster
 	// Release returns the inspector and the kubectl flags for a release of a stack, by its
 	// Event.Scope. Nil for an operation on one release.
-	Release func(scope string) (Inspector, []string)
+	Release func(scope string) (inspect.Cluster, []string)
 	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's context.
 	Kubectl []string
 	// Editor changes the values or the chart of a run. Nil: editing is disabled.
-	Editor Editor
+	Editor edit.Editor
 	// AtQuit registers a function to call if the program exits at once; undo unregisters it.
 	// May be nil.
 	AtQuit func(func()) (undo func())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
 )
@@ -18,24 +19,24 @@ func answered(o *Options) {
 	}
 }
 
-var changesOfShop = map[string]inspector.Change{
-	"Job/shop-db-migrate-1-0-0": {Action: inspector.Modify, Fields: []inspector.Field{
+var changesOfShop = map[string]inspect.Change{
+	"Job/shop-db-migrate-1-0-0": {Action: inspect.Modify, Fields: []inspect.Field{
 		{In: "metadata.annotations", Lines: []string{"+checksum/config: 5d41402abc4b2a76b9719d911017c592"}},
 		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-image: example/migrate:1.4", "+image: example/migrate:1.5"}},
 		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-resources:", "-  limits:", "-    memory: 64Mi"}},
 		{In: "spec.template.spec.containers[migrate].args", Lines: []string{" - --wait", "-- --to=41", "+- --to=42"}},
 	}},
-	"ConfigMap/shop-db-migrations": {Action: inspector.Modify, Fields: []inspector.Field{
+	"ConfigMap/shop-db-migrations": {Action: inspect.Modify, Fields: []inspect.Field{
 		{In: "data[0042.sql]", Lines: []string{"@line 12", " CREATE TABLE orders (", "-  id int,", "+  id bigint,", "   customer int"}},
 	}},
-	"Deployment/shop-api": {Action: inspector.Modify, Fields: []inspector.Field{
+	"Deployment/shop-api": {Action: inspect.Modify, Fields: []inspect.Field{
 		{In: "spec.template.spec.containers[api]", Lines: []string{"-image: example/api:2.0", "+image: example/no-such-image:1"}},
 	}},
-	"Service/shop-api": {Action: inspector.Unchanged},
+	"Service/shop-api": {Action: inspect.Unchanged},
 }
 
 // diffing opens the diff of the group at the breakpoint.
-func diffing(t testing.TB, changes map[string]inspector.Change) (*rig, *answerer) {
+func diffing(t testing.TB, changes map[string]inspect.Change) (*rig, *answerer) {
 	c := &answerer{changes: changes, manifest: "kind: Job"}
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
 	s.press("enter")
@@ -43,8 +44,8 @@ func diffing(t testing.TB, changes map[string]inspector.Change) (*rig, *answerer
 }
 
 // of returns the same change for all objects of the selected group.
-func of(s *rig, c inspector.Change) map[string]inspector.Change {
-	out := map[string]inspector.Change{}
+func of(s *rig, c inspect.Change) map[string]inspect.Change {
+	out := map[string]inspect.Change{}
 	for _, o := range s.Group().Objects {
 		out[o.Object.String()] = c
 	}
@@ -107,7 +108,7 @@ func TestChangesAreQueriedOnce(t *testing.T) {
 func TestProvisionalChangesAreQueriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, _ := diffing(t, nil)
-		later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
+		later := of(s, inspect.Change{Action: inspect.Later, Message: "namespace later does not exist yet"})
 		s, c := diffing(t, later)
 		s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
 		c.asked.Store(0)
@@ -132,23 +133,23 @@ func TestProvisionalChangesAreQueriedAgain(t *testing.T) {
 // TestChangeTexts checks the text of each change, before and after the object was applied.
 func TestChangeTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		one := []inspector.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
+		one := []inspect.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
 		for _, test := range []struct {
-			change inspector.Change
+			change inspect.Change
 			done   event.Change
 			want   string
 		}{
-			{inspector.Change{Action: inspector.Create}, "", "will be created"},
-			{inspector.Change{Action: inspector.Modify, Fields: one}, "", "1 field"},
-			{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
-			{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
-			{inspector.Change{Action: inspector.Keep, Message: "helm.sh/resource-policy: keep"}, "", "2 objects: 2 kept (helm.sh/resource-policy: keep)"},
-			{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
-			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
-			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created by this run, unchanged since"},
-			{inspector.Change{Action: inspector.Modify, Fields: one}, event.Configured, "changed by this run, modified since; another apply would revert 1 field"},
-			{inspector.Change{Action: inspector.Modify}, event.Configured, "changed by this run, modified since; another apply would revert it"},
-			{inspector.Change{Action: inspector.Create}, event.Created, "created by this run, now gone; another apply would recreate it"},
+			{inspect.Change{Action: inspect.Create}, "", "will be created"},
+			{inspect.Change{Action: inspect.Modify, Fields: one}, "", "1 field"},
+			{inspect.Change{Action: inspect.Unchanged}, "", "unchanged"},
+			{inspect.Change{Action: inspect.Delete}, "", "will be deleted"},
+			{inspect.Change{Action: inspect.Keep, Message: "helm.sh/resource-policy: keep"}, "", "2 objects: 2 kept (helm.sh/resource-policy: keep)"},
+			{inspect.Change{Action: inspect.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
+			{inspect.Change{Action: inspect.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
+			{inspect.Change{Action: inspect.Unchanged}, event.Created, "created by this run, unchanged since"},
+			{inspect.Change{Action: inspect.Modify, Fields: one}, event.Configured, "changed by this run, modified since; another apply would revert 1 field"},
+			{inspect.Change{Action: inspect.Modify}, event.Configured, "changed by this run, modified since; another apply would revert it"},
+			{inspect.Change{Action: inspect.Create}, event.Created, "created by this run, now gone; another apply would recreate it"},
 		} {
 			s, c := diffing(t, nil)
 			c.changes = of(s, test.change)
@@ -176,9 +177,9 @@ func TestDiffHead(t *testing.T) { inBubble(t, testDiffHead) }
 func testDiffHead(t *testing.T) {
 	s, c := diffing(t, nil)
 	objects := s.Group().Objects
-	c.changes = map[string]inspector.Change{}
+	c.changes = map[string]inspect.Change{}
 	for n, o := range objects {
-		c.changes[o.Object.String()] = inspector.Change{Action: []inspector.Action{inspector.Create, inspector.Modify, inspector.Unchanged}[n%3]}
+		c.changes[o.Object.String()] = inspect.Change{Action: []inspect.Action{inspect.Create, inspect.Modify, inspect.Unchanged}[n%3]}
 	}
 	s.press("d")
 	s.settle()
@@ -188,7 +189,7 @@ func testDiffHead(t *testing.T) {
 // TestLargeGroupIsComparedInPart limits the requests for a large group.
 func TestLargeGroupIsComparedInPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := &answerer{changes: map[string]inspector.Change{}}
+		c := &answerer{changes: map[string]inspect.Change{}}
 		s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
 		events := large(10_000)
 		phase := &events[1].Phases[0]
@@ -226,8 +227,8 @@ func TestKeysAreUnique(t *testing.T) {
 // TestDiffOfHook: a hook will run, has started, and has run.
 func TestDiffOfHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "any previous Job is deleted first"},
-			"Job/shop-preflight": {Action: inspector.Hook, Message: "any previous Job is deleted first"}}
+		hook := map[string]inspect.Change{"Job/shop-smoke-test": {Action: inspect.Hook, Message: "any previous Job is deleted first"},
+			"Job/shop-preflight": {Action: inspect.Hook, Message: "any previous Job is deleted first"}}
 		s, _ := diffing(t, hook)
 		press := func(keys ...string) {
 			for _, key := range keys {

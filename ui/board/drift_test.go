@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/ui/board/edit"
-	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/screen"
 )
 
@@ -38,18 +38,18 @@ func TestChartChangedOnDisk(t *testing.T) {
 // TestRetryHintNamesReverts: the hint for retry names the changes in the cluster that it would revert
 // (R44).
 func TestRetryHintNamesReverts(t *testing.T) {
-	image := inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
+	image := inspect.Change{Action: inspect.Modify, Fields: []inspect.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
 	more := image
-	more.Fields = append(more.Fields, inspector.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspector.Field{In: "spec", Lines: []string{"+paused: true"}})
-	for want, change := range map[string]inspector.Change{
+	more.Fields = append(more.Fields, inspect.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspect.Field{In: "spec", Lines: []string{"+paused: true"}})
+	for want, change := range map[string]inspect.Change{
 		"retry (reverts image: example/api:fixed)":            image,
 		"retry (reverts image: example/api:fixed and 1 more)": more,
-		"R retry   ": {Action: inspector.Unchanged},
+		"R retry   ": {Action: inspect.Unchanged},
 	} {
-		answers := &answerer{changes: map[string]inspector.Change{"Deployment/shop-api": change}}
+		answers := &answerer{changes: map[string]inspect.Change{"Deployment/shop-api": change}}
 		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)
 		s.shows(t, want)
-		if s.resized(60, 20); change.Action == inspector.Modify {
+		if s.resized(60, 20); change.Action == inspect.Modify {
 			s.shows(t, "R retry (reverts)   G stop here   a abort")
 		}
 	}

@@ -8,28 +8,34 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/edit"
-	"lockstep/ui/board/inspector"
 )
 
 // fakeEditor has values, and returns prepared results.
 type fakeEditor struct {
-	made  edit.Result
+	made  inspect.Edited
 	err   error
 	saved []string
 }
 
-func (*fakeEditor) Values(all bool) (string, error) {
+func (*fakeEditor) Values(_ context.Context, all bool) (string, error) {
 	if all {
 		return "word: old\nother: 1\n", nil
 	}
 	return "word: old\n", nil
 }
 
-func (f *fakeEditor) Edit(context.Context, string, bool) (edit.Result, error) { return f.made, f.err }
+func (f *fakeEditor) Edit(context.Context, string, bool) (inspect.Edited, error) {
+	return f.made, f.err
+}
 
-func (f *fakeEditor) Save(values string, all bool) (string, error) {
+func (*fakeEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
+	return values, nil
+}
+
+func (f *fakeEditor) Save(values string) (string, error) {
 	if f.saved = append(f.saved, values); len(f.saved) > 1 {
 		return "", errors.New("the disk is full")
 	}
@@ -38,12 +44,12 @@ func (f *fakeEditor) Save(values string, all bool) (string, error) {
 
 func (*fakeEditor) ChartChanged() bool { return true }
 
-func (*fakeEditor) Reload(context.Context) (edit.Result, error) { return edit.Result{}, nil }
+func (*fakeEditor) Reload(context.Context) (inspect.Edited, error) { return inspect.Edited{}, nil }
 
 func editable(o *Options) { o.Editor = &fakeEditor{} }
 
 // edited is a screen whose user has just closed the editor.
-func edited(t *testing.T, writes string, made edit.Result, err error) *rig {
+func edited(t *testing.T, writes string, made inspect.Edited, err error) *rig {
 	t.Helper()
 	s := with("sandbox-held", 0, "", func(o *Options) { o.Editor = &fakeEditor{made: made, err: err} })(t)
 	s.press("e")
@@ -58,14 +64,13 @@ func edited(t *testing.T, writes string, made edit.Result, err error) *rig {
 }
 
 // wordChanges is a change to one field of an object.
-var wordChanges = edit.ObjectChange{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
-	Change: inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}}
+var wordChanges = inspect.Change{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
+	Action: inspect.Modify, Fields: []inspect.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}
 
 // TestEdit applies an edited revision after a review, and never loses the user's text (R46).
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		order := event.Command{Name: event.Edit}
-		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.ObjectChange{wordChanges}, Command: order}, nil)
+		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []inspect.Change{wordChanges}}, nil)
 		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("esc sent %v", s.sent)
@@ -94,7 +99,7 @@ func TestEdit(t *testing.T) {
 // still be edited.
 func TestChartEditKeepsText(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Result{}, nil)
+		s := edited(t, "word: new\n", inspect.Edited{}, nil)
 		s.press("esc", "E")
 		s.settle()
 		s.shows(t, "e edit values")
@@ -109,7 +114,7 @@ func TestChartEditKeepsText(t *testing.T) { // R46
 // TestAllValuesAfterEdit: V opens all values, not the text of an earlier edit.
 func TestAllValuesAfterEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Result{}, nil)
+		s := edited(t, "word: new\n", inspect.Edited{}, nil)
 		if s.press("esc", "V"); s.draft() != "word: old\nother: 1\n" {
 			t.Errorf("the draft is %q", s.draft())
 		}
@@ -118,7 +123,7 @@ func TestAllValuesAfterEdit(t *testing.T) { // R46
 
 func TestEditWithoutChange(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: [\n", edit.Result{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
+		s := edited(t, "word: [\n", inspect.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
 		s.shows(t, "Invalid edit", "did not find expected node content")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("enter sent %v", s.sent)
@@ -126,7 +131,7 @@ func TestEditWithoutChange(t *testing.T) { // R46
 		if s.press("e"); !s.edits() || s.draft() != "word: [\n" {
 			t.Error("the draft was lost")
 		}
-		if s := edited(t, "word: old\n", edit.Result{}, nil); s.edits() {
+		if s := edited(t, "word: old\n", inspect.Edited{}, nil); s.edits() {
 			t.Error("unchanged values became a draft")
 		} else {
 			s.shows(t, "nothing changed")
@@ -167,11 +172,11 @@ func TestNoFileBeforeEditorRuns(t *testing.T) { // R46
 // and a review longer than its box has a scroll bar.
 func TestReviewLooksLikeDiff(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Result{Changes: []edit.ObjectChange{wordChanges}}, nil)
+		s := edited(t, "word: new\n", inspect.Edited{Changes: []inspect.Change{wordChanges}}, nil)
 		s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
 		bar := s.Theme.Lines.Heavy[5] + s.Theme.Lines.Light[5] // inside of the frame
 		s.showsNot(t, bar)
-		long := edit.Result{}
+		long := inspect.Edited{}
 		for n := range 60 {
 			c := wordChanges
 			c.Object.Name = fmt.Sprint("word", n)
@@ -185,7 +190,7 @@ func TestReviewLooksLikeDiff(t *testing.T) { // R46
 // TestEmptyEdit has nothing to apply. A held failure can be retried instead.
 func TestEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: old # same\n", edit.Result{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
+		s := edited(t, "word: old # same\n", inspect.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true}, nil)
 		s.shows(t, "Nothing to apply · e edit again · w save · esc discard", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "enter apply")
 		if s.press("enter"); len(s.sent) > 0 {
@@ -200,17 +205,17 @@ func TestEmptyEdit(t *testing.T) { // R46
 // TestSaveEditedValues: w saves the values and says where, or why not.
 func TestSaveEditedValues(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}}, nil)
+		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
 		s.shows(t, "w save")
 		s.press("w")
 		s.shows(t, "values saved to values-shop-edited.yaml")
 		s.press("w")
 		s.shows(t, "cannot save the values: the disk is full")
 		s.press("esc")
-		s = edited(t, "word: [\n", edit.Result{}, errors.New("no YAML"))
+		s = edited(t, "word: [\n", inspect.Edited{}, errors.New("no YAML"))
 		s.press("w")
 		s.shows(t, "the edit is invalid")
-		s = edited(t, "word: old\n", edit.Result{}, nil)
+		s = edited(t, "word: old\n", inspect.Edited{}, nil)
 		s.press("E")
 		s.settle()
 		s.press("w")

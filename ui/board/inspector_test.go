@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/screen"
@@ -21,11 +22,11 @@ import (
 type answerer struct {
 	err      error
 	manifest string
-	logs     []inspector.LogLine
-	pods     []inspector.Pod
+	logs     []inspect.LogLine
+	pods     []inspect.Pod
 	now      func() time.Time // for the age of pods; may be nil
 	follows  chan struct{}    // closed when following ends
-	changes  map[string]inspector.Change
+	changes  map[string]inspect.Change
 	asked    atomic.Int32 // about changes
 }
 
@@ -33,7 +34,7 @@ func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
 	return []string{"Warning BackOff\x1b[31m red"}, c.err
 }
 
-func (c *answerer) Pods(context.Context, plan.Object) ([]inspector.Pod, error) {
+func (c *answerer) Pods(context.Context, plan.Object) ([]inspect.Pod, error) {
 	pods := slices.Clone(c.pods)
 	for n := range pods {
 		if c.now != nil {
@@ -45,16 +46,16 @@ func (c *answerer) Pods(context.Context, plan.Object) ([]inspector.Pod, error) {
 
 func (c *answerer) Live(context.Context, plan.Object) (string, error) { return c.manifest, c.err }
 
-func (c *answerer) Sent(context.Context, inspector.Item) (string, error) {
+func (c *answerer) Sent(context.Context, inspect.Item) (string, error) {
 	return "sent: " + c.manifest, c.err
 }
 
-func (c *answerer) Change(_ context.Context, it inspector.Item) (inspector.Change, error) {
+func (c *answerer) Change(_ context.Context, it inspect.Item) (inspect.Change, error) {
 	c.asked.Add(1)
 	return c.changes[it.Object.String()], c.err
 }
 
-func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspector.LogLine)) error {
+func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspect.LogLine)) error {
 	for _, l := range c.logs {
 		follow(l)
 	}
@@ -67,9 +68,9 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspecto
 }
 
 // logLines are lines of the log of one container.
-func logLines(text ...string) (lines []inspector.LogLine) {
+func logLines(text ...string) (lines []inspect.LogLine) {
 	for _, l := range text {
-		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: l})
+		lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: l})
 	}
 	return lines
 }
@@ -117,7 +118,7 @@ func TestInspectorTabs(t *testing.T) { inBubble(t, testInspectorTabs) }
 
 func testInspectorTabs(t *testing.T) {
 	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: logLines("one", "two \x1b]0;x\x07three")}
-	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
+	c.changes = map[string]inspect.Change{"Deployment/shop-api": {Action: inspect.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
 	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "nothing to show", "two three", "waits for", "started"} {
@@ -194,7 +195,7 @@ func TestNoLogs(t *testing.T) { inBubble(t, testNoLogs) }
 
 func testNoLogs(t *testing.T) {
 	for text, isNote := range map[string]bool{"a line": false, "no logs recorded; the record has only:": true} {
-		s := inspecting(t, &answerer{logs: []inspector.LogLine{{Text: text, Note: isNote}}})
+		s := inspecting(t, &answerer{logs: []inspect.LogLine{{Text: text, Note: isNote}}})
 		s.press("l")
 		s.settle()
 		s.shows(t, text)
@@ -234,7 +235,7 @@ func testShell(t *testing.T) {
 		s.settle()
 		s.press("]", "}")
 	}
-	c.err = inspector.Unavailable("none of its containers is running")
+	c.err = inspect.Unavailable("none of its containers is running")
 	s.press("x")
 	s.settle()
 	s.shows(t, "cannot open a shell in Deployment/shop-api: none of its containers is running")

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
@@ -330,7 +331,7 @@ func TestAccessible(t *testing.T) {
 // that the next step would start, even if the user moved before; an open diff follows.
 func TestStepMovesSelection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
+		c := &answerer{changes: map[string]inspect.Change{"Topic/shop-orders": {Action: inspect.Create}}}
 		s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
 		s.press("home", "d")
 		s.settle()

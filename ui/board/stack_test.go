@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/replay"
@@ -20,7 +21,7 @@ import (
 func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Command, keys ...string) *stack {
 	t.Helper()
 	events := recorded(t, "sandbox-stack", n)
-	o := Options{Source: idle{}, Theme: look, Release: func(string) (Inspector, []string) { return nil, nil }}
+	o := Options{Source: idle{}, Theme: look, Release: func(string) (inspect.Cluster, []string) { return nil, nil }}
 	if sent != nil {
 		o.Command = func(c event.Command) { *sent = append(*sent, c) }
 	}

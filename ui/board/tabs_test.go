@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/ui/board/inspector"
 )
 
 // logsOfShop are the logs of four pods, one of which keeps failing.
-var logsOfShop = func() (lines []inspector.LogLine) {
+var logsOfShop = func() (lines []inspect.LogLine) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	say := func(pod, container string, try int, text string) {
 		at = at.Add(400 * time.Millisecond)
-		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Instance: try}, Time: at, Text: text})
+		lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Instance: try}, Time: at, Text: text})
 	}
 	say("x2kq7", "main", 4, "connecting to postgres://shop-db:5432/shop")
 	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01); the migration that creates it (0042_add_orders) has not been applied to this database`)
-	lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Instance: 4}, Time: at, Text: "exited with code 2", Note: true})
+	lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Instance: 4}, Time: at, Text: "exited with code 2", Note: true})
 	for n, pod := range []string{"x2kq7", "5fvt4", "bfmjm", "nmss8"} {
 		say(pod, "proxy", 1, "listening on :8443")
 		say(pod, "main", 5-n, "connecting to postgres://shop-db:5432/shop")
@@ -33,7 +34,7 @@ var logsOfShop = func() (lines []inspector.LogLine) {
 	return lines
 }()
 
-var podsOfShop = []inspector.Pod{
+var podsOfShop = []inspect.Pod{
 	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main exited with code 2 (4 restarts): FATAL: relation "orders" does not exist`},
 	{Name: "shop-api-5f4bc54847-5fvt4", Ready: "2/2", Restarts: "0", Node: "node-1", Phase: "running"},
 	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: 2 of 2 nodes lack CPU"},
@@ -107,10 +108,10 @@ func TestLogsAreSortedByTime(t *testing.T) { inBubble(t, testLogsAreSortedByTime
 
 func testLogsAreSortedByTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	line := func(pod string, after int, text string) inspector.LogLine {
-		return inspector.LogLine{Source: inspector.Source{Pod: pod, Container: "c", Instance: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
+	line := func(pod string, after int, text string) inspect.LogLine {
+		return inspect.LogLine{Source: inspect.Source{Pod: pod, Container: "c", Instance: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
 	}
-	c := &answerer{logs: []inspector.LogLine{line("a", 0, "first"), line("a", 3, "fourth"), line("b", 1, "second"), line("b", 2, "third")}}
+	c := &answerer{logs: []inspect.LogLine{line("a", 0, "first"), line("a", 3, "fourth"), line("b", 1, "second"), line("b", 2, "third")}}
 	s := inspecting(t, c)
 	s.press("l")
 	s.settle()
@@ -165,7 +166,7 @@ func testPods(t *testing.T) {
 			t.Errorf("at %d columns the reason is truncated:\n%s", w, s.text())
 		}
 	}
-	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &answerer{pods: []inspector.Pod{{Name: "a", Why: "exit code 2"}}} })
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &answerer{pods: []inspect.Pod{{Name: "a", Why: "exit code 2"}}} })
 	s.press("f", "v", "tab")
 	s.settle()
 	s.shows(t, "pod  reason")

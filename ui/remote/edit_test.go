@@ -8,44 +8,43 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
-	"lockstep/ui/board/edit"
-	"lockstep/ui/board/inspector"
 	"lockstep/ui/remote/protocol"
 )
 
 // fakeEditor edits values with one word.
 type fakeEditor struct{}
 
-var secondEdit = edit.Result{
-	Lines: []string{"revision 2: 1 to change"}, Command: event.Command{Name: event.Edit, Edit: 2},
-	Changes: []edit.ObjectChange{{Group: "shop:db", Object: plan.Object{Kind: "Job", Name: "x"}, Change: inspector.Change{
-		Action: inspector.Modify, Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: 2"}}}}}},
+var secondEdit = inspect.Edited{
+	Edit: 2, Lines: []string{"revision 2: 1 to change"},
+	Changes: []inspect.Change{{Group: "shop:db", Object: plan.Object{Kind: "Job", Name: "x"},
+		Action: inspect.Modify, Fields: []inspect.Field{{In: "spec", Lines: []string{"-a: 1", "+a: 2"}}}}},
 }
 
-func (fakeEditor) Values(all bool) (string, error) {
+func (fakeEditor) Values(_ context.Context, all bool) (string, error) {
 	if all {
 		return "word: old\nother: 1\n", nil
 	}
 	return "word: old\n", nil
 }
 
-func (fakeEditor) UserValues(values string, all bool) (string, error) {
+func (fakeEditor) UserValues(_ context.Context, values string, all bool) (string, error) {
 	if !all {
 		return values, nil
 	}
 	return "word: new\n", nil
 }
 
-func (fakeEditor) Edit(_ context.Context, values string, all bool) (edit.Result, error) {
+func (fakeEditor) Edit(_ context.Context, values string, all bool) (inspect.Edited, error) {
 	if values != "word: new\n" || all {
-		return edit.Result{}, errors.New("which word?")
+		return inspect.Edited{}, errors.New("which word?")
 	}
 	return secondEdit, nil
 }
 
-func (fakeEditor) Reload(context.Context) (edit.Result, error) {
-	return edit.Result{Empty: true, Command: event.Command{Name: event.Edit, Edit: 3}}, nil
+func (fakeEditor) Reload(context.Context) (inspect.Edited, error) {
+	return inspect.Edited{Empty: true, Edit: 3}, nil
 }
 
 // TestEdit reads and edits values over the socket. The command to apply the edit has its ID.
@@ -64,13 +63,13 @@ func TestEdit(t *testing.T) { // R46, R47
 	if err != nil || !reflect.DeepEqual(made, secondEdit) {
 		t.Errorf("edit: got %+v, %v", made, err)
 	}
-	if o := protocol.CommandRequest(made.Command).EventCommand(); o.Edit != 2 {
+	if o := protocol.CommandRequest(event.Command{Name: event.Edit, Edit: made.Edit}).EventCommand(); o.Edit != 2 {
 		t.Errorf("the command has edit %d, want 2", o.Edit)
 	}
 	if _, err := r.Edit(ctx, "word: [", false); err == nil || err.Error() != "which word?" {
 		t.Errorf("an invalid edit: %v", err)
 	}
-	if made, err := r.Reload(ctx); err != nil || !made.Empty || made.Command.Edit != 3 {
+	if made, err := r.Reload(ctx); err != nil || !made.Empty || made.Edit != 3 {
 		t.Errorf("reload: got %+v, %v", made, err)
 	}
 }

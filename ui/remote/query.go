@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
-	"lockstep/ui/board/inspector"
+	"lockstep/engine/inspect"
 	"lockstep/ui/remote/protocol"
 )
 
@@ -23,16 +23,15 @@ func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply 
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	it := inspector.Item{Unit: event.Unit{Phase: q.Phase, Group: q.Group}, Kind: q.Kind, Object: q.Object}
+	it := inspect.Item{Unit: event.Unit{Phase: q.Phase, Group: q.Group}, Kind: q.Kind, Object: q.Object}
 	r := protocol.Reply{ID: q.ID}
 	var err error
 	switch {
 	case s.changes == nil:
-		err = inspector.Unavailable("not available from this run")
+		err = inspect.Unavailable("not available from this run")
 	case q.Type == protocol.QueryChange:
-		var c inspector.Change
-		c, err = s.changes.Change(ctx, it)
-		r.Change = encodeChange(c)
+		r.Change, err = s.changes.Change(ctx, it)
+		r.Change.Diff = "" // Fields have it all
 	case q.Type == protocol.QuerySent:
 		r.Text, err = s.changes.Sent(ctx, it)
 	case q.Type == protocol.QueryCluster:
@@ -40,7 +39,7 @@ func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply 
 			r.Text, err = c.Cluster(ctx)
 		}
 	default:
-		err = inspector.Unavailable("the run uses another version of lockstep, which does not know this query")
+		err = inspect.Unavailable("the run uses another version of lockstep, which does not know this query")
 	}
 	return withError(r, err)
 }
@@ -56,9 +55,9 @@ func (r *Run) Cluster(ctx context.Context) (string, error) {
 	return reply.Text, err
 }
 
-// withError adds an error, or inspector.Unavailable, to a reply.
+// withError adds an error, or inspect.Unavailable, to a reply.
 func withError(r protocol.Reply, err error) protocol.Reply {
-	if none := inspector.Unavailable(""); errors.As(err, &none) {
+	if none := inspect.Unavailable(""); errors.As(err, &none) {
 		r.Nothing = string(none)
 	} else if err != nil {
 		r.Error = err.Error()
@@ -66,37 +65,21 @@ func withError(r protocol.Reply, err error) protocol.Reply {
 	return r
 }
 
-func encodeChange(c inspector.Change) protocol.Change {
-	out := protocol.Change{Action: string(c.Action), Message: c.Message, Recorded: c.Recorded}
-	for _, f := range c.Fields {
-		out.Fields = append(out.Fields, protocol.Field(f))
-	}
-	return out
-}
-
-func decodeChange(c protocol.Change) inspector.Change {
-	in := inspector.Change{Action: inspector.Action(c.Action), Message: c.Message, Recorded: c.Recorded}
-	for _, f := range c.Fields {
-		in.Fields = append(in.Fields, inspector.Field(f))
-	}
-	return in
-}
-
-// Change asks the run what it changes in an object. The error is inspector.Unavailable if there is
+// Change asks the run what it changes in an object. The error is inspect.Unavailable if there is
 // nothing to show.
-func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
+func (r *Run) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
 	reply, err := r.queryObject(ctx, protocol.QueryChange, it)
-	return decodeChange(reply.Change), err
+	return reply.Change, err
 }
 
 // Sent asks the run for an object as it sends it to the API server.
-func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
+func (r *Run) Sent(ctx context.Context, it inspect.Item) (string, error) {
 	reply, err := r.queryObject(ctx, protocol.QuerySent, it)
 	return reply.Text, err
 }
 
-func (r *Run) queryObject(ctx context.Context, query protocol.QueryType, it inspector.Item) (protocol.Reply, error) {
-	return r.query(ctx, protocol.Request{Phase: it.Phase, Group: it.Group, Query: protocol.Query{Type: query, Kind: it.Kind, Object: it.Object}})
+func (r *Run) queryObject(ctx context.Context, query protocol.QueryType, it inspect.Item) (protocol.Reply, error) {
+	return r.query(ctx, protocol.Request{Command: event.Command{Phase: it.Phase, Group: it.Group}, Query: protocol.Query{Type: query, Kind: it.Kind, Object: it.Object}})
 }
 
 // query sends a query and waits for its reply.
@@ -118,7 +101,7 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	case reply := <-replies:
 		switch {
 		case reply.Nothing != "":
-			return reply, inspector.Unavailable(reply.Nothing)
+			return reply, inspect.Unavailable(reply.Nothing)
 		case reply.Error != "":
 			return reply, errors.New(reply.Error)
 		}
@@ -129,7 +112,7 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 		if err := r.Err(); err != nil {
 			return protocol.Reply{}, err
 		}
-		return protocol.Reply{}, inspector.Unavailable("the run has ended and no longer answers")
+		return protocol.Reply{}, inspect.Unavailable("the run has ended and no longer answers")
 	}
 }
 

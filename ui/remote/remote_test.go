@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
-	"lockstep/ui/board/inspector"
 )
 
 // testServer is a run that accepts every command.
@@ -43,18 +43,18 @@ func serve(t *testing.T, dir string) *testServer {
 // fakeChanges has a change for the group shop:db. For shop:slow it blocks until ctx ends.
 type fakeChanges struct{}
 
-func (fakeChanges) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
+func (fakeChanges) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
 	switch it.Group {
 	case "shop:db":
-		return inspector.Change{Action: inspector.Modify, Message: it.Phase + " " + string(it.Kind), Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
+		return inspect.Change{Action: inspect.Modify, Message: it.Phase + " " + string(it.Kind), Fields: []inspect.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
 	case "shop:slow":
 		<-ctx.Done()
-		return inspector.Change{}, ctx.Err()
+		return inspect.Change{}, ctx.Err()
 	}
-	return inspector.Change{}, inspector.Unavailable("not planned yet")
+	return inspect.Change{}, inspect.Unavailable("not planned yet")
 }
 
-func (fakeChanges) Sent(_ context.Context, it inspector.Item) (string, error) {
+func (fakeChanges) Sent(_ context.Context, it inspect.Item) (string, error) {
 	if it.Group == "" {
 		return "", errors.New("no route to host")
 	}
@@ -65,8 +65,8 @@ func (fakeChanges) Sent(_ context.Context, it inspector.Item) (string, error) {
 func TestQueries(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
-	item := func(group, name string) inspector.Item {
-		return inspector.Item{Unit: event.Unit{Phase: "apply", Group: group}, Kind: event.PhaseApply, Object: plan.Object{Kind: "Job", Name: name}}
+	item := func(group, name string) inspect.Item {
+		return inspect.Item{Unit: event.Unit{Phase: "apply", Group: group}, Kind: event.PhaseApply, Object: plan.Object{Kind: "Job", Name: name}}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow, all sync.WaitGroup
@@ -79,7 +79,7 @@ func TestQueries(t *testing.T) {
 		all.Go(func() {
 			name := strings.Repeat("n", n)
 			c, err := r.Change(t.Context(), item("shop:db", name))
-			if err != nil || c.Action != inspector.Modify || c.Message != "apply apply" || len(c.Fields) != 1 || c.Fields[0].Lines[1] != "+a: "+name {
+			if err != nil || c.Action != inspect.Modify || c.Message != "apply apply" || len(c.Fields) != 1 || c.Fields[0].Lines[1] != "+a: "+name {
 				t.Errorf("%d: %+v, %v", n, c, err)
 			}
 		})
@@ -91,7 +91,7 @@ func TestQueries(t *testing.T) {
 	if text, err := r.Sent(t.Context(), item("shop:db", "x")); err != nil || text != "kind: Job\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	none := inspector.Unavailable("")
+	none := inspect.Unavailable("")
 	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "not planned yet" {
 		t.Errorf("a change that is not planned: got %v", err)
 	}
@@ -254,7 +254,7 @@ func TestLostConnection(t *testing.T) {
 	if !errors.Is(r.Err(), ErrLost) {
 		t.Errorf("got %v, want ErrLost", r.Err())
 	}
-	if _, err := r.Sent(t.Context(), inspector.Item{}); !errors.Is(err, ErrLost) {
+	if _, err := r.Sent(t.Context(), inspect.Item{}); !errors.Is(err, ErrLost) {
 		t.Errorf("a query: got %v, want ErrLost", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
-	"lockstep/ui/board/inspector"
+	"lockstep/engine/inspect"
 	"lockstep/ui/remote/protocol"
 )
 
@@ -29,8 +29,8 @@ const (
 type Server struct {
 	feed    *event.Feed
 	command func(event.Command)
-	changes inspector.ChangeSource // may be nil
-	editor  Editor                 // may be nil
+	changes inspect.ChangeSource // may be nil
+	editor  inspect.Editor       // may be nil
 	socket  net.Listener
 	path    string
 	serving sync.WaitGroup
@@ -46,7 +46,7 @@ type Server struct {
 // concurrently. The caller closes the Server.
 //
 // Rule R47: other processes control a run through a private socket of the user.
-func Serve(dir string, feed *event.Feed, command func(event.Command), changes inspector.ChangeSource, editor Editor) (*Server, error) {
+func Serve(dir string, feed *event.Feed, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) (*Server, error) {
 	if err := makePrivateDir(dir); err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
@@ -76,7 +76,7 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), changes in
 
 // ServeRequests handles the requests from in until it ends. It is for a run in the cluster, whose log
 // has its events. Replies are written to out, which is also that log, so they contain no values.
-func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), changes inspector.ChangeSource, editor Editor) {
+func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) {
 	if editor != nil {
 		editor = withoutValues{editor}
 	}

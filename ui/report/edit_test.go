@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 )
 
@@ -20,7 +21,7 @@ func TestEditLines(t *testing.T) { // R46
 		Operation: event.Operation{Revision: 2},
 		Before:    apply(&plan.Group{ID: "c:db"}, &plan.Group{ID: "c:web", After: []string{"c:db"}}, &plan.Group{ID: "c:mail"}),
 		After:     apply(&plan.Group{ID: "c:db", After: []string{"c:seed"}}, &plan.Group{ID: "c:seed", Objects: []plan.Object{{Kind: "Job", Name: "seed"}}}, &plan.Group{ID: "c:web"}),
-		Changes: []Change{
+		Changes: []inspect.Change{
 			{Group: "c:seed", Object: plan.Object{Kind: "Job", Name: "seed\x1b[2J"}, Action: "create"},
 			{Group: "c:web", Object: web, Action: "change", Diff: "@@ -1 +1 @@\n-image: old\n+image: new\n"},
 			{Group: "c:mail", Object: plan.Object{Kind: "Service", Name: "mail"}, Action: "delete"},

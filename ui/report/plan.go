@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -16,38 +17,30 @@ import (
 
 // Plan is the changes that an operation would make.
 type Plan struct {
-	Operation event.Operation `json:"operation"`
-	Changes   []Change        `json:"changes"`
-	Warnings  []plan.Warning  `json:"warnings"`
+	Operation event.Operation  `json:"operation"`
+	Changes   []inspect.Change `json:"changes"`
+	Warnings  []plan.Warning   `json:"warnings"`
 	// Errors are all reasons why lockstep would refuse the operation.
 	Errors []plan.Warning `json:"errors"`
 	// Phases only serve to distinguish removals from other groups.
 	Phases []event.Phase `json:"-"`
 }
 
-// Change is the planned change to one object.
-type Change struct {
-	Phase  string      `json:"phase"`
-	Group  string      `json:"group"`
-	Object plan.Object `json:"object"`
-	Action string      `json:"action"` // a key of actions
-	// Diff is a unified diff of YAML without file names.
-	Diff    string `json:"diff,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
 // actions are the sign, the word and the colour of each action.
-var actions = map[string]struct {
+var actions = map[inspect.Action]struct {
 	sign, word string
 	role       theme.Role
 }{
-	"create": {"+", "create", theme.Good}, "change": {"~", "change", theme.Busy}, "unchanged": {"=", "unchanged", theme.Quiet},
-	"delete": {"-", "delete", theme.Bad}, "absent": {"=", "already absent", theme.Quiet}, "keep": {"=", "keep", theme.Quiet},
-	"hook": {">", "hook", theme.Accent}, "refuse": {"!", "refused", theme.Bad},
+	inspect.Create: {"+", "create", theme.Good}, inspect.Modify: {"~", "change", theme.Busy}, inspect.Unchanged: {"=", "unchanged", theme.Quiet},
+	inspect.Delete: {"-", "delete", theme.Bad}, inspect.Absent: {"=", "already absent", theme.Quiet}, inspect.Keep: {"=", "keep", theme.Quiet},
+	inspect.Hook: {">", "hook", theme.Accent}, inspect.Refuse: {"!", "refused", theme.Bad},
 }
 
 func (p Plan) jsonForm() any {
-	p.Changes = append([]Change{}, p.Changes...) // lists are never null
+	p.Changes = append([]inspect.Change{}, p.Changes...) // lists are never null
+	for n := range p.Changes {
+		p.Changes[n].Fields = nil // Diff has them all
+	}
 	p.Warnings = append([]plan.Warning{}, p.Warnings...)
 	p.Errors = append([]plan.Warning{}, p.Errors...)
 	return p
@@ -69,7 +62,7 @@ func (p Plan) text(to Stream) string {
 			phase, group = c.Phase, ""
 			fmt.Fprintf(&b, "\n%s\n", to.Style.render(theme.Strong, p.phaseTitle(c.Phase)))
 		}
-		if c.Group != group && c.Action != "hook" {
+		if c.Group != group && c.Action != inspect.Hook {
 			group = c.Group
 			name, gate := group, ""
 			if g := state.Find(phase, group); g != nil {
@@ -79,7 +72,7 @@ func (p Plan) text(to Stream) string {
 		}
 		a := actions[c.Action]
 		wait := ""
-		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != "hook" {
+		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != inspect.Hook {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
 		fmt.Fprintf(&b, "    %s%s\n", to.Style.render(a.role, a.sign+" "+p.line(c)), to.Style.render(theme.Quiet, wait))
@@ -101,13 +94,13 @@ func (p Plan) phaseTitle(name string) string {
 	return cmp.Or(event.PhaseTitle(name, p.Phases[i].Kind), name)
 }
 
-func (p Plan) line(c Change) string {
+func (p Plan) line(c inspect.Change) string {
 	s := c.Object.String()
 	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
 		s += " (namespace " + ns + ")"
 	}
 	message := strings.TrimPrefix(c.Message, c.Object.String()+": ")
-	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), message)
+	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, string(c.Action)), message)
 }
 
 // plannedWait says how the operation will wait for an object, "" if as usual: "ready by the operator's rule, stable for 30s".
@@ -132,13 +125,13 @@ func plannedWait(w plan.Wait) string {
 // run with every operation.
 func (p Plan) Count() (refused, changed int) {
 	n := countActions(p.Changes)
-	return n["refuse"], n["create"] + n["change"] + n["delete"]
+	return n[inspect.Refuse], n[inspect.Create] + n[inspect.Modify] + n[inspect.Delete]
 }
 
 // actionCounts is the number of changes by action.
-type actionCounts map[string]int
+type actionCounts map[inspect.Action]int
 
-func countActions(changes []Change) actionCounts {
+func countActions(changes []inspect.Change) actionCounts {
 	n := actionCounts{}
 	for _, c := range changes {
 		n[c.Action]++
@@ -147,21 +140,24 @@ func countActions(changes []Change) actionCounts {
 }
 
 func (n actionCounts) String() string {
-	return fmt.Sprintf("%d to create, %d to change, %d to delete", n["create"], n["change"], n["delete"])
+	return fmt.Sprintf("%d to create, %d to change, %d to delete", n[inspect.Create], n[inspect.Modify], n[inspect.Delete])
 }
 
 func (p Plan) summary() string {
 	n := countActions(p.Changes)
-	s := fmt.Sprintf("%s, %d unchanged", n, n["unchanged"])
-	for _, more := range []struct{ action, text string }{{"keep", "kept"}, {"absent", "already absent"}} {
+	s := fmt.Sprintf("%s, %d unchanged", n, n[inspect.Unchanged])
+	for _, more := range []struct {
+		action inspect.Action
+		text   string
+	}{{inspect.Keep, "kept"}, {inspect.Absent, "already absent"}} {
 		if count := n[more.action]; count > 0 {
 			s += fmt.Sprintf(", %d %s", count, more.text)
 		}
 	}
-	if hooks := n["hook"]; hooks > 0 {
+	if hooks := n[inspect.Hook]; hooks > 0 {
 		s += ", " + text.Count(hooks, "hook") + " to run"
 	}
-	if refused := n["refuse"]; refused > 0 {
+	if refused := n[inspect.Refuse]; refused > 0 {
 		s += fmt.Sprintf(", %d refused", refused)
 	}
 	return s
@@ -212,7 +208,7 @@ func (d Display) DryRun(r DryRun) error {
 type Edit struct {
 	Operation     event.Operation
 	Before, After []event.Phase
-	Changes       []Change
+	Changes       []inspect.Change
 	Warnings      []plan.Warning
 	// Empty means that both revisions apply the same objects in the same order.
 	Empty bool

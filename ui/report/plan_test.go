@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 )
 
 // TestPlanListsRemovals expects a group that gets new objects and loses old ones twice
 // in the list, the second time as a removal.
 func TestPlanListsRemovals(t *testing.T) {
-	change := func(phase, group, name, action string) Change {
-		return Change{Phase: phase, Group: group, Object: plan.Object{Kind: "Job", Name: name}, Action: action}
+	change := func(phase, group, name string, action inspect.Action) inspect.Change {
+		return inspect.Change{Phase: phase, Group: group, Object: plan.Object{Kind: "Job", Name: name}, Action: action}
 	}
 	groups := func(ids ...string) (out []*plan.Group) {
 		for _, id := range ids {
@@ -23,7 +24,7 @@ func TestPlanListsRemovals(t *testing.T) {
 	}
 	p := Plan{
 		Operation: event.Operation{Name: "upgrade", Release: "shop", Namespace: "n"},
-		Changes:   []Change{change("apply", "shop/db:schema", "new", "create"), change("remove", "shop/db:schema", "old", "delete"), change("remove", "shop/mail:send", "mail", "delete")},
+		Changes:   []inspect.Change{change("apply", "shop/db:schema", "new", "create"), change("remove", "shop/db:schema", "old", "delete"), change("remove", "shop/mail:send", "mail", "delete")},
 		Phases:    []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups("shop/db:schema")}, {Name: "remove", Kind: event.PhaseRemove, Groups: groups("shop/db:schema", "shop/mail:send")}},
 	}
 	want := "\napply\n  shop/db:schema\n    + Job/new create\n\ndelete\n  shop/db:schema removal\n    - Job/old delete\n  shop/mail:send\n    - Job/mail delete\n"
@@ -38,8 +39,10 @@ func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
 	p := Plan{Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{g}}}}
 	want := "  shop:db waits for Secret/tls\n"
 	for _, c := range []struct {
-		name, action, want string
-		wait               plan.Wait
+		name   string
+		action inspect.Action
+		want   string
+		wait   plan.Wait
 	}{
 		{"a", "create", "+ Thing/a create", plan.Wait{}},
 		{"b", "change", "~ Thing/b change, not waited for", plan.Wait{Never: true, Timeout: time.Minute}},
@@ -52,7 +55,7 @@ func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
 		if c.wait != (plan.Wait{}) {
 			g.Waits = append(g.Waits, plan.ObjectWait{Object: o, Wait: c.wait})
 		}
-		p.Changes = append(p.Changes, Change{Phase: "apply", Group: g.ID, Object: o, Action: c.action})
+		p.Changes = append(p.Changes, inspect.Change{Phase: "apply", Group: g.ID, Object: o, Action: c.action})
 		want += "    " + c.want + "\n"
 	}
 	if got := p.text(Stream{Style: plain}); !strings.Contains(got, want) {
@@ -64,7 +67,7 @@ func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
 func TestStackPlanCountsOnce(t *testing.T) {
 	o := plan.Object{Kind: "Gear", Name: "g"}
 	p := StackPlan{Releases: []ReleasePlan{{Plan: &Plan{
-		Changes: []Change{{Object: o, Action: "refuse"}, {Object: plan.Object{Kind: "Gear", Name: "h"}, Action: "refuse"}},
+		Changes: []inspect.Change{{Object: o, Action: "refuse"}, {Object: plan.Object{Kind: "Gear", Name: "h"}, Action: "refuse"}},
 		Errors:  []plan.Warning{{Object: &o}, {Object: &plan.Object{Kind: "Namespace", Name: "n"}}, {}},
 	}}, {}}}
 	if refused, changed := p.Count(); refused != 4 || changed != 1 {
@@ -82,7 +85,7 @@ func TestStackPlanNamesAbsentReleases(t *testing.T) {
 
 // TestPlanSummary: objects that are kept or already absent do not count as unchanged.
 func TestPlanSummary(t *testing.T) {
-	p := Plan{Changes: []Change{{Action: "delete"}, {Action: "absent"}, {Action: "keep"}, {Action: "keep"}, {Action: "unchanged"}, {Action: "hook"}}}
+	p := Plan{Changes: []inspect.Change{{Action: "delete"}, {Action: "absent"}, {Action: "keep"}, {Action: "keep"}, {Action: "unchanged"}, {Action: "hook"}}}
 	if got := p.summary(); got != "0 to create, 0 to change, 1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
 		t.Error(got)
 	}

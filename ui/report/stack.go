@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
@@ -206,7 +207,9 @@ func (p StackPlan) Count() (refused, changed int) {
 		changed++
 		refused += n
 		for _, e := range r.Plan.Errors {
-			counted := func(c Change) bool { return e.Object != nil && c.Object == *e.Object && c.Action == "refuse" }
+			counted := func(c inspect.Change) bool {
+				return e.Object != nil && c.Object == *e.Object && c.Action == inspect.Refuse
+			}
 			if !slices.ContainsFunc(r.Plan.Changes, counted) {
 				refused++
 			}

@@ -10,9 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/preview"
 )
 
 // alternatives returns a chart whose objects use one of two alternatives each.
@@ -74,8 +76,8 @@ func TestAlternatives(t *testing.T) {
 	before := objects()
 	r.MustRun(op, nil)
 	for id, after := range objects() {
-		var did kube.Change
-		if err := did.Compare(before[id], after); err != nil {
+		var did inspect.Change
+		if err := preview.Compare(&did, before[id], after); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := fieldsOf(did), fieldsOf(changes[id]); !slices.Equal(got, want) || (len(got) == 0) != (id == "Secret/same") {

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/preview"
 )
 
 // The resources of the objects in twoKeys.
@@ -65,7 +67,7 @@ func live(r *rig.Rig) map[string]*unstructured.Unstructured {
 }
 
 // fieldsOf returns the fields of a change by path. Annotations do not count, because controllers write some.
-func fieldsOf(c kube.Change) (out []string) {
+func fieldsOf(c inspect.Change) (out []string) {
 	for _, f := range c.Fields {
 		if f.In != "metadata.annotations" {
 			out = append(out, f.In+"|"+strings.Join(f.Lines, "|"))
@@ -127,8 +129,8 @@ func TestPlanIsWhatHappens(t *testing.T) {
 				r.MustRun(op, nil)
 				after := live(r)
 				for _, name := range slices.Sorted(maps.Keys(before)) {
-					var did kube.Change
-					if err := did.Compare(before[name], after[name]); err != nil {
+					var did inspect.Change
+					if err := preview.Compare(&did, before[name], after[name]); err != nil {
 						t.Fatal(err)
 					}
 					id := after[name].GetKind() + "/" + name

@@ -9,28 +9,28 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/preview"
 	"lockstep/kube/throwaway/auditlog"
 	"lockstep/kube/throwaway/faultproxy"
 )
 
 // previewAll returns the changes of an operation to the objects of a phase, and the manifests that it would send, by
 // object.
-func previewAll(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
+func previewAll(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]inspect.Change, sent map[string]string) {
 	r.T.Helper()
-	changes, sent = map[string]kube.Change{}, map[string]string{}
+	changes, sent = map[string]inspect.Change{}, map[string]string{}
 	for _, g := range phase.Groups {
 		for _, o := range g.Objects {
-			u := event.Unit{Phase: phase.Name, Group: g.ID}
-			c, err := op.Change(context.Background(), u, phase.Kind, o)
+			it := inspect.Item{Unit: event.Unit{Phase: phase.Name, Group: g.ID}, Kind: phase.Kind, Object: o}
+			c, err := op.Change(context.Background(), it)
 			if err != nil {
 				r.T.Errorf("%s: %v", o, err)
 			}
 			changes[o.String()] = c
-			text, err := op.Sent(context.Background(), u, phase.Kind, o)
-			if nothing := preview.NothingSent(""); err != nil && !errors.As(err, &nothing) {
+			text, err := op.Sent(context.Background(), it)
+			if nothing := inspect.Unavailable(""); err != nil && !errors.As(err, &nothing) {
 				r.T.Errorf("%s: %v", o, err)
 			}
 			sent[o.String()] = text
@@ -40,7 +40,7 @@ func previewAll(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[
 }
 
 // fields returns the changed fields of an object, as lines.
-func fields(c kube.Change) string {
+func fields(c inspect.Change) string {
 	var lines []string
 	for _, f := range c.Fields {
 		lines = append(append(lines, f.In), f.Lines...)
@@ -93,13 +93,13 @@ func TestDiffAtABreakpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes map[string]kube.Change
+	var changes map[string]inspect.Change
 	var sent, undone map[string]string
 	out := r.Run(op, func(e event.Event) {
 		switch {
 		case e.Kind == event.KindRun && e.Status == event.Paused && changes == nil:
 			since := time.Now()
-			changes, sent = map[string]kube.Change{}, map[string]string{}
+			changes, sent = map[string]inspect.Change{}, map[string]string{}
 			for _, p := range op.Phases() {
 				found, texts := previewAll(r, op, p)
 				for name := range found {
@@ -122,19 +122,19 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
 	}
 	for name, want := range map[string]struct {
-		action       kube.Action
+		action       inspect.Action
 		fields, says string
 	}{
-		"Deployment/web":                      {kube.ActionChange, "spec.template.spec.containers[main]|-image: example/app:1.0|+image: example/app:2.0", ""},
-		"Secret/key":                          {kube.ActionChange, "data|-key: (hidden)|+key: (hidden, changed)", ""},
-		"ConfigMap/same":                      {kube.ActionUnchanged, "", ""},
-		"ConfigMap/comes":                     {kube.ActionCreate, "", ""},
-		"ConfigMap/goes":                      {kube.ActionDelete, "", ""},
-		"Job/fixed":                           {kube.ActionRefuse, "", "immutable"},
-		"Job/hook":                            {kube.ActionHook, "", "any previous Job is deleted first"},
-		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "namespace " + r.Namespace + "-later does not exist yet"},
-		k.Kind + "/late":                      {kube.ActionLater, "", "has no kind"},
-		"Namespace/" + r.Namespace + "-later": {kube.ActionCreate, "", ""},
+		"Deployment/web":                      {inspect.Modify, "spec.template.spec.containers[main]|-image: example/app:1.0|+image: example/app:2.0", ""},
+		"Secret/key":                          {inspect.Modify, "data|-key: (hidden)|+key: (hidden, changed)", ""},
+		"ConfigMap/same":                      {inspect.Unchanged, "", ""},
+		"ConfigMap/comes":                     {inspect.Create, "", ""},
+		"ConfigMap/goes":                      {inspect.Delete, "", ""},
+		"Job/fixed":                           {inspect.Refuse, "", "immutable"},
+		"Job/hook":                            {inspect.Hook, "", "any previous Job is deleted first"},
+		"ConfigMap/elsewhere":                 {inspect.Later, "", "namespace " + r.Namespace + "-later does not exist yet"},
+		k.Kind + "/late":                      {inspect.Later, "", "has no kind"},
+		"Namespace/" + r.Namespace + "-later": {inspect.Create, "", ""},
 	} {
 		c, ok := changes[name]
 		if !ok || c.Action != want.action || fields(c) != want.fields || !strings.Contains(c.Message, want.says) {
@@ -166,13 +166,13 @@ func TestPreviewOfAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, _ := previewAll(reader, op, op.Phases()[0])
-	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
+	if c := changes["ConfigMap/a"]; c.Action != inspect.Modify || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest") {
+	if c := changes["ConfigMap/b"]; c.Action != inspect.Unchanged || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user may not both create and patch it, which a dry run requires" {
+	if c := changes["ConfigMap/d"]; c.Action != inspect.Create || c.Message != "this user may not both create and patch it, which a dry run requires" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -200,17 +200,17 @@ func TestPreviewWithWebhookSideEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		if c.Action == kube.ActionRefuse {
+		if c.Action == inspect.Refuse {
 			t.Errorf("the plan says that %s is refused: %s", c.Object, c.Message)
 		}
 	}
-	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
+	if c := changes["ConfigMap/a"]; c.Action != inspect.Modify || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
+	if c := changes["ConfigMap/b"]; c.Action != inspect.Unchanged || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || !strings.Contains(c.Message, "does not support dry runs") {
+	if c := changes["ConfigMap/d"]; c.Action != inspect.Create || !strings.Contains(c.Message, "does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -100,14 +101,14 @@ func TestPlanShowsRefusedChanges(t *testing.T) {
 	}
 	after := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.Job("fixed", nil, "5s"))
 	_, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.PlanOnly = true })))
-	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "somebody") || !strings.Contains(c.Message, "--force-conflicts") {
+	if c := diffs["ConfigMap/a"]; c.Action != inspect.Refuse || !strings.Contains(c.Message, "somebody") || !strings.Contains(c.Message, "--force-conflicts") {
 		t.Errorf("%+v", c)
 	}
-	if c := diffs["Job/fixed"]; c.Action != kube.ActionRefuse || !strings.Contains(c.Message, "immutable") {
+	if c := diffs["Job/fixed"]; c.Action != inspect.Refuse || !strings.Contains(c.Message, "immutable") {
 		t.Errorf("%+v", c)
 	}
 	_, diffs = r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.ForceConflicts, u.PlanOnly = true, true })))
-	if c := diffs["ConfigMap/a"]; c.Action != kube.ActionChange || !strings.Contains(c.Diff, "-  color: blue\n+  color: green\n") || !strings.Contains(c.Diff, "   more: \"1\"\n") {
+	if c := diffs["ConfigMap/a"]; c.Action != inspect.Modify || !strings.Contains(c.Diff, "-  color: blue\n+  color: green\n") || !strings.Contains(c.Diff, "   more: \"1\"\n") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -120,7 +121,7 @@ func TestPlanOfClientSideRollback(t *testing.T) {
 	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red")), nil)))
 	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green")), nil)))
 	r.PatchConfigMap("a", `{"data":{"color":"blue"}}`)
-	for serverSide, want := range map[string]kube.Action{"auto": kube.ActionRefuse, "false": kube.ActionChange} {
+	for serverSide, want := range map[string]inspect.Action{"auto": inspect.Refuse, "false": inspect.Modify} {
 		common := r.Common()
 		common.PlanOnly = true
 		_, changes := r.Changes(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1, ServerSide: serverSide}))
@@ -149,7 +150,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 	}
 	for object, message := range want {
 		c := diffs[object]
-		if message == "" && c.Action != kube.ActionCreate || message != "" && (c.Action != kube.ActionRefuse || !strings.Contains(c.Message, message)) {
+		if message == "" && c.Action != inspect.Create || message != "" && (c.Action != inspect.Refuse || !strings.Contains(c.Message, message)) {
 			t.Errorf("%+v", c)
 		}
 	}

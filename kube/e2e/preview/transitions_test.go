@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/preview"
 )
 
 // transition is an object before and after an upgrade: its fields besides the metadata, as YAML in one line.
@@ -205,8 +207,8 @@ func (w beside) step(op *kube.Operation, err error, helm ...string) {
 	after, twin := allOf(w.ours), allOf(w.helms)
 	for _, tr := range transitions {
 		id := tr.id()
-		var did, differs kube.Change
-		if err := errors.Join(did.Compare(before[id], after[id]), differs.Compare(comparable(after[id]), comparable(twin[id]))); err != nil {
+		var did, differs inspect.Change
+		if err := errors.Join(preview.Compare(&did, before[id], after[id]), preview.Compare(&differs, comparable(after[id]), comparable(twin[id]))); err != nil {
 			t.Fatal(err)
 		}
 		c := changes[id]
@@ -214,7 +216,7 @@ func (w beside) step(op *kube.Operation, err error, helm ...string) {
 			t.Errorf("%s %s changed by %q, the plan says %s %q %s", helm[0], id, got, c.Action, want, c.Message)
 		}
 		changed := before[id].GetResourceVersion() != after[id].GetResourceVersion()
-		if changed != (c.Action == kube.ActionChange) && !strings.HasPrefix(id, "Deployment/") { // its controller writes, too
+		if changed != (c.Action == inspect.Modify) && !strings.HasPrefix(id, "Deployment/") { // its controller writes, too
 			t.Errorf("%s %s changed: %t, the plan says %s", helm[0], id, changed, c.Action)
 		}
 		if differs.Diff != "" && !tr.random {

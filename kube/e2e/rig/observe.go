@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/release"
 	"lockstep/kube/throwaway/auditlog"
 )
 
 // Changes plans an operation and returns its changes as "group object action", and the diffs by object.
-func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[string]kube.Change) {
+func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[string]inspect.Change) {
 	r.T.Helper()
 	if err != nil {
 		r.T.Fatal(err)
@@ -31,7 +32,7 @@ func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	diffs = map[string]kube.Change{}
+	diffs = map[string]inspect.Change{}
 	for _, c := range all {
 		lines = append(lines, c.Group+" "+c.Object.String()+" "+string(c.Action))
 		diffs[c.Object.String()] = c

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -201,7 +202,7 @@ func TestEditAnUpgrade(t *testing.T) {
 	}
 	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, func(e *kube.Edit) {
 		changes, err := e.Changes()
-		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != kube.ActionDelete {
+		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != inspect.Delete {
 			t.Errorf("the edit would make the changes %+v: %v", changes, err)
 		}
 	})))

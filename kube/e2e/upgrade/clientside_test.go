@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
@@ -57,7 +58,7 @@ func TestPortsOfOneNumber(t *testing.T) {
 	}) {
 		t.Errorf("warnings %v", op.Warnings())
 	}
-	if _, changes := r.Changes(op, nil); changes["Deployment/web"].Action != kube.ActionRefuse || !strings.HasSuffix(changes["Deployment/web"].Message, says[1]) {
+	if _, changes := r.Changes(op, nil); changes["Deployment/web"].Action != inspect.Refuse || !strings.HasSuffix(changes["Deployment/web"].Message, says[1]) {
 		t.Errorf("planned %v", changes["Deployment/web"])
 	}
 	op, err = r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.SkipPreflight = true }))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/preflight"
@@ -70,7 +71,7 @@ func TestUpgradeCRDs(t *testing.T) {
 		t.Fatalf("without UpgradeCRDs the versions are %v", got)
 	}
 	_, diffs := r.Changes(r.Upgrade("plain", to(two, true)))
-	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != kube.ActionChange || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
+	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != inspect.Modify || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
 		t.Errorf("the plan has %+v", c)
 	}
 
@@ -118,7 +119,7 @@ func TestCRDConversion(t *testing.T) {
 	next := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd("strategy: None"), "templates/a.yaml": rig.ConfigMap("a", nil)})
 	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.UpgradeCRDs = true }))
 	_, changes := r.Changes(op, err)
-	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != kube.ActionChange || !strings.Contains(c.Diff, "webhook") {
+	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != inspect.Modify || !strings.Contains(c.Diff, "webhook") {
 		t.Errorf("the plan says %s %q\n%s", c.Action, c.Message, c.Diff)
 	}
 	r.MustRun(op, nil)
@@ -137,7 +138,7 @@ func TestCRDMovesToCRDs(t *testing.T) {
 		r.Deploy("plain", rig.UseChart(rig.MakeChart(t, crds("templates")), nil))
 		next := rig.UpgradeTo(rig.MakeChart(t, crds("crds")), func(u *kube.Upgrade) { u.UpgradeCRDs = upgradeCRDs })
 		lines, _ := r.Changes(r.Upgrade("plain", next))
-		if slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+string(kube.ActionDelete)) }) {
+		if slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+string(inspect.Delete)) }) {
 			t.Errorf("UpgradeCRDs %t: the plan is %v", upgradeCRDs, lines)
 		}
 		r.MustRun(r.Upgrade("plain", next))

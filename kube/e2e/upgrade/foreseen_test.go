@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -138,7 +139,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 			}
 			_, changes := r.Changes(op, nil)
 			for _, part := range tt.says {
-				if c := changes[tt.object]; !strings.Contains(found, part) || !strings.Contains(c.Message, part) || c.Action != kube.ActionChange {
+				if c := changes[tt.object]; !strings.Contains(found, part) || !strings.Contains(c.Message, part) || c.Action != inspect.Modify {
 					t.Errorf("no %q in the warnings %q or in the plan's %s %q", part, found, c.Action, c.Message)
 				}
 			}

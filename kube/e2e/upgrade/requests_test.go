@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/auditlog"
@@ -90,7 +91,7 @@ func TestUnchangedObjects(t *testing.T) {
 		if n := verbs(r, start); n["get"] != gets || n["dry run"] != asked || n["patch"] != many || n["list"] > 4 {
 			t.Errorf("%s: %v", what, n)
 		}
-		done := map[event.Change]kube.Action{event.Unchanged: kube.ActionUnchanged, event.Configured: kube.ActionChange, event.Created: kube.ActionCreate}
+		done := map[event.Change]inspect.Action{event.Unchanged: inspect.Unchanged, event.Configured: inspect.Modify, event.Created: inspect.Create}
 		for _, id := range []string{"edge:a", "edge:b"} {
 			for _, o := range out.State.Find("apply", id).Objects {
 				want := cmp.Or(changes[o.Object.Name], event.Unchanged)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -95,7 +96,7 @@ func TestWebhookComparesObjects(t *testing.T) {
 	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs("three", "one")...), nil))
 	_, changes := r.Changes(op, err)
 	const why = "ConfigMap/a may come first and change the webhook"
-	if c := changes["ConfigMap/b"]; c.Action != kube.ActionChange || !strings.Contains(c.Message, why) || !strings.Contains(fmt.Sprint(op.Warnings()), why) {
+	if c := changes["ConfigMap/b"]; c.Action != inspect.Modify || !strings.Contains(c.Message, why) || !strings.Contains(fmt.Sprint(op.Warnings()), why) {
 		t.Errorf("the plan says %s %q, the warnings %v", c.Action, c.Message, op.Warnings())
 	}
 	only := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one"), "v: one"), rig.ConfigMap("b", rig.Group("one"), "v: bad"), rig.ConfigMap("last", rig.Group("two", "one"), "v: onetwo"))
@@ -103,7 +104,7 @@ func TestWebhookComparesObjects(t *testing.T) {
 	_, err = r.Upgrade("plain", rig.UpgradeTo(only, nil))
 	r.MustRefuse(start, err, "ConfigMap/b", "value bad is not allowed")
 	_, changes = r.Changes(r.Upgrade("plain", rig.UpgradeTo(only, func(u *kube.Upgrade) { u.PlanOnly = true })))
-	if c := changes["ConfigMap/b"]; c.Action != kube.ActionRefuse {
+	if c := changes["ConfigMap/b"]; c.Action != inspect.Refuse {
 		t.Errorf("the plan says %s %q", c.Action, c.Message)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -22,36 +22,14 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Editor edits the revision that a run applies (R46). None of its methods changes the cluster.
+// Editor edits the revision that a run applies (R46).
 type Editor interface {
-	// Values returns the user's values as YAML, with all also the charts' defaults. They are not
-	// masked, because only the user's own editor shows them.
-	Values(all bool) (string, error)
-	// Edit renders and plans a revision with edited values. An error means that the edit is
-	// invalid.
-	Edit(ctx context.Context, values string, all bool) (Result, error)
-	// Reload renders and plans a revision with the current content of the chart's directory.
-	Reload(ctx context.Context) (Result, error)
+	inspect.Editor
 	// ChartChanged reports whether the chart's directory changed since the last rendering. The
 	// screen polls it.
 	ChartChanged() bool
-	// Save writes edited values to a new file, without chart defaults, and returns its path.
-	Save(values string, all bool) (path string, err error)
-}
-
-// Result is a planned revision for review. Its secret values are hidden.
-type Result struct {
-	Lines   []string       // counts, warnings and changes to the plan
-	Changes []ObjectChange // changes to objects, in plan order
-	Empty   bool           // nothing to apply
-	Command event.Command  // continues the run with this revision
-}
-
-// ObjectChange is a change to an object in a group.
-type ObjectChange struct {
-	Group  string
-	Object plan.Object
-	inspector.Change
+	// Save writes the values that Editor.UserValues returned to a new file, and returns its path.
+	Save(values string) (path string, err error)
 }
 
 // draft is an edit in progress. It keeps the user's text until the run accepts it.
@@ -61,7 +39,7 @@ type draft struct {
 	all         bool   // the values include the charts' defaults
 	chart       bool   // the revision has the current chart, but not the user's text
 	busy        bool   // being rendered and planned
-	result      Result
+	result      inspect.Edited
 	err         error // the edit is invalid
 }
 
@@ -74,7 +52,7 @@ type (
 	// planned is the result of planning a draft.
 	planned struct {
 		draft  *draft
-		result Result
+		result inspect.Edited
 		err    error
 	}
 	// ChartChecked reports whether the chart's directory has changed.
@@ -159,6 +137,9 @@ func (e *Edit) EditValues() tea.Cmd    { return e.open(false) }
 func (e *Edit) EditAllValues() tea.Cmd { return e.open(true) }
 func (e *Edit) editAgain() tea.Cmd     { return e.open(e.draft != nil && e.draft.all) }
 
+// valuesTimeout is how long the screen waits for another process to send values.
+const valuesTimeout = 5 * time.Second
+
 // open opens the draft in the user's editor. Without one, or without the charts' defaults if all is set, it starts one from
 // the run's values.
 func (e *Edit) open(all bool) tea.Cmd {
@@ -167,7 +148,9 @@ func (e *Edit) open(all bool) tea.Cmd {
 	}
 	if e.draft == nil || !e.draft.edited || e.draft.all != all && (all || e.draft.values == e.draft.was) {
 		e.draft = nil
-		values, err := e.editor.Values(all)
+		ctx, cancel := context.WithTimeout(e.ctx, valuesTimeout)
+		defer cancel()
+		values, err := e.editor.Values(ctx, all)
 		if err != nil {
 			return e.Say(theme.Bad, "cannot edit the values: "+err.Error())
 		}
@@ -240,12 +223,12 @@ func (e *Edit) read(msg EditorClosed) tea.Cmd {
 		return e.Say(theme.Quiet, "nothing changed")
 	}
 	all := e.draft.all
-	return e.plan(func(ed Editor, ctx context.Context) (Result, error) { return ed.Edit(ctx, msg.Values, all) }, false)
+	return e.plan(func(ed Editor, ctx context.Context) (inspect.Edited, error) { return ed.Edit(ctx, msg.Values, all) }, false)
 }
 
 // plan renders and plans a revision in the background: one with the current chart, or one with the user's
 // text.
-func (e *Edit) plan(render func(Editor, context.Context) (Result, error), chart bool) tea.Cmd {
+func (e *Edit) plan(render func(Editor, context.Context) (inspect.Edited, error), chart bool) tea.Cmd {
 	if e.draft.busy {
 		return nil
 	}
@@ -271,7 +254,7 @@ func (e *Edit) show(msg planned) {
 
 func (e *Edit) apply() tea.Cmd {
 	e.close()
-	return e.Send(e.draft.result.Command)
+	return e.Send(event.Command{Name: event.Edit, Edit: e.draft.result.Edit})
 }
 
 func (e *Edit) whyNotApply() string {
@@ -296,7 +279,13 @@ func (e *Edit) whyInvalid() string {
 }
 
 func (e *Edit) save() tea.Cmd {
-	path, err := e.editor.Save(e.draft.values, e.draft.all)
+	ctx, cancel := context.WithTimeout(e.ctx, valuesTimeout)
+	defer cancel()
+	values, err := e.editor.UserValues(ctx, e.draft.values, e.draft.all)
+	path := ""
+	if err == nil {
+		path, err = e.editor.Save(values)
+	}
 	if err != nil {
 		return e.Say(theme.Bad, "cannot save the values: "+err.Error())
 	}
@@ -375,7 +364,7 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 			group = c.Group
 			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, canvas.Clean(group)))
 		}
-		lines = append(lines, inspector.ChangeLines(c.Object, c.Change, names, w, e.Theme.Lines.Ellipsis)...)
+		lines = append(lines, inspector.ChangeLines(c, names, w, e.Theme.Lines.Ellipsis)...)
 	}
 	return lines
 }

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/ui/board/canvas"
 )
 
@@ -17,14 +18,14 @@ import (
 // object changes, or a rollback starts or ends.
 type changes struct {
 	ctx   context.Context
-	ask   func(context.Context, Item) (Change, error) // nil: not connected
-	known map[Item]answer
+	ask   func(context.Context, inspect.Item) (inspect.Change, error) // nil: not connected
+	known map[inspect.Item]answer
 	busy  bool
 }
 
 // newChanges returns an empty cache. Its queries end with ctx; cluster may be nil.
-func newChanges(ctx context.Context, cluster Cluster) *changes {
-	c := &changes{ctx: ctx, known: map[Item]answer{}}
+func newChanges(ctx context.Context, cluster inspect.Cluster) *changes {
+	c := &changes{ctx: ctx, known: map[inspect.Item]answer{}}
 	if cluster != nil {
 		c.ask = cluster.Change
 	}
@@ -33,7 +34,7 @@ func newChanges(ctx context.Context, cluster Cluster) *changes {
 
 type answer struct {
 	basis       basis
-	change      Change
+	change      inspect.Change
 	unavailable string // why there is no change
 }
 
@@ -48,7 +49,7 @@ type basis struct {
 
 // provisional reports whether the answer may change when another group finishes.
 func (a answer) provisional() bool {
-	return a.unavailable != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
+	return a.unavailable != "" || a.change.Action == inspect.Later || a.change.Action == inspect.Refuse || a.change.Action == inspect.Create && a.change.Message != ""
 }
 
 // isValid reports whether the answer holds in the current state.
@@ -62,7 +63,7 @@ func (a answer) isValid(current basis) bool {
 // comparison is an object of the diff with the answer about it, if known.
 type comparison struct {
 	answer
-	item    Item
+	item    inspect.Item
 	object  *event.ObjectState
 	current basis
 	known   bool // the answer is still valid
@@ -96,9 +97,9 @@ func (c *changes) comparisons(s Subject) (out []comparison) {
 	return out
 }
 
-// item returns an object of the subject's group as an Item.
-func (s Subject) item(o *event.ObjectState) Item {
-	return Item{s.Node.Unit(), s.Node.Kind, o.Object}
+// item returns an object of the subject's group with its place in the plan.
+func (s Subject) item(o *event.ObjectState) inspect.Item {
+	return inspect.Item{Unit: s.Node.Unit(), Kind: s.Node.Kind, Object: o.Object}
 }
 
 // forget drops the cached answers about a subject.
@@ -147,15 +148,15 @@ func isInFlight(o *event.ObjectState) bool {
 }
 
 // set stores the result of a query, cleaned.
-func (a *answer) set(c Change, err error) {
+func (a *answer) set(c inspect.Change, err error) {
 	if err != nil {
 		a.unavailable = canvas.Clean(explain("lookup failed", err))
 		return
 	}
 	c.Message = canvas.Clean(c.Message)
-	fields := make([]Field, len(c.Fields))
+	fields := make([]inspect.Field, len(c.Fields))
 	for n, f := range c.Fields {
-		fields[n] = Field{canvas.Clean(f.In), cleanLines(f.Lines)}
+		fields[n] = inspect.Field{In: canvas.Clean(f.In), Lines: cleanLines(f.Lines)}
 	}
 	c.Fields = fields
 	a.change = c
@@ -197,7 +198,7 @@ func (i *Inspector) failed() (s Subject) {
 func (i *Inspector) reverts() string {
 	var lost []string
 	for _, x := range i.changes.comparisons(i.failed()) {
-		if !x.known || x.change.Action != Modify {
+		if !x.known || x.change.Action != inspect.Modify {
 			return ""
 		}
 		for _, f := range x.change.Fields {

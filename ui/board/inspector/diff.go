@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
+	"lockstep/engine/inspect"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -66,7 +66,7 @@ func common(all []comparison, textOf func(answer) string) string {
 
 // diffHead counts the changes to the objects of a group.
 func diffHead(all []comparison, objects int) canvas.Line {
-	count, missing, unavailable := map[Action]int{}, objects, 0
+	count, missing, unavailable := map[inspect.Action]int{}, objects, 0
 	for _, x := range all {
 		switch {
 		case !x.known:
@@ -84,23 +84,23 @@ func diffHead(all []comparison, objects int) canvas.Line {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	add(count[Create], "to create")
-	add(count[Modify], "to change")
-	add(count[Unchanged], "unchanged")
-	add(count[Delete], "to delete")
-	add(count[Absent], "already gone")
-	add(count[Keep], "kept")
-	add(count[Hook], "to run")
-	add(count[Refuse], "refused")
-	add(count[Later], "cannot be compared yet")
+	add(count[inspect.Create], "to create")
+	add(count[inspect.Modify], "to change")
+	add(count[inspect.Unchanged], "unchanged")
+	add(count[inspect.Delete], "to delete")
+	add(count[inspect.Absent], "already gone")
+	add(count[inspect.Keep], "kept")
+	add(count[inspect.Hook], "to run")
+	add(count[inspect.Refuse], "refused")
+	add(count[inspect.Later], "cannot be compared yet")
 	add(unavailable, "unknown")
 	add(missing, "not compared")
 	return canvas.Line{{Role: theme.Strong, Text: text.Count(objects, "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
 // ChangeLines returns a change as the diff shows it; names is the width of the name column.
-func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
-	x := comparison{object: &event.ObjectState{Object: o}, known: true}
+func ChangeLines(c inspect.Change, names, width int, ellipsis string) []canvas.Line {
+	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true}
 	x.set(c, nil)
 	return changeLines(x, names, unlimited, width, ellipsis)
 }
@@ -121,7 +121,7 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 		change.Text = x.unavailable
 	default:
 		change.Role, change.Text = changeText(x.object, x.change)
-		if x.change.Message != "" && !(x.change.Action == Hook && applied(x.object)) { // the message was about the future
+		if x.change.Message != "" && !(x.change.Action == inspect.Hook && applied(x.object)) { // the message was about the future
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}
 	}
@@ -137,17 +137,17 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 }
 
 // actionTexts are the texts of actions, except for Hook.
-var actionTexts = map[Action]struct {
+var actionTexts = map[inspect.Action]struct {
 	role theme.Role
 	text string
 }{
-	Create: {theme.Good, "will be created"}, Modify: {theme.Busy, "will change"}, Unchanged: {theme.Quiet, "unchanged"},
-	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "already gone"}, Keep: {theme.Quiet, "will be kept"},
-	Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
+	inspect.Create: {theme.Good, "will be created"}, inspect.Modify: {theme.Busy, "will change"}, inspect.Unchanged: {theme.Quiet, "unchanged"},
+	inspect.Delete: {theme.Bad, "will be deleted"}, inspect.Absent: {theme.Quiet, "already gone"}, inspect.Keep: {theme.Quiet, "will be kept"},
+	inspect.Refuse: {theme.Bad, "would be refused"}, inspect.Later: {theme.Stopped, "cannot be compared yet"},
 }
 
 // hookText returns the text of an object of a hook: Jobs and Pods run, others are created.
-func hookText(o *event.ObjectState, c Change) (theme.Role, string) {
+func hookText(o *event.ObjectState, c inspect.Change) (theme.Role, string) {
 	runs := o.Object.Kind == "Job" || o.Object.Kind == "Pod"
 	switch applied := applied(o) && !c.Recorded; {
 	case runs && applied && !o.Done() && o.Status != event.Failed:
@@ -164,10 +164,10 @@ func hookText(o *event.ObjectState, c Change) (theme.Role, string) {
 
 // changeText returns the text of a change. If this run has already applied the object, it says what
 // the run did and what another apply would do.
-func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
+func changeText(o *event.ObjectState, c inspect.Change) (theme.Role, string) {
 	action, known := actionTexts[c.Action]
 	fields := "it" // unknown
-	if n := len(c.Fields); n > 0 && c.Action == Modify {
+	if n := len(c.Fields); n > 0 && c.Action == inspect.Modify {
 		fields = text.Count(n, "field")
 		action.text = fields
 	}
@@ -175,23 +175,23 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	switch done := did != "" && o.NetChange() != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
-	case c.Action == Hook:
+	case c.Action == inspect.Hook:
 		return hookText(o, c)
 	case !known:
 		return theme.Text, string(c.Action)
-	case done && c.Action == Create:
+	case done && c.Action == inspect.Create:
 		return theme.Stopped, did + " by this run, now gone; another apply would recreate it"
-	case done && c.Action == Modify:
+	case done && c.Action == inspect.Modify:
 		return theme.Stopped, did + " by this run, modified since; another apply would revert " + fields
-	case done && c.Action == Unchanged:
+	case done && c.Action == inspect.Unchanged:
 		return theme.Quiet, did + " by this run, unchanged since"
-	case done && c.Action == Absent:
+	case done && c.Action == inspect.Absent:
 		return theme.Quiet, did
 	}
 	return action.role, action.text
 }
 
-func fieldLines(fields []Field, width int) []canvas.Line {
+func fieldLines(fields []inspect.Field, width int) []canvas.Line {
 	const indent = "    "
 	var out []canvas.Line
 	in := ""

@@ -1,3 +1,6 @@
+// Package inspector shows one group or object: why it has its status, its order and timings, and,
+// from the cluster, its diff, manifest, events, pods and logs. Its central types are Inspector, the
+// part of the screen, and Subject, the selection.
 package inspector
 
 import (
@@ -9,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -48,7 +52,7 @@ type Inspector struct {
 	// context.
 	Kubectl []string
 	ctx     context.Context // ends all queries
-	cluster Cluster         // nil: not connected
+	cluster inspect.Cluster // nil: not connected
 	changes *changes
 	show    func() // scrolls the selection into view
 
@@ -60,7 +64,7 @@ type Inspector struct {
 	N     int // number of the query, to drop late answers
 	result
 	search    search
-	queried   Item // the object of the last query
+	queried   inspect.Item // the object of the last query
 	queriedAt time.Time
 	cancel    context.CancelFunc
 	tail      *logTail
@@ -72,7 +76,7 @@ type scrollState struct {
 }
 
 // New returns a closed inspector; cluster may be nil. Its queries end with ctx.
-func New(ctx context.Context, s *screen.Screen, cluster Cluster, show func()) *Inspector {
+func New(ctx context.Context, s *screen.Screen, cluster inspect.Cluster, show func()) *Inspector {
 	return &Inspector{Screen: s, ctx: ctx, cluster: cluster, changes: newChanges(ctx, cluster), show: show}
 }
 
@@ -104,10 +108,10 @@ func (i *Inspector) TargetObject() *event.ObjectState {
 }
 
 // Item returns the target object with its place in the plan.
-func (i *Inspector) Item() (Item, bool) {
+func (i *Inspector) Item() (inspect.Item, bool) {
 	o := i.TargetObject()
 	if o == nil {
-		return Item{}, false
+		return inspect.Item{}, false
 	}
 	return i.Subject().item(o), true
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -13,12 +14,12 @@ const maxLogLines = 5000
 
 // logBook holds the last log lines, sorted by time, and the filter on them.
 type logBook struct {
-	lines   []LogLine
-	sources []Source // in the order of their first line
-	only    Source   // the filter; empty fields match all
+	lines   []inspect.LogLine
+	sources []inspect.Source // in the order of their first line
+	only    inspect.Source   // the filter; empty fields match all
 }
 
-func (b *logBook) add(lines []LogLine) {
+func (b *logBook) add(lines []inspect.LogLine) {
 	sorted := true
 	for _, l := range lines {
 		if !slices.Contains(b.sources, l.Source) {
@@ -30,7 +31,7 @@ func (b *logBook) add(lines []LogLine) {
 		b.lines = append(b.lines, l)
 	}
 	if !sorted {
-		slices.SortStableFunc(b.lines, func(a, c LogLine) int { return a.Time.Compare(c.Time) })
+		slices.SortStableFunc(b.lines, func(a, c inspect.LogLine) int { return a.Time.Compare(c.Time) })
 	}
 	if n := len(b.lines); n > maxLogLines {
 		b.lines = slices.Clone(b.lines[n-maxLogLines:])
@@ -38,25 +39,22 @@ func (b *logBook) add(lines []LogLine) {
 }
 
 // pods returns the pods with a log, containers the containers of the visible pods.
-func (b *logBook) pods() []string { return b.names(Source{}, func(s Source) string { return s.Pod }) }
+func (b *logBook) pods() []string {
+	return b.names(inspect.Source{}, func(s inspect.Source) string { return s.Pod })
+}
 
 func (b *logBook) containers() []string {
-	return b.names(Source{Pod: b.only.Pod}, func(s Source) string { return s.Container })
+	return b.names(inspect.Source{Pod: b.only.Pod}, func(s inspect.Source) string { return s.Container })
 }
 
 // names returns the distinct names of the sources that match a filter.
-func (b *logBook) names(of Source, name func(Source) string) (names []string) {
+func (b *logBook) names(of inspect.Source, name func(inspect.Source) string) (names []string) {
 	for _, s := range b.sources {
-		if n := name(s); n != "" && s.matches(of) && !slices.Contains(names, n) {
+		if n := name(s); n != "" && s.Matches(of) && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
 	return names
-}
-
-// matches reports whether a source passes the filter.
-func (s Source) matches(only Source) bool {
-	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
 // cycle returns the name before or after now, cyclically. If now is not in names, it returns the last or
@@ -75,16 +73,16 @@ func cycle(names []string, now string, by int) string {
 // CyclePod shows only the logs of the next or previous pod, CycleContainer those of the next or
 // previous container, AllLogs all logs.
 func (i *Inspector) CyclePod(by int) {
-	i.filterLogs(Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
+	i.filterLogs(inspect.Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
 }
 
 func (i *Inspector) CycleContainer(by int) {
-	i.filterLogs(Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
+	i.filterLogs(inspect.Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
 }
 
-func (i *Inspector) AllLogs() { i.filterLogs(Source{}) }
+func (i *Inspector) AllLogs() { i.filterLogs(inspect.Source{}) }
 
-func (i *Inspector) filterLogs(only Source) {
+func (i *Inspector) filterLogs(only inspect.Source) {
 	i.logs.only = only
 	i.Page.Top, i.Page.End = i.Page.Last, true
 }
@@ -94,14 +92,14 @@ func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.p
 
 func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
 
-func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != Source{} }
+func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != inspect.Source{} }
 
 func (i *Inspector) HasTimes() bool {
-	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
+	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l inspect.LogLine) bool { return !l.Time.IsZero() })
 }
 
 // heading describes a source: number of the pod, container, restarts, name of the pod.
-func (b *logBook) heading(s Source, dot string) string {
+func (b *logBook) heading(s inspect.Source, dot string) string {
 	var parts []string
 	if s.Pod != "" {
 		pods := b.pods()
@@ -121,9 +119,9 @@ func (b *logBook) heading(s Source, dot string) string {
 
 // head describes the visible logs, "" if there are none.
 func (b *logBook) head(dot string) string {
-	last := Source{}
+	last := inspect.Source{}
 	for _, s := range b.sources {
-		if s.Pod != "" && s.matches(b.only) {
+		if s.Pod != "" && s.Matches(b.only) {
 			last = s
 		}
 	}
@@ -164,14 +162,14 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 	pods, containers := b.pods(), b.containers()
 	shown, tag := 0, 0
 	for _, s := range b.sources {
-		if s.Pod != "" && s.matches(b.only) {
+		if s.Pod != "" && s.Matches(b.only) {
 			shown++
 			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
 		}
 	}
-	started := map[Source]bool{}
+	started := map[inspect.Source]bool{}
 	for _, line := range b.lines {
-		if !line.matches(b.only) || line.Note && line.Text == "" {
+		if !line.Matches(b.only) || line.Note && line.Text == "" {
 			continue
 		}
 		if shown > 1 && !started[line.Source] && line.Pod != "" {
@@ -195,7 +193,7 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 }
 
 // tag tells a source from the other visible ones.
-func (b *logBook) tag(s Source, pods, containers []string) string {
+func (b *logBook) tag(s inspect.Source, pods, containers []string) string {
 	var parts []string
 	if b.only.Pod == "" && len(pods) > 1 {
 		parts = append(parts, fmt.Sprint(slices.Index(pods, s.Pod)+1))

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/inspect"
 	"lockstep/ui/board/canvas"
 )
 
@@ -16,13 +17,13 @@ const batchFor = 80 * time.Millisecond
 
 // logTail passes log lines to the screen. If there are too many, the oldest are dropped.
 type logTail struct {
-	lines chan LogLine
+	lines chan inspect.LogLine
 	ended chan struct{} // closed at the end of the logs
 	err   error         // valid after the end
 	shown bool          // some of its lines are on the screen
 }
 
-func (t *logTail) add(line LogLine) {
+func (t *logTail) add(line inspect.LogLine) {
 	for {
 		select {
 		case t.lines <- line:
@@ -39,14 +40,14 @@ func (t *logTail) add(line LogLine) {
 // logMsg is a batch of log lines of query n.
 type logMsg struct {
 	n     int
-	lines []LogLine
+	lines []inspect.LogLine
 	done  bool
 }
 
 // followLogs follows the logs of an object until the tab closes.
 func (i *Inspector) followLogs() tea.Cmd {
 	ctx, cancel := context.WithCancel(i.ctx)
-	tail := &logTail{lines: make(chan LogLine, maxLogLines), ended: make(chan struct{})}
+	tail := &logTail{lines: make(chan inspect.LogLine, maxLogLines), ended: make(chan struct{})}
 	cluster, o := i.cluster, i.queried.Object
 	i.cancel, i.tail = cancel, tail
 	follow := func() tea.Msg {
@@ -106,7 +107,7 @@ func (i *Inspector) logged(m logMsg) tea.Cmd {
 		i.note = explain("cannot follow the logs", err)
 	case len(i.logs.lines) == 0:
 		i.note = noResult
-	case slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Note || l.Pod != "" }): // else there is no log
+	case slices.ContainsFunc(i.logs.lines, func(l inspect.LogLine) bool { return !l.Note || l.Pod != "" }): // else there is no log
 		i.note = "end of logs"
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -13,8 +14,8 @@ import (
 const reasonRoom = 24
 
 // podColumns returns all columns but the reason, without empty ones.
-func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
-	age := func(p Pod) string {
+func (s Subject) podColumns(pods []inspect.Pod) (heads []string, cells [][]string) {
+	age := func(p inspect.Pod) string {
 		if p.Created.IsZero() {
 			return ""
 		}
@@ -22,13 +23,13 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	}
 	for _, c := range []struct {
 		head string
-		of   func(Pod) string
+		of   func(inspect.Pod) string
 	}{
-		{"pod", func(p Pod) string { return p.Name }},
-		{"ready", func(p Pod) string { return p.Ready }},
-		{"restarts", func(p Pod) string { return p.Restarts }},
+		{"pod", func(p inspect.Pod) string { return p.Name }},
+		{"ready", func(p inspect.Pod) string { return p.Ready }},
+		{"restarts", func(p inspect.Pod) string { return p.Restarts }},
 		{"age", age},
-		{"node", func(p Pod) string { return p.Node }},
+		{"node", func(p inspect.Pod) string { return p.Node }},
 	} {
 		column, known := make([]string, len(pods)), false
 		for n, p := range pods {
@@ -44,7 +45,7 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 
 // podTable returns a table of pods: its head and its lines. If space is short, it truncates names and
 // moves reasons below their lines.
-func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
+func (s Subject) podTable(pods []inspect.Pod, width int) (head canvas.Line, out []canvas.Line) {
 	const gap = 2
 	if len(pods) == 0 {
 		return nil, nil

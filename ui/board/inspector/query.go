@@ -2,20 +2,22 @@ package inspector
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/inspect"
 	"lockstep/ui/board/canvas"
 )
 
 // result is the answer from the cluster that the open tab shows.
 type result struct {
 	busy bool
-	text []string // cleaned
-	pods []Pod    // of the pods tab
-	note string   // why there is no answer, or that the logs have ended
+	text []string      // cleaned
+	pods []inspect.Pod // of the pods tab
+	note string        // why there is no answer, or that the logs have ended
 	logs logBook
 }
 
@@ -79,7 +81,7 @@ func (i *Inspector) Refresh() tea.Cmd {
 
 // reload repeats the query of the open tab. It keeps the scroll position.
 func (i *Inspector) reload() tea.Cmd {
-	if !i.Shown || i.cluster == nil || !i.Tab.queries() || i.queried == (Item{}) {
+	if !i.Shown || i.cluster == nil || !i.Tab.queries() || i.queried == (inspect.Item{}) {
 		return nil
 	}
 	i.N++
@@ -90,7 +92,7 @@ func (i *Inspector) reload() tea.Cmd {
 type LoadedMsg struct {
 	N    int
 	Text []string
-	Pods []Pod
+	Pods []inspect.Pod
 	err  error
 }
 
@@ -138,7 +140,7 @@ func (i *Inspector) loaded(m LoadedMsg) {
 	}
 }
 
-func cleanPods(pods []Pod) (out []Pod) {
+func cleanPods(pods []inspect.Pod) (out []inspect.Pod) {
 	for _, p := range pods {
 		for _, text := range []*string{&p.Name, &p.Ready, &p.Restarts, &p.Node, &p.Phase, &p.Why} {
 			*text = canvas.Clean(*text)
@@ -155,4 +157,12 @@ func cleanLines(lines []string) (out []string) {
 		}
 	}
 	return out
+}
+
+// explain returns the text of an inspect.Unavailable, or "failed: err" for other errors.
+func explain(failed string, err error) string {
+	if why := inspect.Unavailable(""); errors.As(err, &why) {
+		return string(why)
+	}
+	return failed + ": " + err.Error()
 }

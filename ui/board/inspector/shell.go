@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 )
@@ -48,7 +49,7 @@ func (i *Inspector) WhyNoShell() string {
 // the most trouble.
 func (i *Inspector) Shell() tea.Cmd {
 	ctx, shells, o := i.ctx, i.cluster.(Shells), i.TargetObject().Object
-	var at Source
+	var at inspect.Source
 	if i.Shown {
 		at = i.logs.only
 	}
@@ -60,7 +61,7 @@ func (i *Inspector) Shell() tea.Cmd {
 
 // runShell suspends the screen until the shell ends, or says why there is none.
 func (i *Inspector) runShell(msg shellMsg) tea.Cmd {
-	why := Unavailable("")
+	why := inspect.Unavailable("")
 	switch {
 	case errors.As(msg.err, &why):
 		return i.Explain("cannot open a shell in " + msg.object.String() + ": " + string(why))

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -19,21 +20,21 @@ func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
 	return screen.ShowPlan(a.App, cmd, o, phases, r.Planned.Warnings)
 }
 
-const errOffline = board.Unavailable("no cluster: this view shows only the chart")
+const errOffline = inspect.Unavailable("no cluster: this view shows only the chart")
 
-func offlineInspector(r *command.Rendered) board.Inspector {
+func offlineInspector(r *command.Rendered) inspect.Cluster {
 	return screen.Disconnected{ChangeSource: offlineChart{r}, Why: errOffline}
 }
 
 // offlineChart has the changes of a chart without a cluster: every object would be created.
 type offlineChart struct{ chart *command.Rendered }
 
-func (offlineChart) Change(context.Context, board.Item) (board.Change, error) {
-	return board.Change{Action: "create", Message: "no cluster to compare with"}, nil
+func (offlineChart) Change(context.Context, inspect.Item) (inspect.Change, error) {
+	return inspect.Change{Action: inspect.Create, Message: "no cluster to compare with"}, nil
 }
 
 // Sent returns the rendered object with secret values hidden.
-func (o offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
+func (o offlineChart) Sent(_ context.Context, it inspect.Item) (string, error) {
 	for n, r := range o.chart.Resources {
 		if r.Object != it.Object {
 			continue
@@ -45,5 +46,5 @@ func (o offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}
-	return "", board.Unavailable("not in the manifest")
+	return "", inspect.Unavailable("not in the manifest")
 }

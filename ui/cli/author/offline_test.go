@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
-	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 )
 
@@ -41,7 +41,7 @@ func TestOfflineChart(t *testing.T) {
 	look, ctx := offlineInspector(&command.Rendered{Rendered: r}), context.Background()
 	for name, want := range map[string]string{"s": "key: (hidden)", "m": "quotes: (hidden)"} {
 		kind := map[string]string{"s": "Secret", "m": "ConfigMap"}[name]
-		it := board.Item{Object: plan.Object{Kind: kind, Namespace: "n", Name: name}}
+		it := inspect.Item{Object: plan.Object{Kind: kind, Namespace: "n", Name: name}}
 		if change, err := look.Change(ctx, it); err != nil || change.Action != "create" {
 			t.Errorf("%s: %+v, %v", name, change, err)
 		}

@@ -12,10 +12,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/inspect"
 	"lockstep/kube"
-	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
 
@@ -36,7 +35,7 @@ const (
 `
 )
 
-func (e editor) Values(all bool) (string, error) {
+func (e editor) Values(_ context.Context, all bool) (string, error) {
 	if err := e.op.CheckEditable(); err != nil {
 		return "", err
 	}
@@ -60,10 +59,10 @@ func valuesFile(release string, values map[string]any, all bool) (text string, e
 	return fmt.Sprintf(header, release) + text, err
 }
 
-func (e editor) Edit(ctx context.Context, text string, all bool) (board.EditResult, error) {
+func (e editor) Edit(ctx context.Context, text string, all bool) (inspect.Edited, error) {
 	values, _, err := e.read(text, all)
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	return e.prepare(ctx, values, nil)
 }
@@ -77,7 +76,7 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	if !all {
 		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
 	}
-	original, err := e.Values(true) // parsed like the edited file, so that numbers compare equal
+	original, err := e.Values(context.Background(), true) // parsed like the edited file, so that numbers compare equal
 	if err != nil {
 		return nil, "", err
 	}
@@ -95,18 +94,14 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 }
 
 // UserValues returns the user's values of an edited file, as YAML.
-func (e editor) UserValues(edited string, all bool) (string, error) {
+func (e editor) UserValues(_ context.Context, edited string, all bool) (string, error) {
 	_, text, err := e.read(edited, all)
 	return text, err
 }
 
 // Save writes the edited values to a new file.
-func (e editor) Save(edited string, all bool) (path string, err error) {
-	values, text, err := e.read(edited, all)
-	if err != nil {
-		return "", err
-	}
-	if path, err = command.SaveValues(e.op.Info().Release, text); err != nil {
+func (e editor) Save(values string) (path string, err error) {
+	if path, err = command.SaveValues(e.op.Info().Release, values); err != nil {
 		return path, err
 	}
 	return path, e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
@@ -122,10 +117,14 @@ type savedValues struct {
 }
 
 // record records that values were saved to path.
-func (s *savedValues) record(path string, values map[string]any, current func() (map[string]any, error)) error {
+func (s *savedValues) record(path, text string, current func() (map[string]any, error)) error {
 	before, err := current()
 	if err != nil {
 		return err
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		return fmt.Errorf("read the saved values: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,46 +153,42 @@ func (s *savedValues) file() string {
 	return s.path
 }
 
-func (e editor) Reload(ctx context.Context) (board.EditResult, error) {
+func (e editor) Reload(ctx context.Context) (inspect.Edited, error) {
 	if e.dir == nil {
-		return board.EditResult{}, errors.New("the chart is not a directory, so it cannot be reloaded")
+		return inspect.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
 	}
 	values, err := e.op.Values(false)
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	e.dir.markLoaded()
 	c, err := e.dir.load(ctx)
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	return e.prepare(ctx, values, c)
 }
 
 func (e editor) ChartChanged() bool { return e.dir != nil && e.dir.changed() }
 
-func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (board.EditResult, error) {
+func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (inspect.Edited, error) {
 	revision, err := e.op.Edit(ctx, values, c)
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	changes, err := revision.Changes()
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	empty, err := revision.Empty()
 	if err != nil {
-		return board.EditResult{}, err
+		return inspect.Edited{}, err
 	}
 	summary := report.Edit{
 		Operation: revision.Info(), Before: revision.PhasesBefore(), After: revision.Phases(),
-		Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty,
+		Changes: changes, Warnings: revision.Warnings(), Empty: empty,
 	}
-	out := board.EditResult{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}
-	for _, c := range changes {
-		out.Changes = append(out.Changes, board.ObjectChange{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
-	}
-	return out, nil
+	return inspect.Edited{Edit: revision.Command().Edit, Empty: empty, Lines: summary.Lines(), Changes: changes}, nil
 }
 
 // chartDir is the directory of a chart that may change while the chart is deployed (R46).

@@ -60,7 +60,7 @@ func TestSavedValues(t *testing.T) { // R46
 	if s.file() != "" {
 		t.Error("got a file before one was saved")
 	}
-	if err := s.record("f", map[string]any{"a": 2}, now); err != nil {
+	if err := s.record("f", "a: 2\n", now); err != nil {
 		t.Fatal(err)
 	}
 	for a, want := range map[int]string{1: "f", 2: "f", 3: ""} {

@@ -119,18 +119,9 @@ func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 		return nil, err
 	}
 	return &report.Plan{
-		Operation: op.Info(), Changes: reportChanges(changes), Phases: op.Phases(),
+		Operation: op.Info(), Changes: changes, Phases: op.Phases(),
 		Warnings: op.Warnings(), Errors: op.Conflicts(),
 	}, nil
-}
-
-func reportChanges(changes []kube.Change) (out []report.Change) {
-	for _, c := range changes {
-		out = append(out, report.Change{
-			Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message,
-		})
-	}
-	return out
 }
 
 // planOnScreen shows the plan of an operation on the screen, with the diff of the selected object.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -91,11 +92,11 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 	for _, c := range found.Changes {
 		o := report.RecoveredObject{Object: c.Object, Match: "changed"}
 		switch c.Action {
-		case kube.ActionUnchanged:
+		case inspect.Unchanged:
 			o.Match, o.Revision = "applied", found.Revision
-		case kube.ActionCreate:
+		case inspect.Create:
 			o.Match = "missing"
-		case kube.ActionDelete:
+		case inspect.Delete:
 			o.Match, o.Revision = "left", leftoverRevision(c.Phase)
 			leftovers = append(leftovers, o)
 			continue

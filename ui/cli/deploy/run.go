@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
@@ -39,8 +40,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 		board:        board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
 	}
 	if op.CheckEditable() == nil {
-		ed := editor{op, spec.dir, spec.saved}
-		r.editor, r.board.Editor = ed, ed
+		r.board.Editor = editor{op, spec.dir, spec.saved}
 	}
 	if spec.reload != nil {
 		r.board.Restart = func(ctx context.Context) error {
@@ -65,10 +65,9 @@ type displayedRun struct {
 	runOptions
 	op      command.Operation
 	info    event.Operation
-	clients []*kube.Client      // those of its clusters
-	changes screen.ChangeSource // may be nil
-	editor  remote.Editor       // may be nil
-	hide    func(string) string // hides secret values
+	clients []*kube.Client       // those of its clusters
+	changes inspect.ChangeSource // may be nil
+	hide    func(string) string  // hides secret values
 	// manifests is for report.RunLog.KeepManifests; nil for none.
 	manifests func(edits int) iter.Seq2[plan.Object, string]
 	next      func(*event.State) []string // suggests commands to run afterwards
@@ -96,7 +95,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	for _, client := range r.clients {
 		if in := client.Requests(cmd.Context()); in != nil { // this process runs in a Job
 			inCluster = true
-			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.editor)
+			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.board.Editor)
 		}
 	}
 	if server.Server != nil {
@@ -206,7 +205,7 @@ func serve(r displayedRun) (server, error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
 		var s *remote.Server
-		if s, err = remote.Serve(dir, r.op.Feed(), r.op.Command, r.changes, r.editor); err == nil {
+		if s, err = remote.Serve(dir, r.op.Feed(), r.op.Command, r.changes, r.board.Editor); err == nil {
 			return server{s}, nil
 		}
 	}

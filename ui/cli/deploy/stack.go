@@ -14,6 +14,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
@@ -257,9 +258,9 @@ func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters m
 			for _, phase := range r.Plan.Phases {
 				prelude[phase.Name] = phase.Kind == event.PhaseNamespace || phase.Kind == event.PhaseCRDs
 			}
-			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c report.Change) bool {
+			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c inspect.Change) bool {
 				k := key{clusters[r.Release], c.Object}
-				repeated := prelude[c.Phase] && c.Action == string(kube.ActionCreate) && created[k]
+				repeated := prelude[c.Phase] && c.Action == inspect.Create && created[k]
 				created[k] = created[k] || prelude[c.Phase]
 				return repeated
 			})
@@ -311,8 +312,8 @@ func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
 
 // runStackOperation runs a stack on the screen or as lines until it ends.
 func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
-	noChanges := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
-	release := func(scope string) (board.Inspector, []string) {
+	noChanges := func(why screen.NoChanges) inspect.Cluster { return screen.Disconnected{ChangeSource: why} }
+	release := func(scope string) (inspect.Cluster, []string) {
 		for _, rel := range stack.Releases() {
 			switch {
 			case rel.ID != scope:

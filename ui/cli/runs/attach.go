@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
@@ -106,7 +107,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 	defer screen.Open(a, cmd, &o)()
 	wait := func() {}
 	if r.Operation.IsStack() {
-		o.Release = func(string) (board.Inspector, []string) {
+		o.Release = func(string) (inspect.Cluster, []string) {
 			return screen.Disconnected{ChangeSource: screen.NoChanges("only the terminal of the run shows this")}, nil
 		}
 	} else {
@@ -134,26 +135,11 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 // liveEditor edits a live run. The run's process does the rendering and planning (R46, R47).
 type liveEditor struct{ *remote.Run }
 
-// valuesTimeout is how long the screen waits for a run to send its values.
-const valuesTimeout = 5 * time.Second
-
-func (e liveEditor) Values(all bool) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), valuesTimeout)
-	defer cancel()
-	return e.Run.Values(ctx, all)
-}
-
 // ChartChanged returns false: only the run's process can see its chart.
 func (e liveEditor) ChartChanged() bool { return false }
 
-func (e liveEditor) Save(values string, all bool) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), valuesTimeout)
-	defer cancel()
-	text, err := e.UserValues(ctx, values, all)
-	if err != nil {
-		return "", err
-	}
-	return command.SaveValues(e.Operation.Release, text)
+func (e liveEditor) Save(values string) (string, error) {
+	return command.SaveValues(e.Operation.Release, values)
 }
 
 // ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster, whatever the context is
@@ -185,7 +171,7 @@ const clusterTimeout = 5 * time.Second
 
 // liveInspector returns an inspector that asks the run and its cluster. It asks only the run if
 // the release has no readable record, because the record is needed to hide secret values.
-func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) board.Inspector {
+func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) inspect.Cluster {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)

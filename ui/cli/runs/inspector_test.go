@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
-	"lockstep/ui/board"
 	"lockstep/ui/report"
 )
 
@@ -41,20 +41,20 @@ func TestRecordInspector(t *testing.T) {
 	lines, err := look.Events(ctx, job)
 	is("events", "10:00:00 Pod/a-1 BackOff: again", lines, err)
 	pods, err := look.Pods(ctx, job)
-	if len(pods) != 1 || pods[0] != (board.Pod{Name: "a-1", Why: "exit code 2"}) || err != nil {
+	if len(pods) != 1 || pods[0] != (inspect.Pod{Name: "a-1", Why: "exit code 2"}) || err != nil {
 		t.Errorf("pods: %v, %v", pods, err)
 	}
 	lines = nil
-	err = look.Logs(ctx, job, func(l board.LogLine) { lines = append(lines, l.Pod+" "+l.Container+" "+l.Text) })
+	err = look.Logs(ctx, job, func(l inspect.LogLine) { lines = append(lines, l.Pod+" "+l.Container+" "+l.Text) })
 	is("logs", "a-1 c FATAL", lines, err)
-	text, err := look.Sent(ctx, board.Item{Object: job})
+	text, err := look.Sent(ctx, inspect.Item{Object: job})
 	is("manifest", "kind: Job", []string{text}, err)
 	lines, err = look.Events(ctx, service)
 	is("no events", "no events recorded; the record has only:|no endpoints", lines, err)
 	lines = nil
-	err = look.Logs(ctx, service, func(l board.LogLine) { lines = append(lines, fmt.Sprint(l.Note, " ", l.Text)) })
+	err = look.Logs(ctx, service, func(l inspect.LogLine) { lines = append(lines, fmt.Sprint(l.Note, " ", l.Text)) })
 	is("no logs", "true no logs recorded; the record has only:|true no endpoints", lines, err)
-	none := board.Unavailable("")
+	none := inspect.Unavailable("")
 	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("no pods: %v", err)
 	}
@@ -62,13 +62,13 @@ func TestRecordInspector(t *testing.T) {
 	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("before the diagnosis: %v", err)
 	}
-	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {
+	if _, err = look.Change(ctx, inspect.Item{Object: job}); !errors.As(err, &none) {
 		t.Errorf("change of an object that is not in the plan: %v", err)
 	}
 	if _, err = look.Live(ctx, job); !errors.As(err, &none) {
 		t.Errorf("the live object: %v", err)
 	}
-	if _, err = look.Sent(ctx, board.Item{Object: service}); err == nil {
+	if _, err = look.Sent(ctx, inspect.Item{Object: service}); err == nil {
 		t.Error("got a manifest that was not recorded")
 	}
 }
@@ -96,9 +96,9 @@ func TestRecordedHookChange(t *testing.T) {
 	did("apply", event.Created, event.Deleted) // a hook of lockstep/hook-scope
 	did("remove", event.Deleted)
 	look := recordInspector{record: &report.Record{State: state}}
-	for n, want := range []board.Action{"hook", "hook", "delete", ""} {
+	for n, want := range []inspect.Action{"hook", "hook", "delete", ""} {
 		p := phases[n]
-		c, err := look.Change(t.Context(), board.Item{Unit: event.Unit{Phase: p.Name, Group: p.Name + ":g"}, Kind: p.Kind, Object: job})
+		c, err := look.Change(t.Context(), inspect.Item{Unit: event.Unit{Phase: p.Name, Group: p.Name + ":g"}, Kind: p.Kind, Object: job})
 		if c.Action != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v, want %q", p.Name, c.Action, err, want)
 		}

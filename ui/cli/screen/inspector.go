@@ -1,5 +1,5 @@
 // Package screen opens the board for commands, and connects it to clusters, runs and plans with
-// implementations of board.Inspector and ChangeSource. Only the packages of ui/cli import it.
+// implementations of inspect.Cluster and inspect.ChangeSource. Only the packages of ui/cli import it.
 package screen
 
 import (
@@ -15,22 +15,21 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/ui/board"
-	inspectors "lockstep/ui/board/inspector"
 )
 
 // inspector reads objects from the cluster and hides secret values.
 type inspector struct {
-	ChangeSource
+	inspect.ChangeSource
 	diagnoser *kube.Diagnoser
 	mask      *kube.Mask
 	refresh   func(context.Context) error // called before anything is shown, so that mask knows all values
 }
 
 // NewInspector returns an inspector that reads objects from the cluster, and changes from a run.
-func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
+func NewInspector(changes inspect.ChangeSource, d *kube.Diagnoser, mask *kube.Mask) inspect.Cluster {
 	return inspector{changes, d, mask, func(context.Context) error { return nil }}
 }
 
@@ -39,7 +38,7 @@ const maxRecordAge = time.Second
 
 // NewFollowingInspector is like NewInspector for a run in another process, which may create revisions with new secret
 // values. It shows nothing while it cannot read the records of the release (S14).
-func NewFollowingInspector(changes ChangeSource, d *kube.Diagnoser, view *kube.View) board.Inspector {
+func NewFollowingInspector(changes inspect.ChangeSource, d *kube.Diagnoser, view *kube.View) inspect.Cluster {
 	var mu sync.Mutex
 	var read time.Time
 	return inspector{changes, d, view.Mask(), func(ctx context.Context) error {
@@ -50,7 +49,7 @@ func NewFollowingInspector(changes ChangeSource, d *kube.Diagnoser, view *kube.V
 			return nil
 		}
 		if err := view.Refresh(ctx); err != nil {
-			return board.Unavailable("secret values cannot be hidden: " + err.Error())
+			return inspect.Unavailable("secret values cannot be hidden: " + err.Error())
 		}
 		read = began
 		return nil
@@ -63,15 +62,11 @@ type Cluster interface {
 }
 
 // Changes returns the changes of an operation in this process.
-func Changes(op *kube.Operation, c Cluster) ChangeSource { return localRun{op, c} }
-
-// ChangeSource returns what a run changes in objects. Changes makes one for an operation in this
-// process; *remote.Run is one for a run in another process.
-type ChangeSource = inspectors.ChangeSource
+func Changes(op *kube.Operation, c Cluster) inspect.ChangeSource { return localRun{op, c} }
 
 // localRun is the ChangeSource of an operation in this process.
 type localRun struct {
-	op      *kube.Operation
+	*kube.Operation
 	cluster Cluster
 }
 
@@ -85,51 +80,31 @@ func (p localRun) Cluster(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-func (p localRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
-	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
-	if err != nil {
-		return board.Change{}, boardError(err)
-	}
-	return BoardChange(c), nil
-}
-
-// BoardChange converts a change for the board.
-func BoardChange(c kube.Change) board.Change {
-	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
-	for _, f := range c.Fields {
-		out.Fields = append(out.Fields, board.Field(f))
-	}
-	return out
-}
-
-func (p localRun) Sent(ctx context.Context, it board.Item) (string, error) {
-	text, err := p.op.Sent(ctx, it.Unit, it.Kind, it.Object)
-	return text, boardError(err)
-}
-
 // NoChanges is a ChangeSource without changes. Its text is the reason.
 type NoChanges string
 
-func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
-	return board.Change{}, board.Unavailable(n)
+func (n NoChanges) Change(context.Context, inspect.Item) (inspect.Change, error) {
+	return inspect.Change{}, inspect.Unavailable(n)
 }
 
-func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Unavailable(n) }
+func (n NoChanges) Sent(context.Context, inspect.Item) (string, error) {
+	return "", inspect.Unavailable(n)
+}
 
-// Disconnected is a board.Inspector without a cluster: it has only changes.
+// Disconnected is an inspect.Cluster without a cluster: it has only changes.
 type Disconnected struct {
-	ChangeSource
-	Why board.Unavailable // why it has nothing else; "" for a default
+	inspect.ChangeSource
+	Why inspect.Unavailable // why it has nothing else; "" for a default
 }
 
 func (d Disconnected) why() error {
 	return cmp.Or(d.Why, "this screen is not connected to the cluster")
 }
 
-func (d Disconnected) Events(context.Context, plan.Object) ([]string, error)        { return nil, d.why() }
-func (d Disconnected) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, d.why() }
-func (d Disconnected) Logs(context.Context, plan.Object, func(board.LogLine)) error { return d.why() }
-func (d Disconnected) Live(context.Context, plan.Object) (string, error)            { return "", d.why() }
+func (d Disconnected) Events(context.Context, plan.Object) ([]string, error)          { return nil, d.why() }
+func (d Disconnected) Pods(context.Context, plan.Object) ([]inspect.Pod, error)       { return nil, d.why() }
+func (d Disconnected) Logs(context.Context, plan.Object, func(inspect.LogLine)) error { return d.why() }
+func (d Disconnected) Live(context.Context, plan.Object) (string, error)              { return "", d.why() }
 
 func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
 	if err := i.refresh(ctx); err != nil {
@@ -140,23 +115,23 @@ func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) 
 	for n, e := range events {
 		lines[n] = i.mask.Text(e.String())
 	}
-	return lines, boardError(err)
+	return lines, err
 }
 
-func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
+func (i inspector) Pods(ctx context.Context, o plan.Object) ([]inspect.Pod, error) {
 	if err := i.refresh(ctx); err != nil {
 		return nil, err
 	}
 	pods, err := i.diagnoser.Pods(ctx, o)
-	out := make([]board.Pod, len(pods))
+	out := make([]inspect.Pod, len(pods))
 	for n, p := range pods {
 		ready, of, restarts := p.Count()
-		out[n] = board.Pod{
+		out[n] = inspect.Pod{
 			Name: p.Name, Ready: fmt.Sprintf("%d/%d", ready, of), Restarts: strconv.Itoa(restarts), Created: p.Created, Node: p.Node,
 			Phase: p.Phase, Why: i.mask.Text(p.Why),
 		}
 	}
-	return out, boardError(err)
+	return out, err
 }
 
 func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
@@ -164,21 +139,13 @@ func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 		return "", err
 	}
 	text, err := i.diagnoser.Manifest(ctx, o)
-	return i.mask.Text(text), boardError(err)
+	return i.mask.Text(text), err
 }
 
-// boardError returns board.Unavailable if err only says why there is nothing to show, or else err.
-func boardError(err error) error {
-	if why, is := kube.NothingToShow(err); is {
-		return board.Unavailable(why)
-	}
-	return err
-}
-
-func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
+func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(inspect.LogLine)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := i.diagnoser.FollowLogs(ctx, o, func(l kube.LogLine) {
+	err := i.diagnoser.FollowLogs(ctx, o, func(l inspect.LogLine) {
 		if err := i.refresh(ctx); err != nil {
 			cancel(err)
 			return
@@ -187,19 +154,20 @@ func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.Lo
 		if l.Note {
 			hide = i.mask.Text
 		}
-		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Instance: l.Instance}, Time: l.Time, Text: hide(l.Text), Note: l.Note})
+		l.Text = hide(l.Text)
+		follow(l)
 	})
-	if hidden := board.Unavailable(""); errors.As(context.Cause(ctx), &hidden) {
+	if hidden := inspect.Unavailable(""); errors.As(context.Cause(ctx), &hidden) {
 		return hidden
 	}
-	return boardError(err)
+	return err
 }
 
 // Shell prepares a shell in a container of one of the object's pods.
 func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container string) (tea.ExecCommand, string, error) {
 	s, err := i.diagnoser.Shell(ctx, o, pod, container)
 	if err != nil {
-		return nil, "", boardError(err)
+		return nil, "", err
 	}
 	where := "pod " + s.Pod + ", container " + s.Container
 	return &shell{run: s, ctx: ctx}, where, nil

@@ -12,33 +12,22 @@ import (
 	"fmt"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 )
 
 // Version is the version of requests. A run refuses requests of later versions.
 const Version = 1
 
-// Request is a line of a client: a Query if Type is set, otherwise a Command.
+// Request is a line of a client: a Query if Type is set, otherwise a Command. The ID is repeated in the
+// reply, or in the event with the result of a command.
 type Request struct {
 	// Version 0 means 1.
 	Version int `json:"version,omitempty"`
-	Command
+	event.Command
 	Query
-	// ID is repeated in the reply, or in the event with the result of a command.
-	ID string `json:"id,omitempty"`
 	// By names the sender if that is not the user of the run.
 	By string `json:"by,omitempty"`
-	// Phase and Group identify the group.
-	Phase string `json:"phase,omitempty"`
-	Group string `json:"group,omitempty"`
-}
-
-// Command controls a run; event.Command documents the fields.
-type Command struct {
-	Name          event.CommandName `json:"command,omitempty"`
-	Reason        string            `json:"reason,omitempty"`
-	KnowsRollback bool              `json:"told,omitempty"`
-	Values        string            `json:"values,omitempty"`
 	// Edit is from the reply to a query about an edit.
 	Edit event.EditID `json:"edit,omitempty"`
 }
@@ -70,51 +59,23 @@ type Reply struct {
 	ID string `json:"id"` // "" if the request could not be read
 	// Command is the command that was not accepted.
 	Command event.CommandName `json:"command,omitempty"`
-	Change  Change            `json:"change,omitzero"`
+	Change  inspect.Change    `json:"change,omitzero"`
 	Text    string            `json:"text,omitempty"`
-	Edited  Edited            `json:"edited,omitzero"`
+	Edited  inspect.Edited    `json:"edited,omitzero"`
 	// Nothing says why there is nothing to show. Error is an error message.
 	Nothing string `json:"nothing,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// Change is the change of an object.
-type Change struct {
-	Action   string  `json:"action"`
-	Message  string  `json:"message,omitempty"`
-	Fields   []Field `json:"fields,omitempty"`
-	Recorded bool    `json:"recorded,omitempty"`
-}
-
-// Edited is a revision prepared from an edit. A Command with its Edit applies it.
-type Edited struct {
-	Edit    event.EditID `json:"edit,omitempty"`
-	Empty   bool         `json:"empty,omitempty"`
-	Lines   []string     `json:"lines,omitempty"`
-	Changes []Altered    `json:"changes,omitempty"`
-}
-
-// Altered is the change of an object in a group.
-type Altered struct {
-	Group  string      `json:"group"`
-	Object plan.Object `json:"object"`
-	Change Change      `json:"change"`
-}
-
-// Field is a changed field: inspector.Field documents the fields.
-type Field struct {
-	In    string   `json:"in"`
-	Lines []string `json:"lines"`
-}
-
 // CommandRequest returns the request for a command.
 func CommandRequest(c event.Command) Request {
-	return Request{Version: Version, Command: Command{c.Name, c.Reason, c.KnowsRollback, c.Values, c.Edit}, ID: c.ID, By: c.By, Phase: c.Phase, Group: c.Group}
+	return Request{Version: Version, Command: c, By: c.By, Edit: c.Edit}
 }
 
 // EventCommand returns the command for the engine.
 func (r Request) EventCommand() event.Command {
-	return event.Command{Name: r.Name, Phase: r.Phase, Group: r.Group, Reason: r.Reason, KnowsRollback: r.KnowsRollback, ID: r.ID, Values: r.Values, Edit: r.Edit}
+	r.Command.Edit = r.Edit
+	return r.Command
 }
 
 // Encode returns the line of a request, or an error if it is too long.
