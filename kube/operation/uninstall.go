@@ -31,9 +31,9 @@ type Uninstall struct {
 	Description         string
 }
 
-// PrepareUninstall checks and plans an uninstall. It does not change the release. If the release does not exist, and
-// IgnoreNotFound is set or a run was killed just after it deleted the release, PrepareUninstall deletes the Lease of the
-// killed run, if there is one, and returns nil, nil.
+// PrepareUninstall checks and plans an uninstall. It does not change the release. If the release does not exist and
+// IgnoreNotFound is set, or if a run was killed just after it uninstalled the release, PrepareUninstall deletes the Lease of
+// the killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
 	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -43,7 +43,9 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 
 func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
 	state, found, err := loadRelease(s, "uninstall")
-	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
+	begun := killedBeforeUnlock(s, "uninstall") || u.Journal.Before().Start != nil
+	uninstalled := err == nil && found && u.KeepHistory && state.Last.Info.Status == rcommon.StatusUninstalled
+	if err == nil && (begun && uninstalled || !found && (begun || u.IgnoreNotFound)) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the lock of a killed run: %w", u.Release, err)
 		}
@@ -52,7 +54,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 	if _, err = release.MustExist(state, found, err); err != nil {
 		return nil, wrapReadError(s, "uninstall", err)
 	}
-	if state.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
+	if uninstalled {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run uninstall without --keep-history", u.Release)
 	}
 	p, err := u.plan(s, state)

@@ -127,7 +127,7 @@ func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOpti
 			}
 			op, err := c.PrepareUninstall(ctx, opts)
 			if op == nil && err == nil {
-				a.Display(cmd).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
+				a.Display(cmd).Note(fmt.Sprintf("release %s is not installed in namespace %s; nothing to do", name, common.Namespace))
 			}
 			return op, err
 		},
