@@ -146,6 +146,8 @@ func (c *Client) CheckReachable(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
+	case ctx.Err() != nil && noCredentials(err):
+		return fmt.Errorf("cannot reach the cluster in context %q: %w, waiting for the credential plugin of the user in the kubeconfig", c.ContextName(), context.Cause(ctx))
 	case ctx.Err() != nil:
 		return fmt.Errorf("cannot reach the cluster in context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.lacksCluster():

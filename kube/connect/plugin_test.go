@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,6 +39,27 @@ func TestSlowPlugin(t *testing.T) {
 		if resp, err := x.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 || tries.Load() != 1 {
 			t.Errorf("%v, %v after %d tries", resp, err, tries.Load())
 		}
+	})
+}
+
+// TestPluginWithoutEnd (R54): a call ends with its context, although client-go waits for the plugin without one.
+func TestPluginWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, _ := newTestTransport(operationContext(t), nil)
+		x.plugin = true
+		stop := make(chan struct{})
+		x.next = roundTripper(func(*http.Request) (*http.Response, error) {
+			<-stop
+			return nil, errors.New("the plugin was waited for")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, err := x.RoundTrip(request(ctx, "GET", "/version", ""))
+		if err == nil || !noCredentials(err) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		close(stop)
 	})
 }
 

@@ -109,8 +109,11 @@ func worded(err error) error {
 	return &refusedError{server, err}
 }
 
-// noCredentials reports whether a credential plugin of the kubeconfig failed.
-func noCredentials(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
+// gettingCredentials starts client-go's errors about a credential plugin.
+const gettingCredentials = "getting credentials: "
+
+// noCredentials reports whether a credential plugin of the kubeconfig failed, or did not end.
+func noCredentials(err error) bool { return strings.Contains(err.Error(), gettingCredentials) }
 
 // shortReason explains in a few words why there was no response.
 func shortReason(err error) string {

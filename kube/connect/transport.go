@@ -163,13 +163,14 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w within %s", errNoResponse, limit)) })
 	if plugin {
 		timer.Stop()
-		ctx = context.WithValue(ctx, credentialedKey{}, func() {
+		resp, err = withPlugin(ctx, next, r, func() {
 			sent = time.Now()
 			deadline = sent.Add(limit)
 			timer.Reset(limit)
 		})
+	} else {
+		resp, err = next.RoundTrip(r.WithContext(ctx))
 	}
-	resp, err = next.RoundTrip(r.WithContext(ctx))
 	if err == nil && streams && resp.StatusCode < http.StatusBadRequest {
 		timer.Stop()
 		resp.Body = &boundBody{resp.Body, func() { cancel(nil) }}
@@ -194,13 +195,40 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 
 type credentialedKey struct{}
 
-// credentialed starts the time limit of a request, see try. It wraps the round tripper below the one that asks a plugin
-// for credentials, so its requests have them.
+// withPlugin sends a request for which a plugin provides credentials, and calls start when the request has them. client-go
+// starts the plugin without a context, so withPlugin does not wait for the plugin once ctx has ended.
+func withPlugin(ctx context.Context, next http.RoundTripper, r *http.Request, start func()) (*http.Response, error) {
+	type result struct {
+		resp *http.Response
+		err  error
+	}
+	has, done := make(chan struct{}, 1), make(chan result, 1)
+	go func() {
+		resp, err := next.RoundTrip(r.WithContext(context.WithValue(ctx, credentialedKey{}, has)))
+		done <- result{resp, err}
+	}()
+	select {
+	case <-has:
+		start()
+	case out := <-done:
+		return out.resp, out.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%sthe plugin did not end: %w", gettingCredentials, context.Cause(ctx))
+	}
+	out := <-done
+	return out.resp, out.err
+}
+
+// credentialed notices that a request has credentials, see withPlugin. It wraps the round tripper below the one that asks a
+// plugin for them.
 type credentialed struct{ next http.RoundTripper }
 
 func (c credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if startTimer, ok := r.Context().Value(credentialedKey{}).(func()); ok {
-		startTimer()
+	if has, ok := r.Context().Value(credentialedKey{}).(chan struct{}); ok {
+		select {
+		case has <- struct{}{}:
+		default:
+		}
 	}
 	return c.next.RoundTrip(r)
 }
