@@ -3,7 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,5 +75,45 @@ func TestBoundEndsTheCommand(t *testing.T) {
 		if bound := (*command.BoundError)(nil); !errors.As(err, &bound) || !strings.Contains(err.Error(), "gave up after 10ms, waiting for Godot") {
 			t.Errorf("deaf %v: %v", deaf, err)
 		}
+	}
+}
+
+// TestInputsHaveTheLimitOfTheOperation (R54): without the screen, --timeout also limits how long an operation waits for its
+// chart, its values, or its helmfile.
+func TestInputsHaveTheLimitOfTheOperation(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, never responds
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	server := listener.Addr().String()
+	chart := writeChart(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n"})
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"helmfile.yaml": "releases: [{name: r, namespace: n, chart: 'http://" + server + "/c.tgz'}]",
+		"t.yaml.gotmpl": "releases: []", "helmfile": "#!/bin/sh\nexec /bin/sleep 600\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, c := range []struct {
+		waitsFor string
+		args     []string
+	}{
+		{"chart http://" + server + "/c.tgz", []string{"install", "r", "http://" + server + "/c.tgz"}},
+		{"chart oci://" + server + "/c", []string{"upgrade", "r", "oci://" + server + "/c"}},
+		{"the values", []string{"install", "r", chart, "-f", "http://" + server + "/values.yaml"}},
+		{"chart http://" + server + "/c.tgz", []string{"up", "-f", filepath.Join(dir, "helmfile.yaml")}},
+		{"helmfile " + dir, []string{"up", "-f", filepath.Join(dir, "t.yaml.gotmpl")}},
+	} {
+		running.Go(func() {
+			out, code, _ := runProgram(t, []string{"PATH=" + dir}, append(c.args, "--no-tui", "--timeout", "20s")...)
+			if code != command.ExitNothingWritten || !strings.Contains(out, "gave up after 20s (--timeout), waiting for "+c.waitsFor) {
+				t.Errorf("%v: exit code %d: %s", c.args, code, out)
+			}
+		})
 	}
 }

@@ -13,7 +13,7 @@ type Bound struct {
 	// Limit is a fixed limit.
 	Limit time.Duration
 	// Flag is set if --timeout is the limit; 0 is none. Operation is set if it is that of the operation, which also knows
-	// pauses and a rollback, and ends itself.
+	// pauses and a rollback, and ends itself, and of each of its inputs (Load).
 	Flag, Operation bool
 	// Endless says when a command ends that has no limit. Its help has these words.
 	Endless string
@@ -62,15 +62,19 @@ func SetBound(cmd *cobra.Command, b Bound, why string) {
 		cmd.Long += "\n\n" + text
 	}
 	run := cmd.RunE
-	if run == nil || b.Limit == 0 && !b.Flag {
+	if run == nil || b.Limit == 0 && !b.Flag && !b.Operation {
 		return
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		limit := b.Limit
-		if b.Flag {
+		if b.Flag || b.Operation {
 			limit, _ = cmd.Flags().GetDuration("timeout") // TestEveryCommandHasABound checks the flag
 		}
 		if limit <= 0 || UseScreen(cmd) && cmd.Flag("no-tui") != nil {
+			return run(cmd, args)
+		}
+		if b.Operation {
+			cmd.SetContext(context.WithValue(cmd.Context(), loadLimitKey{}, limit))
 			return run(cmd, args)
 		}
 		gaveUp := &BoundError{Limit: limit, Flag: b.Flag, Why: why}
@@ -99,4 +103,22 @@ func endAtLimit(ctx context.Context, limit *BoundError, run func() error) error 
 		return limit
 	}
 	return <-done // a signal: the command ends in its own time
+}
+
+// loadLimitKey is the key of a limit in a context, see Load.
+type loadLimitKey struct{}
+
+// Load is like Cancelable for the inputs of an operation, such as its chart, each of which may take as long as the operation's
+// --timeout. The other commands have a limit for everything. what names the input.
+func Load[T any](ctx context.Context, what string, do func(context.Context) (T, error)) (T, error) {
+	if limit, ok := ctx.Value(loadLimitKey{}).(time.Duration); ok {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, limit, &BoundError{Limit: limit, Flag: true, Why: what})
+		defer stop()
+	}
+	out, err := Cancelable(ctx, do)
+	if err != nil && ctx.Err() != nil { // do may say that something was killed
+		err = context.Cause(ctx)
+	}
+	return out, err
 }

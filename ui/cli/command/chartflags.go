@@ -81,7 +81,7 @@ func defaultKeyring() string {
 
 // Load finds and loads a chart. Credentials are hidden in its errors.
 func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
-	loaded, err := Cancelable(ctx, func(context.Context) (*kube.Chart, error) { return c.load(chart, settings) })
+	loaded, err := Load(ctx, "chart "+chart, func(context.Context) (*kube.Chart, error) { return c.load(chart, settings) })
 	if err == nil {
 		return loaded, nil
 	}

@@ -56,7 +56,7 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; to use them as values files, pass a chart", len(files))
 	}
 	o.Path = cmp.Or(o.Path, strings.Join(files, ""), ".")
-	file, err := Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
+	file, err := Load(cmd.Context(), "helmfile "+o.Path, func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.Ch
 	if err != nil {
 		return none, err
 	}
-	vals, err := Cancelable(ctx, func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
+	vals, err := Load(ctx, "the values", func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
 	if err != nil {
 		return none, err
 	}

@@ -59,7 +59,9 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	values, err := rel.Merge(ctx, l.options.Set, os.ReadFile)
+	values, err := Load(ctx, "the values of release "+rel.ID(), func(ctx context.Context) (map[string]any, error) {
+		return rel.Merge(ctx, l.options.Set, os.ReadFile)
+	})
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
