@@ -137,14 +137,6 @@ func (c Change) Word() string {
 	return string(c)
 }
 
-// Limit is a timeout, by the flag that sets it (R25).
-type Limit string
-
-const (
-	LimitObject    Limit = "--readiness-timeout"
-	LimitOperation Limit = "--timeout"
-)
-
 // Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields may be added, but
 // never removed.
 type Event struct {
@@ -171,8 +163,9 @@ type Event struct {
 	Evidence []string `json:"evidence,omitempty"`
 	// Outside means that Object is not of the release: Group waits for it before it starts (R22d).
 	Outside bool `json:"outside,omitempty"`
-	// Limit is the timeout that made a group fail, or "".
-	Limit Limit `json:"limit,omitempty"`
+	// Limit is the timeout that made a group fail, or ""; Timeout says more about it.
+	Limit   Limit    `json:"limit,omitempty"`
+	Timeout *Timeout `json:"timeout,omitempty"`
 	// Skip is why a group is skipped or aborted.
 	Skip *Skip `json:"skip,omitempty"`
 	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that

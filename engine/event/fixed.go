@@ -2,12 +2,9 @@ package event
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"lockstep/engine/text"
 )
 
 // FixedFailure is a failure whose group became ready after all because it was re-checked, retried or edited, or whose group
@@ -26,36 +23,6 @@ type FixedFailure struct {
 
 	restarted bool            // whether the group is no longer failed
 	earlier   []*FixedFailure // the group's failures before this one, all with Again
-}
-
-// String describes the failure, and how it was fixed.
-func (f FixedFailure) String() string {
-	text := fmt.Sprintf("%s: %s; %s %s", f.Unit.Group, f.Root, f.Result(), f.Fix())
-	if f.By != "" {
-		text += " from " + f.By
-	}
-	return text
-}
-
-// Result says what the command in Fix did: "fixed by" or "failed again after".
-func (f FixedFailure) Result() string {
-	if f.Again {
-		return "failed again after"
-	}
-	return "fixed by"
-}
-
-// Fix returns How with an article, as people read it.
-func (f FixedFailure) Fix() string {
-	switch f.How {
-	case Accept:
-		return "a re-check"
-	case Retry:
-		return "a retry"
-	case Edit:
-		return "an edit"
-	}
-	return string(f.How)
 }
 
 // fixTracker follows failures until they are fixed.
@@ -140,12 +107,4 @@ func (t *fixTracker) succeed(at time.Time) {
 			t.close(f, at)
 		}
 	}
-}
-
-// FixedNote returns a note for the outcome, " (1 failure fixed)", or "".
-func (t *fixTracker) FixedNote() string {
-	if len(t.Fixed) == 0 {
-		return ""
-	}
-	return " (" + text.Count(len(t.Fixed), "failure") + " fixed)"
 }

@@ -78,9 +78,9 @@ func TestFixedFailures(t *testing.T) {
 		"still failed":             {func(r *run) { r.fails("a") }, nil},
 		"retried and failed again": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Failed) }, nil},
 		"retried": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Ready) },
-			[]string{"a: ConfigMap/a: it is broken; fixed by a retry"}},
+			[]string{"a retry"}},
 		"accepted at once, from elsewhere": {func(r *run) { r.fails("a"); r.group("a", Ready); r.command(Accept, "a", "another terminal") },
-			[]string{"a: ConfigMap/a: it is broken; fixed by a re-check from another terminal"}},
+			[]string{"a accept, by another terminal"}},
 		"two, fixed differently": {func(r *run) {
 			r.fails("a")
 			r.fails("b")
@@ -90,7 +90,7 @@ func TestFixedFailures(t *testing.T) {
 			r.command(Accept, "a", "")
 			r.group("a", Ready)
 			r.group("b", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; fixed by a re-check", "b: ConfigMap/b: it is broken; fixed by a retry"}},
+		}, []string{"a accept", "b retry"}},
 		"edited": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -98,7 +98,7 @@ func TestFixedFailures(t *testing.T) {
 			r.apply(0, planOf("a"))
 			r.group("a", Running)
 			r.group("a", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; fixed by an edit"}},
+		}, []string{"a edit"}},
 		"removed by an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -107,7 +107,7 @@ func TestFixedFailures(t *testing.T) {
 			r.group("b", Running)
 			r.group("b", Ready)
 			r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
-		}, []string{"a: ConfigMap/a: it is broken; fixed by an edit"}},
+		}, []string{"a edit"}},
 		"three failures, the last one fixed": {func(r *run) {
 			r.fails("a")
 			r.group("a", Running)
@@ -121,8 +121,8 @@ func TestFixedFailures(t *testing.T) {
 			r.apply(0, planOf("a"))
 			r.group("a", Running)
 			r.group("a", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; failed again after a retry", "a: ConfigMap/a: it is broken; failed again after a re-check from another terminal",
-			"a: ConfigMap/a: it is broken; fixed by an edit"}},
+		}, []string{"a retry, again", "a accept, again, by another terminal",
+			"a edit"}},
 		"failed again after an edit, then fixed": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -131,7 +131,7 @@ func TestFixedFailures(t *testing.T) {
 			r.fails("a")
 			r.group("a", Ready)
 			r.command(Accept, "a", "")
-		}, []string{"a: ConfigMap/a: it is broken; failed again after an edit", "a: ConfigMap/a: it is broken; fixed by a re-check"}},
+		}, []string{"a edit, again", "a accept"}},
 		"failed again after an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -146,7 +146,17 @@ func TestFixedFailures(t *testing.T) {
 		tt.run(r)
 		var got []string
 		for _, f := range r.Fixed {
-			got = append(got, f.String())
+			fix := f.Unit.Group + " " + string(f.How)
+			if f.Again {
+				fix += ", again"
+			}
+			if f.By != "" {
+				fix += ", by " + f.By
+			}
+			got = append(got, fix)
+			if f.Root.Cause != "it is broken" {
+				t.Errorf("%s: the cause is %q", name, f.Root.Cause)
+			}
 			if f.Failed.IsZero() || f.Ready.Before(f.Failed) {
 				t.Errorf("%s: failed at %s, ready at %s", name, f.Failed, f.Ready)
 			}

@@ -27,8 +27,9 @@ type GroupState struct {
 	FailedObject   *plan.Object
 	Cause          string
 	Evidence       []string
-	Limit          Limit // the timeout that made it fail, or ""
-	Skip           *Skip // why it is skipped or aborted, or nil
+	Limit          Limit    // the timeout that made it fail, or ""
+	Timeout        *Timeout // more about it, nil in old records
+	Skip           *Skip    // why it is skipped or aborted, or nil
 	Started, Ended time.Time
 	// Idle is how long, between Started and Ended, a release of a stack was paused or held. A group of a release continues
 	// during a pause, so it is never idle.
@@ -207,7 +208,7 @@ func (s *State) applyGroup(e Event) {
 		g.Started = time.Time{}
 	}
 	g.Status, g.Message = e.Status, e.Message
-	g.FailedObject, g.Cause, g.Evidence, g.Limit, g.Skip = e.Object, e.Cause, e.Evidence, e.Limit, e.Skip
+	g.FailedObject, g.Cause, g.Evidence, g.Limit, g.Timeout, g.Skip = e.Object, e.Cause, e.Evidence, e.Limit, e.Timeout, e.Skip
 	if e.Status == Running { // the object is no longer ready, but it has not failed
 		g.FailedObject = nil
 	}

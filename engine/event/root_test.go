@@ -26,7 +26,7 @@ func TestRoots(t *testing.T) {
 		{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Message: "container web exited with code 1", Cause: "container web exited with code 1", Evidence: []string{"no db"}},
 		{Kind: KindObject, Phase: "apply", Group: "b", Object: &job, Status: Failed, Message: "1 failed", Time: at(2)},
 		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Failed, Object: &job, Message: "Job/migrate: 1 failed", Cause: "1 failed", Time: at(2)},
-		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Message: "StatefulSet/db: not ready after 12s (--readiness-timeout)", Time: at(12.2)},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Cause: "0 of 1 available", Timeout: &Timeout{After: 12 * time.Second, Flag: "--readiness-timeout"}, Time: at(12.2)},
 		{Kind: KindGroup, Phase: "apply", Group: "c", Status: Skipped, Message: "not started: a failed"},
 	} {
 		if e.Time.IsZero() {
@@ -36,12 +36,16 @@ func TestRoots(t *testing.T) {
 	}
 	roots := s.Roots()
 	want := []string{
-		"b Job/migrate: 1 failed",
-		"a StatefulSet/db: not ready after 12s (--readiness-timeout)",
-		"a Deployment/web: container web exited with code 1; not ready when the group failed (12s)",
+		"b Job/migrate 1 failed 0s 0s",
+		"a StatefulSet/db 0 of 1 available 12s 0s",
+		"a Deployment/web container web exited with code 1 0s 12.1s",
 	}
 	for i, r := range roots {
-		if got := fmt.Sprint(r.Group.ID, " ", r); i >= len(want) || got != want[i] {
+		after := time.Duration(0)
+		if r.Timeout != nil {
+			after = r.Timeout.After
+		}
+		if got := fmt.Sprint(r.Group.ID, " ", r.Object.Object, " ", r.Cause, " ", after, " ", r.Waited); i >= len(want) || got != want[i] {
 			t.Errorf("root %d is %q", i, got)
 		}
 	}
@@ -67,7 +71,7 @@ func TestCauseIsUpdated(t *testing.T) {
 	}{
 		{Event{Kind: KindDiagnosis, Cause: "container api exited with code 3", Evidence: []string{"BackOff"}}, "container api exited with code 3", "BackOff"},
 		{Event{Kind: KindWaiting, Cause: "container api exited with code 3 (1 restart)", Evidence: []string{"FATAL"}}, "container api exited with code 3 (1 restart)", "FATAL"},
-		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api exited with code 3 (1 restart)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "0 of 1 available"}, "container api exited with code 3 (1 restart)", "FATAL"},
 		{Event{Kind: KindGroup, Status: Failed, Cause: "container api exited with code 3 (3 restarts)", Evidence: []string{"panic"}}, "container api exited with code 3 (3 restarts)", "panic"},
 	} {
 		c.e.Phase, c.e.Group, c.e.Object = "apply", "a", &api
@@ -96,44 +100,35 @@ func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 	}
 }
 
-// TestExpiredTimeout: a group that gave up shows the timeout of the flag, not the slightly different time
-// that the run waited for the object, even if a hook is deleted afterwards.
+// TestExpiredTimeout: a group that gave up has the timeout that expired, not the slightly different time that the run waited
+// for the object, even if a hook is deleted afterwards or there was no diagnosis.
 func TestExpiredTimeout(t *testing.T) {
 	web := plan.Object{Kind: "Deployment", Name: "web"}
-	for why, want := range map[string]string{
-		"not ready after 8.95s (--timeout)":                  "Deployment/web: no node has room; gave up after 8.95s (--timeout)",
-		"not ready after 1m0s (--readiness-timeout): 0 of 1": "Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout)",
-	} {
+	timeout := &Timeout{After: 9 * time.Second, Flag: "--timeout"}
+	for _, diagnosed := range []string{"no node has room", ""} {
 		var s State
 		at := time.Unix(0, 0)
 		for _, e := range []Event{
 			{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{web}}}}}},
 			{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
 			{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: InProgress},
-			{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Cause: "no node has room"},
-			{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &web, Message: "Deployment/web: " + why, Cause: "no node has room", Time: at.Add(8900 * time.Millisecond)},
+			{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Cause: diagnosed},
+			{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &web, Cause: "no node has room", Timeout: timeout, Time: at.Add(8900 * time.Millisecond)},
+			{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: Failed, Message: "deleted by helm.sh/hook-delete-policy", Change: Deleted},
 		} {
 			if e.Time.IsZero() {
 				e.Time = at.Add(10 * time.Millisecond)
 			}
 			s.Apply(e)
-		}
-		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
-			t.Errorf("roots %v, want %s", roots, want)
-		}
-		s.Apply(Event{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: Failed, Message: "deleted by helm.sh/hook-delete-policy", Change: Deleted})
-		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != want {
-			t.Errorf("after a hook was deleted: roots %v, want %s", roots, want)
-		}
-		s.Phases[0].Groups[0].Objects[0].Cause = why // as if there were no diagnosis
-		if roots := s.Roots(); len(roots) != 1 || roots[0].String() != "Deployment/web: "+why {
-			t.Errorf("without a diagnosis: roots %v, want %s", roots, why)
+			if roots := s.Roots(); s.Find("apply", "a").Status == Failed && (len(roots) != 1 || roots[0].Timeout != timeout || roots[0].Waited != 0 || roots[0].Cause != "no node has room") {
+				t.Errorf("after %s, diagnosed %q: %+v", e.Status, diagnosed, roots)
+			}
 		}
 	}
 }
 
-// TestRootBeforeItsDiagnosis: the failed group's event has the evidence, even if the object's diagnosis follows only later. A
-// Job's state is a phrase of the sentence.
+// TestRootBeforeItsDiagnosis: the failed group's event has the cause and the evidence, even if the object's diagnosis follows
+// only later.
 func TestRootBeforeItsDiagnosis(t *testing.T) {
 	job := plan.Object{Kind: "Job", Name: "migrate"}
 	var s State
@@ -141,17 +136,13 @@ func TestRootBeforeItsDiagnosis(t *testing.T) {
 		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{job}}}}}},
 		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
 		{Kind: KindObject, Phase: "apply", Group: "a", Object: &job, Status: InProgress, Message: "running · 0 of 1 complete"},
-		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &job, Evidence: []string{"waiting for the queue"},
-			Message: "Job/migrate: running 10 s · 0 of 1 complete · 1 pod failed; gave up after 12s (--timeout)", Cause: "running 10 s · 0 of 1 complete · 1 pod failed"},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &job, Evidence: []string{"waiting for the queue"}, Cause: "running 10 s · 0 of 1 complete"},
 	} {
 		s.Apply(e)
 	}
 	roots := s.Roots()
-	if len(roots) != 1 || !slices.Equal(roots[0].Evidence, []string{"waiting for the queue"}) {
-		t.Errorf("roots %+v, want one with the evidence", roots)
-	}
-	if got, want := roots[0].String(), "Job/migrate: still running (0 of 1 complete, 1 pod failed); gave up after 12s (--timeout)"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	if len(roots) != 1 || !slices.Equal(roots[0].Evidence, []string{"waiting for the queue"}) || roots[0].Cause != "running 10 s · 0 of 1 complete" {
+		t.Errorf("roots %+v, want one with the cause and the evidence", roots)
 	}
 }
 

@@ -48,7 +48,8 @@ type Response struct {
 type Observation struct {
 	// Object has the name that the plan gives it.
 	Object plan.Object
-	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis.
+	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis. With Applying, it means that
+	// the request is being retried.
 	Trouble bool
 	// Pods is what is known of the object's pods, nil if that has not changed. If Status is empty, the observation has
 	// nothing but Trouble and Pods.
@@ -56,8 +57,8 @@ type Observation struct {
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is still
 	// in flight.
 	Status event.Status
-	// Message is the reason in one line: "2 of 3 available". With Applying, it is why the request
-	// is being retried (R53), or the progress of the request.
+	// Message is the reason in one line: "2 of 3 available". With Applying, it is the progress of the request, or if that
+	// is being retried, the error (R53).
 	Message string
 	// ReadyBy is the rule that decided Status, or "" if none did: the object is Deleting or Gone, for example.
 	ReadyBy event.Judge

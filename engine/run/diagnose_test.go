@@ -101,8 +101,8 @@ func TestTimeoutDuringRequest(t *testing.T) {
 		fake.mu.Lock()
 		defer fake.mu.Unlock()
 		for o, report := range fake.reports {
-			report(Observation{Object: o, Status: event.Applying, Message: "retrying: no answer."})
+			report(Observation{Object: o, Status: event.Applying, Trouble: true, Message: "no answer."})
 		}
 	})
-	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: not applied after 30s (--timeout): no answer)")
+	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: no answer; gave up after 30s (--timeout))")
 }

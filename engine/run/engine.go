@@ -2,7 +2,7 @@
 // and commands. The machine makes all decisions, synchronously and without side effects; the
 // Engine passes messages to it and performs its effects. kube, kube/operation and kube/stack
 // start Engines; kube/cluster and kube/stack implement Cluster.
-// The package imports only engine/event, engine/plan and engine/text.
+// The package imports only other packages of engine.
 package run
 
 import (
@@ -64,6 +64,8 @@ type Finding struct {
 	Evidence []string
 	// Symptom means that Cause only describes the state of the object; it never replaces a real cause.
 	Symptom bool
+	// Declared means that Cause includes the readiness expression by which the object has failed, see Observation.FailureDeclared.
+	Declared bool
 	// Degraded means that waiting alone will not help: pods failed or cannot start, or
 	// remaining pods keep an object from being deleted.
 	Degraded bool

@@ -109,7 +109,7 @@ func TestDeclaredFailuresKeepTheirExpression(t *testing.T) {
 		{Finding{}, holds},
 		{Finding{Cause: "phase is Trying", Symptom: true}, holds},
 		{Finding{Cause: "image cannot be pulled"}, holds + "; image cannot be pulled"},
-		{Finding{Cause: holds + "; Ready is False: no disk"}, holds + "; Ready is False: no disk"},
+		{Finding{Cause: holds + "; Ready is False: no disk", Declared: true}, holds + "; Ready is False: no disk"},
 	} {
 		fake := newFake(map[string]behaviour{"x": {failed: holds, ready: sec, declared: true}})
 		trace, _ := run(t, Options{Diagnose: func(context.Context, plan.Object) Finding { return tt.found }}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
@@ -150,7 +150,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 		t.Errorf("error %v, want a timeout", err)
 	}
 	want(t, trace, "0.0s c:a running",
-		"30.0s c:a failed (Pod/x: not ready after 30s (--timeout): 0 of 1 available)",
+		"30.0s c:a failed (Pod/x: 0 of 1 available; gave up after 30s (--timeout))",
 		"30.0s c:b skipped (not started: c:a failed)")
 }
 
@@ -172,9 +172,9 @@ func TestTimeoutHoldsARunThatHolds(t *testing.T) {
 		b.command(event.GiveUp, "")
 	})
 	want(t, trace, "0.0s c:a running",
-		"30.0s c:a failed (Pod/x: not ready after 30s (--timeout): 0 of 1 available)", "30.0s run held (c:a: Pod/x: not ready after 30s (--timeout): 0 of 1 available)",
+		"30.0s c:a failed (Pod/x: 0 of 1 available; gave up after 30s (--timeout))", "30.0s run held (c:a: Pod/x: 0 of 1 available; gave up after 30s (--timeout))",
 		"100.0s run running", "100.0s c:a running", "100.0s retry accepted",
-		"130.0s c:a failed (Pod/x: not ready after 1m0s (--timeout): 0 of 1 available)", "130.0s run held (c:a: Pod/x: not ready after 1m0s (--timeout): 0 of 1 available)",
+		"130.0s c:a failed (Pod/x: 0 of 1 available; gave up after 1m0s (--timeout))", "130.0s run held (c:a: Pod/x: 0 of 1 available; gave up after 1m0s (--timeout))",
 		"200.0s run running", "200.0s give-up accepted", "200.0s c:b skipped (not started: c:a failed)")
 	if errors.Is(err, ErrTimeout) || err == nil || !slices.Equal(limits, []time.Duration{60 * sec, 60 * sec, 90 * sec}) {
 		t.Errorf("error %v, timeouts %v", err, limits)
@@ -192,7 +192,7 @@ func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25
 	})
 	want(t, trace, "0.0s c:a running",
 		"4.0s run paused", "4.0s pause accepted", "104.0s run running", "104.0s resume accepted",
-		"110.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): 0 of 1 available)")
+		"110.0s c:a failed (Pod/x: 0 of 1 available; gave up after 10s (--readiness-timeout))")
 }
 
 func TestRunningGroupsFinishAfterAFailure(t *testing.T) { // R26

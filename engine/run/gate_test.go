@@ -98,7 +98,7 @@ func TestGateTimesOut(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: error %v", command, err)
 		}
-		failure := "Secret/tls: not ready after 10s (--readiness-timeout): not in the cluster"
+		failure := "Secret/tls: not in the cluster; gave up after 10s (--readiness-timeout)"
 		want(t, trace, "10.0s c:a failed ("+failure+")", "10.0s run held (c:a: "+failure+")", "20.0s run running", "20.0s c:a waiting",
 			"20.0s "+string(command)+" accepted", "25.0s c:a running", "25.0s c:a ready", "25.0s c:b running", "25.0s c:b ready")
 		if fake.calls["x"] != 1 {
@@ -149,7 +149,7 @@ func TestGateAndSteering(t *testing.T) {
 func TestGateAtTheTimeoutOfTheOperation(t *testing.T) {
 	s := gatedStage(0, map[string]string{"a": "tls"}, groupsOf("a: x"))
 	_, err := run(t, Options{Operation: event.Operation{Name: "install", Timeout: 5 * time.Second}}, s, newFake(nil), nil)
-	if err == nil || !strings.Contains(err.Error(), "c:a: Secret/tls: not ready after 5s (--timeout): not in the cluster") {
+	if err == nil || !strings.Contains(err.Error(), "c:a: Secret/tls: not in the cluster; gave up after 5s (--timeout)") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -288,7 +288,7 @@ func TestGateObservesTheOperatorsTimeout(t *testing.T) {
 	s := gatedStage(10*time.Second, map[string]string{"a": "tls ca"}, groupsOf("a: x"), change{20 * time.Second, "ca", event.Ready})
 	s.Phase.Groups[0].WaitOutside(func(plan.Object) plan.Wait { return plan.Wait{Timeout: 30 * time.Second, Source: "the operator"} })
 	trace, _ := run(t, Options{}, s, newFake(nil), nil)
-	want(t, trace, "30.0s c:a failed (Secret/tls: not ready after 30s (the operator): not in the cluster)")
+	want(t, trace, "30.0s c:a failed (Secret/tls: not in the cluster; gave up after 30s (the operator))")
 }
 
 // TestObjectFailsAtAnOpenGate: an object that fails before its group starts fails the group at once (R22d, R26).

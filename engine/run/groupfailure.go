@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 )
@@ -32,7 +32,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.group = g
 	f.object = o
 	f.reason = text.TrimFullStop(f.reason)
-	f.Failure = Failure{Group: g.Group, Object: o.actual(), Limit: f.Limit}
+	f.Failure = Failure{Group: g.Group, Object: o.actual(), Message: phrase.Failure(f.reason, f.Timeout), Timeout: f.Timeout}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
 	g.shown().status = event.Failed
@@ -63,25 +63,13 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 	if f.group.shown().givenUp { // before the process that held the failure ended
 		f.state = failureGivenUp
 	}
-	f.Message = f.text(found)
-	f.Cause = cmp.Or(found.Cause, f.reason)
-	f.Evidence = found.Evidence
+	f.Cause, f.Evidence = cmp.Or(found.Cause, f.reason), found.Evidence
+	if f.reasonKind != causeKnown {
+		f.Message = phrase.Failure(f.Cause, f.Timeout)
+	}
 	s.noteFailure()
 	s.m.failUnit(f.group, f.Failure)
 	s.m.reportRun()
-}
-
-// text describes why a group failed: the cause, or else the state of its object.
-func (f *failure) text(found Finding) string {
-	switch {
-	case f.reasonKind == causeKnown || found.Cause == "" || strings.Contains(f.reason, found.Cause):
-		return f.reason
-	case found.Symptom:
-		return f.reason + "; " + found.Cause
-	case f.timeoutNote != "":
-		return found.Cause + "; " + f.timeoutNote
-	}
-	return found.Cause
 }
 
 func (s *stage) failing() bool { return len(s.failures) > 0 }
@@ -122,14 +110,15 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	}
 }
 
-// addReason adds the reason to the finding if it is part of the cause, because the diagnosis may not find it.
+// addReason adds the reason to the finding if it is a part of the cause, and lets it replace a symptom: the state that made
+// the object fail says more than its state now.
 func (f *failure) addReason(found Finding) Finding {
-	switch {
-	case f.reasonKind != causePartial || strings.Contains(found.Cause, f.reason):
+	switch partial := f.reasonKind == causePartial; {
+	case f.Timeout != nil || found.Declared || f.reason == "":
 		return found
-	case found.Symptom || found.Cause == "":
+	case found.Symptom || partial && found.Cause == "":
 		found.Cause = f.reason
-	default:
+	case partial:
 		found.Cause = f.reason + "; " + found.Cause
 	}
 	found.Symptom = false

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -122,7 +121,7 @@ func (m *machine) steeringNow() Steering {
 func (s *stage) noteFailure() {
 	if m := s.m; !m.opts.HoldOnFailure && !m.rollback.started {
 		f := s.failures[0]
-		m.failed, m.steered = f.Group+": "+f.Object.String()+": "+cmp.Or(f.Message, f.reason), true
+		m.failed, m.steered = f.Group+": "+f.Object.String()+": "+f.Message, true
 	}
 }
 

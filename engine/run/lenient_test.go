@@ -105,5 +105,5 @@ func TestBlockedForGood(t *testing.T) {
 		t.Error("the stage succeeded")
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:c running",
-		"10.0s c:a failed (ConfigMap/a: not applied after 10s (--readiness-timeout): an object of this name is still being deleted: waiting for finalizer example.com/held)", "10.0s c:c ready")
+		"10.0s c:a failed (ConfigMap/a: an object of this name is still being deleted: waiting for finalizer example.com/held; gave up after 10s (--readiness-timeout))", "10.0s c:c ready")
 }

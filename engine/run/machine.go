@@ -159,7 +159,7 @@ func (m *machine) failUnit(g *group, f Failure) {
 	u.status = event.Failed
 	m.restartHeartbeat()
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Failed,
-		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence, Limit: f.Limit, Outside: g.gated != nil})
+		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence, Limit: f.Timeout.Limit(), Timeout: f.Timeout, Outside: g.gated != nil})
 }
 
 // advance starts units, sends requests and ends the stage, as far as that is possible now.

@@ -172,7 +172,11 @@ func (s *stage) observe(g *group, seen Observation) {
 	case seen.Status == "":
 		return
 	case seen.Status == event.Applying && o.inFlight:
-		s.setObject(g, o, o.status, text.CollapseSpace(seen.Message), "")
+		message := text.CollapseSpace(seen.Message)
+		if o.retryError = ""; seen.Trouble {
+			o.retryError, message = message, "retrying: "+message
+		}
+		s.setObject(g, o, o.status, message, "")
 		return
 	case seen.Status == event.Applying:
 		return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 )
 
@@ -46,7 +47,7 @@ func (m *machine) serverUnreachable(since time.Time, reason string) {
 	if since.After(m.now) || since.Before(m.readinessClock.start) {
 		since = m.now
 	}
-	m.outage = outage{since: since, reason: reason, reportAt: since.Add(outageGrace)}
+	m.outage = outage{since: since, reason: text.CollapseSpace(reason), reportAt: since.Add(outageGrace)}
 	m.readinessClock.stop(since)
 }
 
@@ -76,18 +77,5 @@ func (m *machine) reportOutage() {
 	if m.opts.Heartbeat > 0 {
 		o.reportAt = m.now.Add(m.opts.Heartbeat)
 	}
-	m.publish(event.Event{Kind: event.KindServer, Status: event.Away, Since: o.since, Message: o.text(m.now) + "; waiting"})
-}
-
-func (o *outage) text(now time.Time) string {
-	duration := now.Sub(o.since).Round(time.Second)
-	return fmt.Sprintf("the API server has been unreachable for %s (%s)", duration, text.CollapseSpace(o.reason))
-}
-
-// suffix describes the outage as a suffix for the state of an object, or returns "".
-func (o *outage) suffix(now time.Time) string {
-	if o.since.IsZero() {
-		return ""
-	}
-	return "; " + o.text(now)
+	m.publish(event.Event{Kind: event.KindServer, Status: event.Away, Since: o.since, Message: phrase.Outage(m.now.Sub(o.since), o.reason) + "; waiting"})
 }

@@ -47,8 +47,8 @@ type Failure struct {
 	// Cause and Evidence are those of an Event.
 	Cause    string
 	Evidence []string
-	// Limit is the timeout that expired, or "".
-	Limit event.Limit
+	// Timeout is the timeout that expired, or nil.
+	Timeout *event.Timeout
 }
 
 // StageError is the error of a stage that did not succeed.
@@ -160,6 +160,7 @@ type object struct {
 	wait       plan.Wait    // how the run waits for it
 	request    requestState // of this attempt's request
 	inFlight   bool         // a request of any attempt is in flight
+	retryError string       // why that request is being retried, or empty
 	settled    bool         // the group no longer waits for it
 	done       bool         // ready or, in a removal, gone or kept
 	notAwaited bool         // settled although it is still being deleted
@@ -202,12 +203,11 @@ const (
 
 type failure struct {
 	Failure
-	group       *group
-	object      *object
-	reason      string     // why the engine failed the group: the state of the object, or the error of its request
-	timeoutNote string     // the timeout that made it fail, or empty
-	reasonKind  reasonKind // how much of the cause the reason explains
-	state       failureState
+	group      *group
+	object     *object
+	reason     string     // why the engine failed the group: the state of the object, or the error of its request
+	reasonKind reasonKind // how much of the cause the reason explains
+	state      failureState
 }
 
 // reasonKind is how much of a failure's cause its reason explains.

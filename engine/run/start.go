@@ -239,7 +239,7 @@ func (s *stage) startRequest(r request) {
 		status = event.Deleting
 	}
 	s.inFlight++
-	r.object.inFlight = true
+	r.object.inFlight, r.object.retryError = true, ""
 	s.setObject(r.group, r.object, status, "", "")
 	s.m.emit(sendRequest{r})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -142,7 +141,7 @@ func (s *stage) readinessTimeout(o *object) (limit time.Duration, source string)
 	if s.ObjectTimeout > 0 && o.wait.Timeout > 0 {
 		return o.wait.Timeout, o.wait.Source
 	}
-	return s.ObjectTimeout, "--readiness-timeout"
+	return s.ObjectTimeout, string(event.LimitObject)
 }
 
 // stopWaitingFor stops waiting for an object that is still being deleted, without a failure (R30).
@@ -243,11 +242,7 @@ func (s *stage) expireDeadlines() {
 			continue
 		}
 		limit, source := s.readinessTimeout(d.object)
-		s.fail(d.group, d.object, &failure{
-			reason:      s.timeoutReason(d.object, limit, source, ""),
-			timeoutNote: fmt.Sprintf("gave up after %s (%s)", limit, source),
-			Failure:     Failure{Limit: event.LimitObject},
-		})
+		s.failUnready(d.group, d.object, event.Timeout{After: limit, Flag: source})
 	}
 }
 
@@ -269,9 +264,8 @@ func (m *machine) restartHeartbeat() {
 	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 }
 
-// timeoutReason says what had not happened to an object when a timeout expired, and its state:
-// "not ready after 10s (--timeout): 0 of 1 available". outage is about the API server, or "".
-func (s *stage) timeoutReason(o *object, limit time.Duration, flag, outage string) string {
+// failUnready fails a group at a timeout, because of an object that is not settled.
+func (s *stage) failUnready(g *group, o *object, t event.Timeout) {
 	missing := string(s.goal())
 	switch {
 	case o.request == requestSucceeded:
@@ -280,11 +274,11 @@ func (s *stage) timeoutReason(o *object, limit time.Duration, flag, outage strin
 	default:
 		missing = "applied"
 	}
-	reason := fmt.Sprintf("not %s after %s (%s)", missing, limit, flag)
-	if state := strings.TrimPrefix(o.message, "retrying: ") + outage; state != "" {
-		reason += ": " + strings.TrimPrefix(state, "; ")
+	state := o.message
+	if o.inFlight && o.retryError != "" {
+		state = o.retryError
 	}
-	return text.CollapseSpace(reason)
+	s.fail(g, o, &failure{reason: text.CollapseSpace(cmp.Or(state, "not "+missing)), Failure: Failure{Timeout: &t}})
 }
 
 // state returns the object's status and message: "in-progress, 2 of 3 available".
@@ -301,15 +295,14 @@ func (m *machine) failUnready(limit time.Duration) {
 	if m.stage == nil {
 		return
 	}
+	expired := event.Timeout{After: limit, Flag: string(event.LimitOperation)}
+	if !m.outage.since.IsZero() {
+		expired.Away, expired.AwayWhy = m.now.Sub(m.outage.since), m.outage.reason
+	}
 	for _, g := range m.stage.waiting() {
 		for _, o := range g.objects {
 			if !o.settled {
-				outage := m.outage.suffix(m.now)
-				m.stage.fail(g, o, &failure{
-					reason:      m.stage.timeoutReason(o, limit, "--timeout", outage),
-					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
-					Failure:     Failure{Limit: event.LimitOperation},
-				})
+				m.stage.failUnready(g, o, expired)
 				break
 			}
 		}

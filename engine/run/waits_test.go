@@ -79,7 +79,7 @@ func TestReadinessTimeoutOfOneObject(t *testing.T) {
 	groups := withWaits(groupsOf("one: slow a", "two: quick"), map[string]plan.Wait{
 		"slow": {Timeout: time.Minute, Source: "helm.sh/readiness-timeout"}, "quick": {Timeout: 5 * time.Second, Source: "--readiness-timeout Pod/quick"}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groups}, ObjectTimeout: 10 * time.Second}, fake, nil)
-	if err == nil || !strings.Contains(err.Error(), "not ready after 5s (--readiness-timeout Pod/quick)") {
+	if err == nil || !strings.Contains(err.Error(), "not ready; gave up after 5s (--readiness-timeout Pod/quick)") {
 		t.Errorf("error %v", err)
 	}
 	if !slices.Contains(trace, "30.0s c:one ready") {

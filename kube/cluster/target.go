@@ -369,7 +369,7 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
 	return t.session.Client.Link().Listen(connect.Listener{Retrying: func(requested connect.Target, _ time.Time, reason string) {
 		if requested.Subresource = ""; requested == about {
-			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + diagnose.RetryReason(reason)})
+			report(run.Observation{Object: obj, Status: event.Applying, Trouble: true, Message: diagnose.RetryReason(reason)})
 		}
 	}})
 }

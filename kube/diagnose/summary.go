@@ -47,10 +47,13 @@ func (b *reportBuilder) summarise() string {
 func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	v := b.verdict()
 	switch {
-	case !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
+	case !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready:
+		return cause
+	case strings.Contains(cause, v.Message):
+		b.Declared = v.FailureDeclared
 		return cause
 	case b.Symptom || v.FailureDeclared:
-		b.Symptom = b.Symptom && !v.FailureDeclared
+		b.Symptom, b.Declared = b.Symptom && !v.FailureDeclared, v.FailureDeclared
 		return v.Message + "; " + cause
 	}
 	b.found.evidence = slices.Concat([]string{v.Message}, b.found.evidence)

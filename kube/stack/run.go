@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
@@ -282,14 +283,14 @@ func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrA
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &failure{reason: cmp.Or(m.state.Failure(), text.CollapseSpace(err.Error())), aborted: errors.Is(err, run.ErrAborted), error: err}
+	f := &failure{reason: cmp.Or(phrase.FirstFailure(&m.state), text.CollapseSpace(err.Error())), aborted: errors.Is(err, run.ErrAborted), error: err}
 	f.text = f.reason
-	if reason := m.state.Reason(); reason != "" && m.state.Outcome != event.NothingWritten { // that is true of this release only
+	if reason := phrase.Reason(&m.state); reason != "" && m.state.Outcome != event.NothingWritten { // that is true of this release only
 		f.text = reason
 	}
 	f.finding = run.Finding{Cause: f.text, Degraded: true}
 	if roots := m.state.Roots(); len(roots) > 0 {
-		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+roots[0].String(), roots[0].Evidence
+		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+phrase.Root(roots[0]), roots[0].Evidence
 	}
 	return f
 }

@@ -34,7 +34,7 @@ func TestReadyNowWhileOthersAreNot(t *testing.T) {
 		{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running},
 		object(cache, event.InProgress),
 		object(api, event.InProgress),
-		{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Object: &api, Status: event.Failed, Message: api.String() + ": not ready after 5m"},
+		{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Object: &api, Status: event.Failed, Cause: "not ready after 5m"},
 		{Kind: event.KindRun, Status: event.Held, Message: g.ID},
 	})
 	s.showsNot(t, "is ready now")

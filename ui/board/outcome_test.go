@@ -40,7 +40,7 @@ func TestUninstalled(t *testing.T) {
 	s := newScreen(t, 160, 45, events)
 	for id, want := range map[string]string{
 		"shop/db:config":  "↩ deleted by the rollback (was ready after 0.1 s), 2 objects",
-		"shop/api:server": "✗ failed after 5.1 s, 2 of 3 objects done: not ready after 5s (--readiness-timeout); then deleted by the rollback",
+		"shop/api:server": "✗ failed after 5.1 s, 2 of 3 objects done: gave up after 5s (--readiness-timeout); then deleted by the rollback",
 	} {
 		s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: id}}
 		s.press("enter")

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -34,10 +35,10 @@ func (m *model) reportLines(width int) []canvas.Line {
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}
 	for _, root := range s.Roots() {
-		out = append(out, canvas.Line{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}})
+		out = append(out, canvas.Line{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(phrase.Root(root))}})
 	}
 	for _, fixed := range s.Fixed {
-		out = append(out, canvas.Line{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}})
+		out = append(out, canvas.Line{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(phrase.Fixed(fixed))}})
 	}
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))

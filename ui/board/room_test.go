@@ -62,7 +62,7 @@ func TestCauseIsCompleteIfItFits(t *testing.T) {
 		for _, name := range []string{"api", "queue"} {
 			o := &plan.Object{Kind: "Deployment", Name: name}
 			group := map[string]string{"api": "s:app", "queue": "s:queue"}[name]
-			s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Message: o.String() + ": gave up", Time: s.State.Now.Add(time.Second)})
+			s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Cause: "gave up", Time: s.State.Now.Add(time.Second)})
 		}
 		s.feed(event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:app", Time: s.State.Now})
 		switch {
@@ -97,7 +97,7 @@ func TestFailuresWithLaterChange(t *testing.T) {
 	})
 	for group, name := range map[string]string{"s:app": "api", "s:queue": "queue"} {
 		o := &plan.Object{Kind: "Deployment", Name: name}
-		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Message: o.String() + ": gave up", Time: s.State.Now})
+		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Cause: "gave up", Time: s.State.Now})
 	}
 	exit := 1
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Message: "two groups failed", Exit: &exit, Outcome: "the release is marked failed", Time: s.State.Now})

@@ -72,7 +72,7 @@ func TestLargeGolden(t *testing.T) {
 		stuck := fmt.Sprintf("r/part-%d:step-%02d", i%7, i)
 		o := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: fmt.Sprintf("service-%02d-0", i)}
 		at("held", groups, per, half,
-			event.Event{Kind: event.KindGroup, Phase: "apply", Group: stuck, Object: &o, Status: event.Failed, Message: o.String() + ": not ready after 5m", Time: now},
+			event.Event{Kind: event.KindGroup, Phase: "apply", Group: stuck, Object: &o, Status: event.Failed, Cause: "not ready after 5m", Time: now},
 			event.Event{Kind: event.KindRun, Status: event.Held, Message: stuck, Time: now},
 			event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: stuck, Object: &o, Cause: "image example/service:9 cannot be pulled: not found", Time: now})
 	}

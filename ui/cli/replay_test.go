@@ -29,7 +29,7 @@ func TestReplayBackAndForth(t *testing.T) {
 	}
 	// The terminal receives only changes, for example the last digits of a number. So the tests
 	// wait for texts that no earlier frame contains.
-	press("x", "not ready after 5s")
+	press("x", "gave up after 5s")
 	press("<", "preparing")
 	press(" ", "ause") // "play" becomes "pause"; the p is not sent again
 	press(" ", "lay")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
@@ -101,7 +102,7 @@ func TestLastLinesOfFailure(t *testing.T) {
 			"ProvisioningFailed", "\n✗ install shop failed"}},
 		"refused": {refused, []string{"ConfigMap/ddl in shop/db:schema: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release was rolled back to revision 3"}},
 		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},
-		"timeout": {timesOut, []string{"Service/queue in shop/queue:broker: not ready after 8s (--timeout): 0 of 1 available"}},
+		"timeout": {timesOut, []string{"Service/queue in shop/queue:broker: 0 of 1 available; gave up after 8s (--timeout)"}},
 		"none":    {noGroupFails, []string{"install shop failed", "etcdserver: request is too large"}},
 		"failed":  {failed, []string{`Job/migrate in shop/db:schema: container migrate exited with code 2: FATAL: relation "orders" does not exist`}},
 	} {
@@ -124,9 +125,9 @@ func TestLastLinesOfFailure(t *testing.T) {
 			}
 			_, end, _ := strings.Cut(last, "shop failed after")
 			for _, r := range s.Roots() {
-				line := regexp.MustCompile(`(?m)^✗ .*: ` + regexp.QuoteMeta(r.Why()) + `$`)
+				line := regexp.MustCompile(`(?m)^✗ .*: ` + regexp.QuoteMeta(phrase.Why(r)) + `$`)
 				if len(line.FindAllString(last, -1)) != 1 || !line.MatchString(end) {
-					t.Errorf("%q is not once after the outcome:\n%s", r, last)
+					t.Errorf("%q is not once after the outcome:\n%s", phrase.Root(r), last)
 				}
 			}
 		})

@@ -32,7 +32,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		outside(event.KindWaiting, tls, event.InProgress, "in-progress, not in the cluster; 30s so far"),
 		outside(event.KindObject, ca, event.Ready, ""),
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Failed, Object: &tls, Outside: true, Limit: event.LimitObject,
-			Message: "Secret/tls: not ready after 1m (--readiness-timeout): not in the cluster", Cause: "not ready after 1m (--readiness-timeout): not in the cluster"},
+			Cause: "not in the cluster", Timeout: &event.Timeout{After: time.Minute, Flag: "--readiness-timeout"}},
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Waiting},
 		outside(event.KindObject, tls, event.Ready, ""),
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Running},
@@ -66,7 +66,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		"r:web waits for Secret/tls: not in the cluster\n",
 		"r:web waits for Secret/tls: not in the cluster (30s so far)\n",
 		"Certificate.cert-manager.io/infra/ca is ready: r:web waited for it\n",
-		"r:web failed", "Secret/tls: not ready after 1m (--readiness-timeout): not in the cluster\n",
+		"r:web failed", "Secret/tls: not in the cluster; gave up after 1m0s (--readiness-timeout)\n",
 		"r:web started", "r:web ready",
 	} {
 		i := strings.Index(out.String()[at:], want)

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/report/format"
@@ -102,7 +103,7 @@ func (r *Record) text(to Stream) string {
 		if f.Again {
 			at = "failed at " + f.Failed.Local().Format("15:04:05")
 		}
-		line(at + ": " + f.String())
+		line(at + ": " + phrase.Fixed(f))
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {

@@ -138,7 +138,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 			reason := cmp.Or(g.Cause, phrase.Unfinished(g))
 			if release := s.Scopes[g.ID]; reason == "" && release != nil {
 				if roots := release.Roots(); len(roots) > 0 {
-					reason = roots[0].Group.ID + ": " + roots[0].String()
+					reason = roots[0].Group.ID + ": " + phrase.Root(roots[0])
 				}
 			}
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))

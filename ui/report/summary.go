@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -65,7 +66,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 // writeVerdict writes the fixed failures and how the operation ended. It leaves out the reason if
 // writeFailures writes it.
 func writeVerdict(w io.Writer, s *event.State, style Style) {
-	reason := s.Reason()
+	reason := phrase.Reason(s)
 	switch {
 	case s.Status == event.Succeeded:
 		reason = s.Message
@@ -77,7 +78,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 		if f.Again {
 			label = "  failed:"
 		}
-		fmt.Fprintln(w, label, clean(f.String()))
+		fmt.Fprintln(w, label, clean(phrase.Fixed(f)))
 	}
 	text := format.WithReason(verdict(s, "", style), clean(reason))
 	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {
@@ -202,7 +203,7 @@ func verdict(s *event.State, by string, style Style) string {
 	case s.Ended.IsZero():
 		ending = "still running after "
 	case s.Status == event.Succeeded && len(s.Fixed) > 0:
-		ending = style.word(s.Ending()) + s.FixedNote() + " in "
+		ending = style.word(s.Ending()) + phrase.FixedNote(s) + " in "
 	case s.Status == event.Succeeded:
 		ending = style.word(s.Ending()) + " in "
 	}

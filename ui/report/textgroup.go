@@ -137,14 +137,14 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 	if len(roots) == 0 {
 		roots = []event.Root{{Group: g, Cause: g.Message}}
 	}
-	t.line(e, e.Status, format.WithReason(text, roots[0].String()))
+	t.line(e, e.Status, format.WithReason(text, phrase.Root(roots[0])))
 	for _, r := range roots {
 		if r.Object == nil {
 			continue
 		}
 		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = []string{r.Cause}
 		if r.Object != roots[0].Object {
-			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), r.Why()))
+			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), phrase.Why(r)))
 		}
 	}
 	for _, r := range roots {

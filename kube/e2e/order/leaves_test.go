@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -47,7 +48,7 @@ func TestRunWaitsForEveryGroup(t *testing.T) {
 				}
 				s := r.Run(op, nil).State
 				if !skip && (s.Status != event.Failed || s.Exit != 1 || s.Release != "failed") {
-					t.Errorf("%s, exit %d, the release is %s: %s", s.Status, s.Exit, s.Release, s.Reason())
+					t.Errorf("%s, exit %d, the release is %s: %s", s.Status, s.Exit, s.Release, phrase.Reason(&s))
 				}
 				if skip && (s.Ending() != event.Applied || s.Exit != 0 || s.Release != "deployed" || s.Outcome != "1 group applied, not checked") {
 					t.Errorf("%s, exit %d, the release is %s: %q", s.Ending(), s.Exit, s.Release, s.Outcome)

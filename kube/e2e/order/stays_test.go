@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -52,8 +53,8 @@ func TestCrashAfterReady(t *testing.T) {
 			if settling >= 0 && gate > settling { // on a slow machine, it may have crashed or settled before
 				t.Errorf("the gate opened with event %d, the run settled with event %d", gate, settling)
 			}
-			if s := out.State; s.Exit != c.exit || c.exit == 1 && (r.Status() != "failed" || !strings.Contains(s.Reason(), "FATAL: relation users does not exist")) {
-				t.Errorf("exit %d, the release is %s: %s", s.Exit, r.Status(), s.Reason())
+			if s := out.State; s.Exit != c.exit || c.exit == 1 && (r.Status() != "failed" || !strings.Contains(phrase.Reason(&s), "FATAL: relation users does not exist")) {
+				t.Errorf("exit %d, the release is %s: %s", s.Exit, r.Status(), phrase.Reason(&s))
 			}
 			if c.exit != 0 {
 				return

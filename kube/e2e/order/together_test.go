@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
@@ -133,13 +134,13 @@ func TestReadyAtTheSameTime(t *testing.T) {
 					want = append(want[:3], event.Failed, event.Running, event.Ready)
 				}
 				if out.State.Exit != 0 || r.Status() != "deployed" {
-					t.Errorf("exit %d, the release is %s: %s", out.State.Exit, r.Status(), out.State.Reason())
+					t.Errorf("exit %d, the release is %s: %s", out.State.Exit, r.Status(), phrase.Reason(&out.State))
 				}
 			} else {
 				want[3] = event.Failed
 				cause := map[string]string{"image": "no-such-image", "delete": "deleted by somebody else"}[c.breaks]
-				if s := out.State; s.Exit != 1 || s.Release != "failed" || r.Status() != "failed" || !strings.Contains(s.Reason(), cause) {
-					t.Errorf("exit %d, the release is %s (%s): %s", s.Exit, s.Release, r.Status(), s.Reason())
+				if s := out.State; s.Exit != 1 || s.Release != "failed" || r.Status() != "failed" || !strings.Contains(phrase.Reason(&s), cause) {
+					t.Errorf("exit %d, the release is %s (%s): %s", s.Exit, s.Release, r.Status(), phrase.Reason(&s))
 				}
 			}
 			if got := statusesOfA(out); !slices.Equal(got, want) {

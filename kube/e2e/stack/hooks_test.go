@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -72,7 +73,7 @@ func TestSharedHooks(t *testing.T) {
 	}
 	s, err = b.prepare(true, nil, x, between, y)
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
-		t.Errorf("down: exit %d: %s", state.Exit, state.Reason())
+		t.Errorf("down: exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 }
 
@@ -140,7 +141,7 @@ func TestSharedHookOfANewPlan(t *testing.T) {
 	kinds := release{Name: "kinds", Dir: rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(nil)})}
 	s, err := b.prepare(false, nil, kinds, late("x"), late("z"))
 	state, _ := b.run(s, err, nil)
-	if state.Exit != 1 || !strings.Contains(state.Reason(), "both have Job/migrate, which is a hook's") {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	if state.Exit != 1 || !strings.Contains(phrase.Reason(state), "both have Job/migrate, which is a hook's") {
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/journal"
@@ -75,7 +76,7 @@ func TestPauseOfAllReleasesOrNone(t *testing.T) {
 			})
 			want := map[int][]int{1: {0, 1, 2, 3, 0}, 2: {0, 1, 0}}[refused]
 			if writes = slices.Compact(writes); log["abort"] == 0 || !slices.Equal(writes, want) {
-				t.Errorf("the journal was written with %v pauses, want %v; %v, %s", writes, want, log, state.Reason())
+				t.Errorf("the journal was written with %v pauses, want %v; %v, %s", writes, want, log, phrase.Reason(state))
 			}
 			if warned := slices.ContainsFunc(events, func(e event.Event) bool { return e.Kind == event.KindWarning && e.Rule == "S13" }); warned != (refused == 2) {
 				t.Errorf("warned %t", warned)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
@@ -67,7 +68,7 @@ func TestNewerRevisionInsideAGroup(t *testing.T) {
 				})
 			})
 			if got := result(state, "a"); state.Exit != 1 || got.Result != event.ChangedByOthers {
-				t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+				t.Errorf("exit %d, result %+v: %s", state.Exit, got, phrase.Reason(state))
 			}
 			b.assertNoWritesSince(taken)
 		})
@@ -138,7 +139,7 @@ func TestSuspendedWithoutLock(t *testing.T) {
 		state.Apply(e)
 	}
 	if got := result(state, "a"); state.Exit != 1 || got.Result != event.ChangedByOthers || got.Newer == nil || got.Newer.Author != "helm" {
-		t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+		t.Errorf("exit %d, result %+v: %s", state.Exit, got, phrase.Reason(state))
 	}
 	b.assertNoWritesSince(out.woken)
 }
@@ -186,7 +187,7 @@ func TestOutageBetweenReleases(t *testing.T) {
 		s, err := b.prepare(false, nil, release{Name: "a", Dir: chart(t, "a")}, release{Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}},
 			release{Name: "c", Dir: chart(t, "c"), Needs: []string{"a", "s"}})
 		if state, _ := b.run(s, err, nil); state.Exit != 0 {
-			t.Errorf("exit %d: %s", state.Exit, state.Reason())
+			t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 		}
 	})
 	t.Run("rollback", func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestUninstalledWithHistory(t *testing.T) {
 	if state.Exit != 1 || got.Result != event.ChangedByOthers || got.Newer == nil || *got.Newer != (event.NewerRevision{Revision: 1, Status: "uninstalled"}) {
 		t.Errorf("exit %d, result %+v %+v", state.Exit, got, got.Newer)
 	}
-	if strings.Count(state.Reason(), "/a was uninstalled by somebody else") != 1 || strings.Contains(state.Outcome, "cannot be read") {
+	if strings.Count(phrase.Reason(state), "/a was uninstalled by somebody else") != 1 || strings.Contains(state.Outcome, "cannot be read") {
 		t.Errorf("outcome %q", state.Outcome)
 	}
 }
@@ -281,13 +282,13 @@ func TestDeployedIsLookedAtAgain(t *testing.T) {
 				got := result(state, "a")
 				if what == "recovers" {
 					if state.Exit != 0 || got.Result != event.Deployed {
-						t.Errorf("exit %d, result %+v: %s", state.Exit, got, state.Reason())
+						t.Errorf("exit %d, result %+v: %s", state.Exit, got, phrase.Reason(state))
 					}
 					return
 				}
 				cause := map[string]string{"failing": "no-such-image", "deleted": "Deployment/a: deleted by somebody else"}[what]
-				if state.Exit != 1 || got.Result != event.NotReady || got.Revision != 1 || !strings.Contains(state.Reason(), cause) || !strings.Contains(state.Outcome, "1 not ready") {
-					t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, state.Reason())
+				if state.Exit != 1 || got.Result != event.NotReady || got.Revision != 1 || !strings.Contains(phrase.Reason(state), cause) || !strings.Contains(state.Outcome, "1 not ready") {
+					t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, phrase.Reason(state))
 				}
 				if a := state.Scopes[got.Release]; a.Status != event.Failed || a.Outcome != "not ready" || a.Operation.Name != "install" || a.Find("apply", "a:config").Status != event.Ready {
 					t.Errorf("release a is %s: %s: %q", a.Operation.Name, a.Status, a.Outcome)
@@ -332,7 +333,7 @@ func TestNotReadyIsRolledBack(t *testing.T) {
 		}
 	})
 	if got := result(state, "a"); state.Exit != 1 || got.Result != event.RolledBack || state.Outcome != "rolled back 2 releases" {
-		t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, state.Reason())
+		t.Errorf("exit %d, result %+v, outcome %q: %s", state.Exit, got, state.Outcome, phrase.Reason(state))
 	}
 	if h := b.history("a", "s"); h[0] != "a 3 deployed" || h[1] != "s 3 deployed" {
 		t.Errorf("history %v", h)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -255,7 +256,7 @@ func (b stackRig) mustUp(releases ...release) *event.State {
 	s, err := b.prepare(false, nil, releases...)
 	state, _ := b.run(s, err, nil)
 	if state.Exit != 0 {
-		b.T.Fatalf("exit %d: %s", state.Exit, state.Reason())
+		b.T.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	return state
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
@@ -35,7 +36,7 @@ func TestReleaseWaitsForAnObjectOfAnother(t *testing.T) {
 			}
 			state, events := b.run(s, err, nil)
 			if state.Exit != 0 {
-				t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+				t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 			}
 			if !slices.ContainsFunc(events, func(e event.Event) bool { return e.Outside && e.Scope == b.id("b") && e.Status == event.InProgress }) {
 				t.Error("no event says that release b waits")

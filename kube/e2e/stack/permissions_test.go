@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/auditlog"
@@ -36,7 +37,7 @@ func TestPermissionsOfAStack(t *testing.T) {
 	for _, down := range []bool{false, false, true} {
 		s, err := b.prepare(down, nil, releases...)
 		if state, _ := b.run(s, err, nil); state.Exit != 0 {
-			t.Fatalf("down %v: exit %d: %s", down, state.Exit, state.Reason())
+			t.Fatalf("down %v: exit %d: %s", down, state.Exit, phrase.Reason(state))
 		}
 	}
 	log, err := rig.Sandbox.Log()

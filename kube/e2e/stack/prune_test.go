@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -28,7 +29,7 @@ func TestPrune(t *testing.T) {
 	up := func(change func(*kube.StackOptions), releases ...release) {
 		s, err := b.prepare(false, change, releases...)
 		if state, _ := b.run(s, err, nil); state.Exit != 0 {
-			t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+			t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 		}
 	}
 	up(named, a, keep, old)
@@ -91,7 +92,7 @@ func TestPruneKeeps(t *testing.T) {
 			}
 		})
 		if state.Exit != 0 {
-			t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+			t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 		}
 		return warnings
 	}

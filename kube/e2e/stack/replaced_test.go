@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/journal"
@@ -177,8 +178,8 @@ func TestFailureThatCannotBeKept(t *testing.T) {
 	for _, want := range []string{"a 2 failed", "a 4 deployed"} {
 		s, err := pod(false, true, release{Name: "a", Dir: bad})
 		state, _ := b.run(s, err, nil)
-		if got := b.history("a"); state.Exit != 1 || got[0] != want || denied != strings.Contains(state.Reason(), "not rolled back, because the failure could not be kept") {
-			t.Errorf("exit %d, history %v, want %s: %s", state.Exit, got, want, state.Reason())
+		if got := b.history("a"); state.Exit != 1 || got[0] != want || denied != strings.Contains(phrase.Reason(state), "not rolled back, because the failure could not be kept") {
+			t.Errorf("exit %d, history %v, want %s: %s", state.Exit, got, want, phrase.Reason(state))
 		}
 		denied = false
 	}
@@ -292,10 +293,10 @@ func TestReleaseOfAnEarlierPodIsTaken(t *testing.T) {
 	b.mustUp(release{Name: "b", Dir: good})
 	state, _ := b.run(s, err, nil)
 	if state.Exit != 1 {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if got := b.history("b"); got[0] != "b 3 deployed" {
-		t.Errorf("history %v: %s", got, state.Reason())
+		t.Errorf("history %v: %s", got, phrase.Reason(state))
 	}
 }
 
@@ -332,8 +333,8 @@ func TestNextPodCannotPlan(t *testing.T) {
 			if rollback {
 				want = []string{"a 3 deployed", "b 3 deployed"}
 			}
-			if got := b.history("a", "b"); state.Exit != 1 || !strings.Contains(state.Reason(), "a-more") || !slices.Equal(got[:2], want) {
-				t.Errorf("exit %d, history %v, want %v: %s", state.Exit, got, want, state.Reason())
+			if got := b.history("a", "b"); state.Exit != 1 || !strings.Contains(phrase.Reason(state), "a-more") || !slices.Equal(got[:2], want) {
+				t.Errorf("exit %d, history %v, want %v: %s", state.Exit, got, want, phrase.Reason(state))
 			}
 			if !slices.Contains(b.ConfigMaps(b.Namespace), "a-more") {
 				t.Error("the object of the other release was deleted")
@@ -361,8 +362,8 @@ func TestNextPodCannotPlanARelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := b.Run(op, nil)
-		if out.Err == nil || rollback && (out.State.Exit != 1 || !strings.Contains(out.State.Reason(), "theirs already exists")) {
-			t.Errorf("exit %d: %s", out.State.Exit, out.State.Reason())
+		if out.Err == nil || rollback && (out.State.Exit != 1 || !strings.Contains(phrase.Reason(&out.State), "theirs already exists")) {
+			t.Errorf("exit %d: %s", out.State.Exit, phrase.Reason(&out.State))
 		}
 		if !rollback {
 			theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway"
@@ -93,7 +94,7 @@ func TestOrder(t *testing.T) {
 	down := time.Now()
 	s, err := b.prepare(true, nil, stack...)
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
-		t.Errorf("down: exit %d: %s", state.Exit, state.Reason())
+		t.Errorf("down: exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if got := b.firstWrites(down, "delete"); !slices.Equal(got, []string{"c", "b", "a"}) {
 		t.Errorf("deleted in the order %v", got)
@@ -139,7 +140,7 @@ func TestRollback(t *testing.T) {
 				}, bad...)
 				state, _ := b.run(s, err, nil)
 				if state.Exit != 1 {
-					t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+					t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 				}
 				for i, name := range names {
 					if !first && b.in(name).ConfigMapData(name)["v"] != "one" {
@@ -161,7 +162,7 @@ func TestRollback(t *testing.T) {
 				want := slices.Clone(names[:n+1])
 				slices.Reverse(want)
 				if got := b.firstWrites(start, "delete"); first && !slices.Equal(got, want) {
-					t.Errorf("rolled back in the order %v, want %v; the run: %s", got, want, state.Reason())
+					t.Errorf("rolled back in the order %v, want %v; the run: %s", got, want, phrase.Reason(state))
 				}
 			})
 		}
@@ -185,7 +186,7 @@ func TestKilled(t *testing.T) {
 				})
 				s, err := b.prepare(down, nil, stack...)
 				if state, _ := b.run(s, err, nil); state.Exit != 0 {
-					t.Fatalf("down %v: exit %d: %s", down, state.Exit, state.Reason())
+					t.Fatalf("down %v: exit %d: %s", down, state.Exit, phrase.Reason(state))
 				}
 				want := []string{"a none", "b none", "c none"}
 				if !down {
@@ -304,7 +305,7 @@ func TestPlannedAgainAfterOthers(t *testing.T) {
 			})
 			want := map[string]string{"upgrade": "b 2 deployed", "install": "b 1 deployed", "uninstall": "b none"}[theirs]
 			if got := b.history("b"); state.Exit != 1 || got[0] != want || result(state, "b").Result != event.ChangedByOthers {
-				t.Errorf("exit %d, %v, want %s: %s; %s", state.Exit, got, want, state.Outcome, state.Reason())
+				t.Errorf("exit %d, %v, want %s: %s; %s", state.Exit, got, want, state.Outcome, phrase.Reason(state))
 			}
 		})
 	}
@@ -340,7 +341,7 @@ func TestSteered(t *testing.T) {
 		}
 	})
 	if state.Exit != 0 {
-		t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+		t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if !slices.Equal(started, []string{"a:config", "a:app", "b:config", "b:app", "c:config", "c:app"}) {
 		t.Errorf("started %v", started)
@@ -376,7 +377,7 @@ func TestHeldRelease(t *testing.T) {
 		t.Errorf("replies %q, want %q", replies, want)
 	}
 	if state.Exit != 1 {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 }
 
@@ -396,7 +397,7 @@ func TestAborted(t *testing.T) {
 				}
 			})
 			if state.Exit != 3 || state.Status != event.Aborted {
-				t.Errorf("exit %d, %s: %s", state.Exit, state.Status, state.Reason())
+				t.Errorf("exit %d, %s: %s", state.Exit, state.Status, phrase.Reason(state))
 			}
 			for g := range state.GroupStates() {
 				if want := map[string]event.Status{"b": event.Aborted, "c": event.Skipped}[g.Group.Name]; want != "" && g.Phase == "releases" && (g.Status != want || g.Group.Name == "c" && g.Message != "not started: the run was aborted") {
@@ -443,7 +444,7 @@ func TestInterruptedRollback(t *testing.T) {
 				exit = 3
 			}
 			if got := b.history("a", "b"); state.Exit != exit || (got[0] == "a none") != rolledBack || got[1] != "b none" {
-				t.Errorf("exit %d, history %v; want exit %d, a rolled back: %t; %s", state.Exit, got, exit, rolledBack, state.Reason())
+				t.Errorf("exit %d, history %v; want exit %d, a rolled back: %t; %s", state.Exit, got, exit, rolledBack, phrase.Reason(state))
 			}
 			if n := slices.IndexFunc(events, func(e event.Event) bool { return e.Message == event.RollbackInProgress }); n < 0 || events[n].Status != event.Refused {
 				t.Error("no reply says that a rollback is in progress")
@@ -469,7 +470,7 @@ func TestRollbackAfterAFailure(t *testing.T) {
 		}
 	})
 	if state.Exit != 3 || state.Outcome != "rolled back 2 releases" {
-		t.Errorf("exit %d: %s (%s)", state.Exit, state.Reason(), state.Outcome)
+		t.Errorf("exit %d: %s (%s)", state.Exit, phrase.Reason(state), state.Outcome)
 	}
 	if got, want := b.history("a", "b"), []string{"a 3 deployed", "b none"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
@@ -512,7 +513,7 @@ func TestContexts(t *testing.T) {
 		}
 	})
 	if want := []string{"far/" + b.Namespace + "/a", b.Namespace + "/b", "far/" + b.Namespace + "/c"}; state.Exit != 0 || !slices.Equal(order, want) {
-		t.Errorf("exit %d: %s; ready in the order %v, want %v", state.Exit, state.Reason(), order, want)
+		t.Errorf("exit %d: %s; ready in the order %v, want %v", state.Exit, phrase.Reason(state), order, want)
 	}
 	if got := b.ConfigMaps(b.Namespace); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("the first cluster has %v", got)

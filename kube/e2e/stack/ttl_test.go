@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/phrase"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -50,7 +51,7 @@ func TestJobsDeletedByTTL(t *testing.T) {
 		}
 	}
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if w := b.WrittenSince(again); len(w) > 0 {
 		t.Errorf("an up without changes wrote %v", w)

@@ -6,6 +6,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -40,7 +41,7 @@ func TestPruneOfUnknownClusters(t *testing.T) {
 		t.Errorf("warnings %v", w)
 	}
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
-		t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+		t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if _, err := b.prepare(false, options(true), releases...); err == nil || !strings.Contains(err.Error(), "--prune needs to know which contexts are the same cluster") ||
 		!strings.Contains(err.Error(), "(verb get, resource namespaces, name kube-system)") {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
@@ -97,7 +98,7 @@ func TestNewerRevisionIsLeft(t *testing.T) {
 					})
 				})
 				if state.Exit != 1 {
-					t.Errorf("exit %d: %s", state.Exit, state.Reason())
+					t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 				}
 				revision, record := 2, "a 2 deployed"
 				switch {
@@ -156,7 +157,7 @@ func TestSuspendedStack(t *testing.T) {
 					o.Common.Lease = lease.Options{LockDir: filepath.Join(t.TempDir(), "locks")}
 				}, three...)
 				if state, _ := b.run(s, err, nil); state.Exit != 0 {
-					t.Errorf("the second run: exit %d: %s", state.Exit, state.Reason())
+					t.Errorf("the second run: exit %d: %s", state.Exit, phrase.Reason(state))
 				}
 			})
 			state := &event.State{}
@@ -164,7 +165,7 @@ func TestSuspendedStack(t *testing.T) {
 				state.Apply(e)
 			}
 			if state.Exit != 1 {
-				t.Errorf("exit %d: %s", state.Exit, state.Reason())
+				t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 			}
 			want := []string{"a 2 deployed", "b 2 deployed"}
 			if !first {
@@ -235,8 +236,8 @@ func TestUnchangedMustBeReady(t *testing.T) {
 	stack[1].Values = map[string]any{"data": "two"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout = 4 * time.Second }, stack...)
 	state, _ := b.run(s, err, nil)
-	if state.Exit != event.ExitNothingWritten || !strings.Contains(state.Reason(), "Deployment/a") {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	if state.Exit != event.ExitNothingWritten || !strings.Contains(phrase.Reason(state), "Deployment/a") {
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if got, want := b.history("a", "b"), []string{"a 1 deployed", "b 1 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
@@ -260,8 +261,8 @@ func TestUnchangedMustSettle(t *testing.T) {
 	stack[1].Values = map[string]any{"data": "two"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 8*time.Second, 8*time.Second }, stack...)
 	state, _ := b.run(s, err, nil)
-	if state.Exit != event.ExitNothingWritten || !strings.Contains(state.Reason(), "Deployment/a") {
-		t.Errorf("exit %d: %s", state.Exit, state.Reason())
+	if state.Exit != event.ExitNothingWritten || !strings.Contains(phrase.Reason(state), "Deployment/a") {
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 	if got := result(state, "a"); got.Result != event.NotReady {
 		t.Errorf("the result of a is %+v", got)
@@ -333,7 +334,7 @@ func TestUnchangedIsLookedAtAgain(t *testing.T) {
 					s.Command(event.Command{Name: event.Resume})
 				})
 				if state.Exit != 1 {
-					t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+					t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
 				}
 				want, newer := "a 2 deployed", event.NewerRevision{Revision: 2, Status: "deployed", Author: "helm"}
 				got := result(state, "b")
@@ -346,8 +347,8 @@ func TestUnchangedIsLookedAtAgain(t *testing.T) {
 						t.Errorf("the result of b is %+v %+v, want %+v", got, got.Newer, newer)
 					}
 				case "object":
-					if got.Result != event.ChangedByOthers || strings.Count(state.Reason(), "ConfigMap/b") != 1 || strings.Contains(state.Reason(), event.NothingWritten) {
-						t.Errorf("the result of b is %+v: %s", got, state.Reason())
+					if got.Result != event.ChangedByOthers || strings.Count(phrase.Reason(state), "ConfigMap/b") != 1 || strings.Contains(phrase.Reason(state), event.NothingWritten) {
+						t.Errorf("the result of b is %+v: %s", got, phrase.Reason(state))
 					}
 				}
 				if h := b.history("a", "c"); h[0] != want || h[1] != "c 1 deployed" {

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -301,8 +302,8 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 			t.Errorf("the review says %+v, %v", changes, err)
 		}
 	}), func() event.Command { return event.Command{Name: event.Abort} }))
-	if text := fmt.Sprint(failed.State.Reason(), failed.Events); strings.Contains(text, "immutable") || !strings.Contains(text, "exited with code 2") {
-		t.Errorf("the edited run: %s", failed.State.Reason())
+	if text := fmt.Sprint(phrase.Reason(&failed.State), failed.Events); strings.Contains(text, "immutable") || !strings.Contains(text, "exited with code 2") {
+		t.Errorf("the edited run: %s", phrase.Reason(&failed.State))
 	}
 	up := rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install, u.WaitForJobs, u.Values = true, kube.AllJobs, values("0") })
 	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate change") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -302,7 +303,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
 	quit := h.quitHint()
-	mark.Word += s.FixedNote()
+	mark.Word += phrase.FixedNote(s)
 	if h.Observed != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
 	}
@@ -317,7 +318,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 		}
 		return mark, h.Join(ends, quit)
 	}
-	why := s.Reason()
+	why := phrase.Reason(s)
 	if s.Status == event.Aborted && s.Outcome != "" { // the reason would repeat each failure
 		why = s.Outcome
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -118,7 +119,7 @@ func (h *Header) releaseFailures() (lines []string) {
 			continue
 		}
 		for _, r := range h.State.Scopes[n.ID].Roots() {
-			lines = append(lines, h.Join(n.Name, h.Graph.Shorten(r.Group.ID+": "+r.String())))
+			lines = append(lines, h.Join(n.Name, h.Graph.Shorten(r.Group.ID+": "+phrase.Root(r))))
 		}
 	}
 	return lines
@@ -144,7 +145,7 @@ func (h *Header) failureLines() []string {
 	}
 	lines := []string{h.Join(h.quitHint(), h.State.Outcome, h.changesSince())}
 	for _, r := range roots {
-		lines = append(lines, h.Graph.Shorten(r.String()))
+		lines = append(lines, h.Graph.Shorten(phrase.Root(r)))
 	}
 	return lines
 }

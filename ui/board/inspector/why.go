@@ -116,17 +116,17 @@ func (s Subject) undone(outcome string) string {
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	l, undone := s.groupStatus(n), s.undone(n.Outcome)
 	why := phrase.Unfinished(n.GroupState)
+	if o := s.described(); s.Object == nil && o != nil && n.FailedObject != nil && *n.FailedObject == o.Object { // its line has the cause
+		if why = ""; n.Timeout != nil {
+			why = phrase.GaveUp(*n.Timeout)
+		}
+	}
 	if !s.State.Operation.IsStack() {
 		count := text.Count(len(n.Objects), "object")
 		if n.Done < len(n.Objects) && !n.Started.IsZero() {
 			count = fmt.Sprintf("%d of %s done", n.Done, count)
 		}
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + count})
-	}
-	if o := s.described(); s.Object == nil && o != nil {
-		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the line of the object has the rest
-			why, _, _ = strings.Cut(rest, ": ")
-		}
 	}
 	if n.Status == event.AtBreakpoint || why == s.Theme.Mark(string(n.Status)).Word { // the status says so already
 		why = ""

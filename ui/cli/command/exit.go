@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/ui/report"
 )
 
@@ -71,9 +72,9 @@ func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool
 	case onScreen && s.Status != "", summaryShown && IsTerminal(os.Stderr):
 		err = nil
 	case summaryShown:
-		err = errors.New(s.Result())
+		err = errors.New(phrase.Result(s))
 	case s.Message != "":
-		err = errors.New(s.Reason())
+		err = errors.New(phrase.Reason(s))
 	}
 	return Exit(cmp.Or(s.Exit, ExitFailed), err)
 }

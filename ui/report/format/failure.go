@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 )
 
@@ -55,7 +56,7 @@ func Failures(s *event.State) []Failure {
 func FixedFailures(s *event.State) []FixedFailure {
 	out := []FixedFailure{}
 	for _, f := range s.Fixed {
-		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Again, f.Result() + " " + f.Fix()}
+		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Again, phrase.Fix(f)}
 		if f.Again { // the diagnosis is that of the last failure
 			fixed.Details = []string{}
 		}
@@ -67,7 +68,7 @@ func FixedFailures(s *event.State) []FixedFailure {
 func newFailure(s *event.State, r event.Root) Failure {
 	f := Failure{
 		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause,
-		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
+		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: phrase.Root(r),
 		Place: GroupName(s, r.Group), State: r.Group,
 	}
 	if event.IsRollback(r.Group.Phase) {
@@ -75,7 +76,7 @@ func newFailure(s *event.State, r event.Root) Failure {
 	}
 	if r.Object != nil {
 		if s.Operation.IsStack() { // the object is the release, which Place names with its namespace
-			f.Text = f.Place + ": " + r.Why()
+			f.Text = f.Place + ": " + phrase.Why(r)
 		}
 		f.Object = &r.Object.Object
 		f.Details = append(f.Details, r.Object.Diagnosis...)

@@ -18,7 +18,7 @@ func TestMarkdownIsEscaped(t *testing.T) {
 		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{
 			{ID: evil, Objects: []plan.Object{{Kind: "Job", Name: "a"}}}, {ID: "c:g"}}}}},
 		{Kind: event.KindDiagnosis, Phase: "apply", Group: evil, Object: &plan.Object{Kind: "Job", Name: "a"}, Message: evil, Lines: []string{evil, "`\x1b[0m``` more"}},
-		{Kind: event.KindGroup, Phase: "apply", Group: evil, Status: event.Failed, Message: "Job/a: " + evil},
+		{Kind: event.KindGroup, Phase: "apply", Group: evil, Status: event.Failed, Object: &plan.Object{Kind: "Job", Name: "a"}, Cause: evil},
 		{Kind: event.KindOperation, Status: event.Failed, Message: evil},
 	}
 	text := string(outcomeOf(events).markdown())

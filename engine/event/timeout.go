@@ -1,0 +1,32 @@
+package event
+
+import "time"
+
+// Limit is a timeout, by the flag that usually sets it (R25).
+type Limit string
+
+const (
+	LimitObject    Limit = "--readiness-timeout"
+	LimitOperation Limit = "--timeout"
+)
+
+// Timeout is a timeout that expired.
+type Timeout struct {
+	After time.Duration `json:"after"`
+	// Flag is what sets it: a flag, with the objects that it is about if those are not all, or an annotation.
+	Flag string `json:"flag"`
+	// Away is how long the API server had been unreachable when the timeout expired, AwayWhy the error.
+	Away    time.Duration `json:"away,omitempty"`
+	AwayWhy string        `json:"awayWhy,omitempty"`
+}
+
+// Limit returns which timeout it is, "" for nil.
+func (t *Timeout) Limit() Limit {
+	switch {
+	case t == nil:
+		return ""
+	case t.Flag == string(LimitOperation):
+		return LimitOperation
+	}
+	return LimitObject
+}

@@ -1,0 +1,130 @@
+package phrase
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/text"
+)
+
+// Failure describes why an object made its group fail: "image cannot be pulled; gave up after 10s (--readiness-timeout)". The
+// timeout is nil if none expired.
+func Failure(cause string, t *event.Timeout) string {
+	if t == nil {
+		return cause
+	}
+	return cause + "; " + GaveUp(*t)
+}
+
+// GaveUp says which timeout expired: "gave up after 10s (--timeout)".
+func GaveUp(t event.Timeout) string {
+	text := fmt.Sprintf("gave up after %s (%s)", t.After, t.Flag)
+	if t.Away > 0 {
+		text += "; " + Outage(t.Away, t.AwayWhy)
+	}
+	return text
+}
+
+// Outage says how long the API server has been unreachable.
+func Outage(d time.Duration, why string) string {
+	return fmt.Sprintf("the API server has been unreachable for %s (%s)", d.Round(time.Second), why)
+}
+
+// Root describes a failure in one sentence: "Deployment/api: container api exited with code 3; gave up after 12s
+// (--readiness-timeout)".
+func Root(r event.Root) string {
+	if r.Object == nil {
+		return Why(r)
+	}
+	return r.Object.Object.String() + ": " + Why(r)
+}
+
+// Why is Root without the object.
+func Why(r event.Root) string {
+	switch {
+	case r.Timeout != nil || r.Waited <= 0:
+		return Failure(r.Cause, r.Timeout)
+	case r.Waited < 10*time.Second:
+		return fmt.Sprintf("%s; not ready when the group failed (%s)", r.Cause, r.Waited.Round(100*time.Millisecond))
+	}
+	return fmt.Sprintf("%s; not ready when the group failed (%s)", r.Cause, r.Waited.Round(time.Second))
+}
+
+// Reason describes in one sentence why an operation did not succeed, and the outcome for the release: the first root
+// failure; State.Message if there is none or the operation did not fail.
+func Reason(s *event.State) string {
+	failure := FirstFailure(s)
+	switch {
+	case failure == "":
+		return s.Message
+	case s.Outcome == "":
+		return failure
+	}
+	return failure + "; " + s.Outcome
+}
+
+// FirstFailure is Reason without the outcome, "" if no group failed or the operation did not fail.
+func FirstFailure(s *event.State) string {
+	roots := s.Roots()
+	if len(roots) == 0 || s.Status != event.Failed {
+		return ""
+	}
+	reason := Root(roots[0])
+	if roots[0].Object != nil && s.Operation.IsStack() { // the object is the release that the group deploys
+		reason = "release " + roots[0].Group.ID + ": " + Why(roots[0])
+	}
+	inRollback := func(r event.Root) bool { return r.Group != nil && event.IsRollback(r.Group.Phase) }
+	if !inRollback(roots[0]) { // the outcome says that the rollback failed, too
+		roots = slices.DeleteFunc(roots, inRollback)
+	}
+	if more := len(roots) - 1; more > 0 {
+		reason += "; and " + text.Count(more, "more failure")
+	}
+	return reason
+}
+
+// Result describes how an operation ended, and the outcome for the release, without the reason:
+// "install shop failed; the release is marked failed".
+func Result(s *event.State) string {
+	text := s.Operation.Name + " " + s.Operation.Release + " " + string(s.Status)
+	if s.Outcome != "" {
+		text += "; " + s.Outcome
+	}
+	return text
+}
+
+// Fixed describes a failure, and how it was fixed.
+func Fixed(f event.FixedFailure) string {
+	text := fmt.Sprintf("%s: %s; %s", f.Unit.Group, Root(f.Root), Fix(f))
+	if f.By != "" {
+		text += " from " + f.By
+	}
+	return text
+}
+
+// Fix says what the command in FixedFailure.How did: "fixed by a retry", "failed again after an edit".
+func Fix(f event.FixedFailure) string {
+	result, how := "fixed by ", string(f.How)
+	if f.Again {
+		result = "failed again after "
+	}
+	switch f.How {
+	case event.Accept:
+		how = "a re-check"
+	case event.Retry:
+		how = "a retry"
+	case event.Edit:
+		how = "an edit"
+	}
+	return result + how
+}
+
+// FixedNote returns a note for the outcome, " (1 failure fixed)", or "".
+func FixedNote(s *event.State) string {
+	if len(s.Fixed) == 0 {
+		return ""
+	}
+	return " (" + text.Count(len(s.Fixed), "failure") + " fixed)"
+}
