@@ -112,7 +112,7 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 	if err != nil {
 		return nil, nil, err
 	}
-	defined := definedKinds(docs)
+	defined := DefinedKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
 	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	var unknown []error

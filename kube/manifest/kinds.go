@@ -76,8 +76,8 @@ func guessMapping(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: scope}
 }
 
-// definedKinds returns the kinds that CRDs among the documents define.
-func definedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
+// DefinedKinds returns the kinds that CRDs among the documents define, in the versions that they serve.
+func DefinedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
 	out := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for _, d := range docs {
 		u := d.Object
@@ -95,6 +95,9 @@ func definedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.REST
 		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
 		for _, v := range versions {
 			m, _ := v.(map[string]any)
+			if m["served"] == false {
+				continue
+			}
 			name, _ := m["name"].(string)
 			gvk := schema.GroupVersionKind{Group: at("spec", "group"), Version: name, Kind: at("spec", "names", "kind")}
 			out[gvk] = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(at("spec", "names", "plural")), GroupVersionKind: gvk, Scope: scope}

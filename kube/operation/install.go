@@ -104,7 +104,7 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 	if err != nil {
 		return info, nil, err
 	}
-	r, err := dryRun(s, in.Chart.Name(), in.dryRun)
+	r, err := dryRun(s, in.Chart.Name(), in.dryRun, p.target.CRDs.Docs...)
 	if err != nil {
 		return info, nil, err
 	}

@@ -196,13 +196,26 @@ type rendered struct {
 // renderFunc renders a chart with a Helm action.
 type renderFunc func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)
 
-// dryRun renders a chart with Helm's server-side dry run.
-func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, error) {
+// dryRun renders a chart with Helm's server-side dry run. For its templates, the cluster already serves the kinds of crds, and
+// those of releases that are deployed before, because Helm would render it after them. If that fails, they see the cluster as
+// it is: a lookup of such a kind is an error until it is served.
+func dryRun(s *preflight.Session, root string, render renderFunc, crds ...charts.Document) (*rendered, error) {
+	kinds := slices.AppendSeq(s.Common.Provided.Served(), maps.Keys(manifest.DefinedKinds(crds)))
+	if len(kinds) > 0 {
+		if r, err := dryRunWithKinds(s, root, render, kinds); err == nil {
+			return r, nil
+		}
+	}
+	return dryRunWithKinds(s, root, render, nil)
+}
+
+func dryRunWithKinds(s *preflight.Session, root string, render renderFunc, kinds []schema.GroupVersionKind) (*rendered, error) {
 	s.Common.ReportStep("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {
 		return nil, err
 	}
+	helm.Config.RESTClientGetter = connect.WithKinds(helm.Config.RESTClientGetter, kinds)
 	b := s.Builder(root)
 	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.WaitForAPIs)
 	helm.Config.KubeClient = client

@@ -5,22 +5,26 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/manifest"
 )
 
 // Provided are objects that other releases create before an operation starts (S3). The checks
 // treat them as existing. A nil Provided is empty.
 type Provided struct {
-	objects map[plan.Object]map[string]any // only those of keepsFields have fields
-	kinds   map[plan.GroupKind]bool        // defined by CRDs among the objects
+	objects map[plan.Object]map[string]any   // only those of keepsFields have fields
+	kinds   map[plan.GroupKind]bool          // defined by CRDs among the objects
+	served  map[schema.GroupVersionKind]bool // the same kinds, by version
 	// operatorsMayAddKinds is set if an operator among the objects may add kinds that are not in kinds.
 	operatorsMayAddKinds bool
 }
 
 // NewProvided returns an empty Provided.
 func NewProvided() *Provided {
-	return &Provided{objects: map[plan.Object]map[string]any{}, kinds: map[plan.GroupKind]bool{}}
+	return &Provided{objects: map[plan.Object]map[string]any{}, kinds: map[plan.GroupKind]bool{}, served: map[schema.GroupVersionKind]bool{}}
 }
 
 // Add adds the objects of others, which may be nil.
@@ -30,6 +34,7 @@ func (p *Provided) Add(others *Provided) {
 	}
 	maps.Copy(p.objects, others.objects)
 	maps.Copy(p.kinds, others.kinds)
+	maps.Copy(p.served, others.served)
 	p.operatorsMayAddKinds = p.operatorsMayAddKinds || others.operatorsMayAddKinds
 }
 
@@ -48,6 +53,14 @@ func (p *Provided) MayAddKinds() bool {
 }
 
 func (p *Provided) defines(kind plan.GroupKind) bool { return p != nil && p.kinds[kind] }
+
+// Served returns the kinds that CRDs among the objects define, by version.
+func (p *Provided) Served() []schema.GroupVersionKind {
+	if p == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(p.served))
+}
 
 // incoming returns the provided objects, at a position before all groups.
 func (p *Provided) incoming() map[plan.Object]*incomingObject {
@@ -83,6 +96,9 @@ func (p *Prepared) Provides() (*Provided, error) {
 			return nil, fmt.Errorf("read the manifest of release %s: %w", p.Common.Release, err)
 		}
 		docs = append(docs, more...)
+	}
+	for gvk := range manifest.DefinedKinds(docs) {
+		out.served[gvk] = true
 	}
 	for n, r := range charts.Resources(docs, p.Common.Namespace, charts.OfflineScope(docs...)) {
 		var fields map[string]any

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,16 +83,21 @@ func (c *countingRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
 }
 
-// TestPlanAfterCRDs installs a chart whose templates check for an API that its crds/ define. As with Helm they see it,
-// and an event announces the additional groups before they run (R29).
+// TestPlanAfterCRDs installs a chart whose templates check for an API that its crds/ define, and look up that CRD. As with
+// Helm they see both. The plan knows the API in advance; an event announces the groups that need the lookup before they run (R29).
 func TestPlanAfterCRDs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	gear := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "planned.example"}
 	chart := rig.MakeChart(t, rig.Files{"crds/gear.yaml": gear.CRD(nil), "templates/all.yaml": rig.ConfigMap("first", rig.Group("first")) +
-		"\n{{- if .Capabilities.APIVersions.Has \"planned.example/v1\" }}\n---\n" + rig.ConfigMap("second", rig.Group("second", "first")) + "\n{{- end }}"})
+		"\n{{- if .Capabilities.APIVersions.Has \"planned.example/v1\" }}\n---\n" + rig.ConfigMap("foreseen", rig.Group("foreseen", "first")) + "\n{{- end }}" +
+		"\n{{- if lookup \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"\" \"gears.planned.example\" }}\n---\n" + rig.ConfigMap("second", rig.Group("second", "first")) + "\n{{- end }}"})
+	planned, _ := r.Changes(r.Install("plain", rig.UseChart(chart, nil)))
+	if all := strings.Join(planned, "\n"); !strings.Contains(all, "ConfigMap/foreseen") || strings.Contains(all, "ConfigMap/second") {
+		t.Errorf("planned:\n%s", all)
+	}
 	out := r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
-	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first second]" {
+	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first foreseen second]" {
 		t.Errorf("ConfigMaps: %v", got)
 	}
 	announced := slices.IndexFunc(out.Events, func(e event.Event) bool {

@@ -135,7 +135,7 @@ func TestSharedHookOfANewPlan(t *testing.T) {
 	late := func(name string) release {
 		return release{Name: name, Needs: []string{"kinds"}, Dir: rig.MakeDir(t, rig.Files{
 			"Chart.yaml":         "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
-			"templates/all.yaml": rig.ConfigMap(name, nil) + "\n{{ if .Capabilities.APIVersions.Has \"" + api + "/v1\" }}\n---\n" + hook + "\n{{ end }}",
+			"templates/all.yaml": rig.ConfigMap(name, nil) + "\n{{ if lookup \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"\" \"" + kind.Plural + "." + api + "\" }}\n---\n" + hook + "\n{{ end }}",
 		})}
 	}
 	kinds := release{Name: "kinds", Dir: rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(nil)})}
