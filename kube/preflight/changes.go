@@ -73,7 +73,8 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 }
 
 // changes returns the existing objects except those that certainly do not change: the cluster has the same fields from
-// every revision that may have applied them, and nobody has changed one since.
+// every revision that may have applied them, and nobody has changed one since. A replacement may change any object, because it
+// drops the fields that the API server or a controller has added.
 func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
 	b := incoming.Builder
 	if b == nil {
@@ -96,7 +97,7 @@ func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
 		}
 		seen[f.Resource.Object] = true
 		sent := marked(b, i)
-		if isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
+		if !p.Target.Method.Replace && isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
 			continue
 		}
 		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before(), p.Resumes && !f.Rule.Hook, false, f.Rule})

@@ -180,6 +180,21 @@ func webhookDown(r *rig.Rig) {
 	})
 }
 
+// TestRefusedReplacement: --force-replace sends objects that do not change as well, without the fields that the API server has
+// added. What it refuses of them is found before the first write (S3).
+func TestRefusedReplacement(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	version := func(v string) *charts.Chart {
+		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("one"), "v: "+v), rig.Job("seed", rig.Group("two", "one"), "0s"))
+	}
+	r.MustRun(r.Install("plain", rig.UseChart(version("one"), func(in *kube.Install) { in.ClientSide = true })))
+	_, err := r.Upgrade("plain", rig.UpgradeTo(version("two"), func(u *kube.Upgrade) { u.ServerSide, u.ForceReplace = "false", true }))
+	if err == nil || !strings.Contains(err.Error(), "Job/seed: ") || !strings.Contains(err.Error(), "field is immutable") {
+		t.Errorf("the replacement of a Job: %v", err)
+	}
+}
+
 // TestStrict: --strict refuses a chart whose objects would lose their order, in every operation that applies one and in its
 // plan. Otherwise that is a warning (R8, R37).
 func TestStrict(t *testing.T) {
