@@ -18,7 +18,8 @@ type Kind string
 const (
 	// KindOperation opens the record (status running; operation; message for a watch or a dry run) and closes it
 	// (status succeeded, failed or aborted; message; outcome; unchecked; noStatus; notAwaited; release; exit; object, cause and evidence of
-	// the first failure; newer, results). It also starts a rollback (status rolling-back; operation; message), and an edited revision
+	// the first failure; newer, results; origin if it was aborted). It also starts a rollback (status rolling-back; operation;
+	// message; origin after an abort), and an edited revision
 	// (status running; operation; message), which ends all phases announced before (R46). A watch publishes it again
 	// for each new revision or status of the release, and keeps the phases.
 	KindOperation Kind = "operation"
@@ -26,7 +27,8 @@ const (
 	// A later one adds phases or replaces those of the same name.
 	KindPlan Kind = "plan"
 	// KindRun is the state of the whole run (status running, paused, held, replacing or
-	// aborting; message says why).
+	// aborting; message says why; if a command paused or aborted it also origin; if it is held also phase and group of the
+	// failure).
 	KindRun Kind = "run"
 	// KindGroup is the state of a group (phase, group, status, message; if failed also
 	// object, cause and evidence of the failure; if skipped or aborted also skip).
@@ -166,6 +168,8 @@ type Event struct {
 	// Limit is the timeout that made a group fail, or ""; Timeout says more about it.
 	Limit   Limit    `json:"limit,omitempty"`
 	Timeout *Timeout `json:"timeout,omitempty"`
+	// Origin is who or what paused or aborted the run.
+	Origin *Origin `json:"origin,omitempty"`
 	// Skip is why a group is skipped or aborted.
 	Skip *Skip `json:"skip,omitempty"`
 	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that
@@ -383,7 +387,8 @@ type Command struct {
 	// failed groups; a group without a phase means the first matching unit with that id.
 	Phase string `json:"phase,omitempty"`
 	Group string `json:"group,omitempty"`
-	// Reason is shown with the resulting state: "interrupted".
+	// Via is Origin.Via, Reason is Origin.Why.
+	Via    string `json:"via,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
 	// first such command is refused, and only the next one ends the rollback (R43).

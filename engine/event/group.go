@@ -187,7 +187,7 @@ func (s *State) applyGroup(e Event) {
 	s.fixTracker.beforeChange(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
 		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
-			s.RunMessage = ""
+			s.RunMessage, s.RunOrigin = "", nil
 		}
 		g.Started, g.Ended, g.idleBefore = e.Time, time.Time{}, s.idleOf(e)
 		frozen := s.frozen.read(e.Time)

@@ -5,14 +5,22 @@ import "lockstep/engine/text"
 // RunStatus returns the status of the run, and the reason. A stack is Held while one of its releases
 // is, although the stack's own run is only paused.
 func (s *State) RunStatus() (status Status, message string) {
+	if g := s.HeldRelease(); g != nil {
+		return Held, g.ID + ": " + s.Scopes[g.ID].RunMessage
+	}
+	return s.Run, s.RunMessage
+}
+
+// HeldRelease returns the first release of a stack that is held, nil if there is none or the stack is ending.
+func (s *State) HeldRelease() *GroupState {
 	if len(s.Scopes) > 0 && (s.Run == Paused || s.Run == Running) {
 		for g := range s.GroupStates() {
 			if s.ReleaseRun(g) == Held {
-				return Held, g.ID + ": " + s.Scopes[g.ID].RunMessage
+				return g
 			}
 		}
 	}
-	return s.Run, s.RunMessage
+	return nil
 }
 
 // ReleaseRun returns the status of the run of a stack's release if that is Paused or Held, else "".

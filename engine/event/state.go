@@ -30,10 +30,13 @@ type State struct {
 	Release    string
 	Newer      *NewerRevision
 	Results    []ReleaseResult
+	// Origin is who or what aborted the operation, nil if nobody did.
+	Origin *Origin
 	// Run is the status of the run: Running, Paused, Held, Replacing or Aborting.
-	// RunMessage says why; for a pause, see Pause.
+	// RunMessage and RunOrigin say why; for a pause, see Pause.
 	Run        Status
 	RunMessage string
+	RunOrigin  *Origin
 
 	Started, Ended time.Time
 	// Now is the time of the last event.
@@ -152,7 +155,7 @@ func (s *State) applyOperation(e Event) {
 	if s.Status == "" { // the plan of a stack's release comes before its operation starts
 		s.Started = e.Time
 	}
-	s.Status, s.Message = e.Status, e.Message
+	s.Status, s.Message, s.Origin = e.Status, e.Message, e.Origin
 	s.FailedObject, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
 	if e.Operation != nil && e.Status != RollingBack {
 		s.Operation = *e.Operation
@@ -163,7 +166,7 @@ func (s *State) applyOperation(e Event) {
 	if e.Status != Running && e.Status != RollingBack {
 		s.Ended, s.AwaySince, s.AwayMessage = e.Time, time.Time{}, ""
 	}
-	s.setRun(e.Time, Running, "")
+	s.setRun(e.Time, Running, "", nil)
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
 		s.NoStatus, s.NotAwaited, s.Newer, s.Results = e.NoStatus, e.NotAwaited, e.Newer, e.Results
@@ -187,15 +190,15 @@ func (s *State) applyRun(e Event) {
 	if e.Operation != nil {
 		s.Operation.Timeout = e.Operation.Timeout
 	}
-	s.setRun(e.Time, e.Status, e.Message)
+	s.setRun(e.Time, e.Status, e.Message, e.Origin)
 	s.rollbackStopped = s.rollbackStopped || s.Status == RollingBack && e.Status == Aborting
 	if s.Answer.Status == Refused { // because of the previous state
 		s.Answer = Event{}
 	}
 }
 
-func (s *State) setRun(at time.Time, run Status, message string) {
-	s.Run, s.RunMessage = run, message
+func (s *State) setRun(at time.Time, run Status, message string, origin *Origin) {
+	s.Run, s.RunMessage, s.RunOrigin = run, message, origin
 	s.setClocks(at)
 }
 

@@ -66,7 +66,7 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 		reasons = append(reasons, reason+" "+strings.Join(reached[reason], ", "))
 	}
 	m.steered = true
-	m.steering.pause(strings.Join(reasons, "; "))
+	m.steering.pause(strings.Join(reasons, "; "), "")
 	m.reportRun()
 	return true
 }

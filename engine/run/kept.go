@@ -15,6 +15,7 @@ import (
 type Steering struct {
 	Paused bool   `json:"paused,omitempty"`
 	Why    string `json:"why,omitempty"` // why it is paused
+	Via    string `json:"via,omitempty"` // Origin.Via of the pause
 	// Step is set while a step waits for its unit: StepUnit, or if that is nil, the next one.
 	Step     bool        `json:"step,omitempty"`
 	StepUnit *event.Unit `json:"stepUnit,omitempty"`
@@ -43,6 +44,7 @@ type KeptBreakpoint struct {
 // KeptEnding is a command that ends a run. Edit is set if an edited revision follows (R46).
 type KeptEnding struct {
 	Name   event.CommandName `json:"command"`
+	Via    string            `json:"via,omitempty"`
 	Reason string            `json:"reason,omitempty"`
 	By     string            `json:"by,omitempty"`
 	Edit   event.EditID      `json:"-"`
@@ -52,12 +54,12 @@ func keptEnding(c *event.Command) *KeptEnding {
 	if c == nil {
 		return nil
 	}
-	return &KeptEnding{c.Name, c.Reason, c.By, c.Edit}
+	return &KeptEnding{c.Name, c.Via, c.Reason, c.By, c.Edit}
 }
 
 // Command returns the command again.
 func (e *KeptEnding) Command() event.Command {
-	return event.Command{Name: e.Name, Reason: e.Reason, By: e.By, Edit: e.Edit, KnowsRollback: true}
+	return event.Command{Name: e.Name, Via: e.Via, Reason: e.Reason, By: e.By, Edit: e.Edit, KnowsRollback: true}
 }
 
 // KeptRollback is a rollback that has started.
@@ -69,7 +71,7 @@ type KeptRollback struct {
 
 // ForEdit returns the steering of the edited revision that replaces the running one: a pause and breakpoints stay.
 func (s Steering) ForEdit() Steering {
-	edited := Steering{Paused: s.Paused, Why: s.Why}
+	edited := Steering{Paused: s.Paused, Why: s.Why, Via: s.Via}
 	for _, b := range s.Breakpoints {
 		if b.Reached, b.Waiting = false, false; b.Status != event.RunToTarget {
 			edited.Breakpoints = append(edited.Breakpoints, b)
@@ -80,7 +82,7 @@ func (s Steering) ForEdit() Steering {
 
 // Resumed returns the steering once the run has resumed.
 func (s Steering) Resumed() Steering {
-	s.Paused, s.Why, s.Step, s.StepUnit = false, "", false, nil
+	s.Paused, s.Why, s.Via, s.Step, s.StepUnit = false, "", "", false, nil
 	return s
 }
 
@@ -90,7 +92,7 @@ var breakpointStatus = map[breakpoint]event.Status{
 
 // steeringNow returns the steering to keep. Without a pause, only breakpoints that the run has passed matter.
 func (m *machine) steeringNow() Steering {
-	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Step: m.steering.step}
+	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Via: m.steering.via, Step: m.steering.step}
 	if u := m.steering.stepUnit; u != nil {
 		s.StepUnit = &u.Unit
 	}
@@ -227,7 +229,7 @@ func (m *machine) undo(d decisions) {
 func (m *machine) restore() {
 	k := m.opts.Kept
 	if k.Paused {
-		m.steering.pause(k.Why)
+		m.steering.pause(k.Why, k.Via)
 	}
 	m.steering.step = k.Step
 	m.reportRun()

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ type rollback struct {
 	warned bool
 	cause  string
 	by     *event.Command // the command that started it, nil after a failure
+	origin *event.Origin  // of that command
 }
 
 // newMachine returns a machine whose first effects are the opening events.
@@ -63,7 +65,7 @@ func newMachine(opts Options, now time.Time) *machine {
 		m.restore()
 	case opts.Kept != nil: // restored when the rollback starts
 	case opts.Paused:
-		m.steering.pause("before the first " + opts.Operation.GroupNoun())
+		m.steering.pause("before the first "+opts.Operation.GroupNoun(), "")
 		m.reportRun()
 	}
 	if m.keeping.last = m.steeringNow(); opts.Kept != nil {
@@ -238,10 +240,12 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 	m.opts.Breakpoints = nil
 	m.opts.DisabledBreakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
-	by := m.steering.ending
+	m.rollback = rollback{started: true, cause: reason, by: m.steering.ending}
+	if m.rollback.by != nil {
+		m.rollback.origin = m.origin()
+	}
 	m.startOver()
-	m.rollback = rollback{started: true, cause: reason, by: by}
-	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason, Origin: m.rollback.origin})
 	if k := m.opts.Kept; k != nil && k.Rollback != nil {
 		m.restore()
 	}
@@ -266,7 +270,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: text.CollapseSpace(reason)})
 	m.announce(phases)
 	if paused {
-		m.steering.pause(fmt.Sprintf("before the first group of revision %d", op.Revision))
+		m.steering.pause(fmt.Sprintf("before the first group of revision %d", op.Revision), "")
 		m.reportRun()
 	}
 	return nil
@@ -316,13 +320,17 @@ func (m *machine) finish(end End) error {
 	if end.Status != event.Succeeded {
 		end.NoStatus, end.NotAwaited = 0, 0
 	}
+	var origin *event.Origin
+	if end.Status == event.Aborted {
+		origin = cmp.Or(m.rollback.origin, m.origin())
+	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
 		end.Cause = m.firstFailure.Cause
 		end.Evidence = m.firstFailure.Evidence
 	}
 	m.emit(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
+		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit, Origin: origin,
 		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})

@@ -51,6 +51,7 @@ func (s *stage) answer(r request, out Response, err error) {
 		return // the request is an operation of a stack, which was aborted too
 	case err != nil && s.m.timeouts.cancelled && errors.Is(err, context.Canceled):
 		s.cancelled++ // the group ends as aborted, not as failed
+		s.m.timeouts.cancelledRequests++
 		return
 	case err != nil:
 		s.failRequest(g, o, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 )
 
@@ -14,6 +15,7 @@ import (
 type steering struct {
 	paused bool
 	why    string // why it is paused
+	via    string // Origin.Via of the pause
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
 	// the next startable one.
 	step     bool
@@ -24,10 +26,7 @@ type steering struct {
 	reportedMessage string
 }
 
-func (s *steering) pause(why string) {
-	s.paused = true
-	s.why = why
-}
+func (s *steering) pause(why, via string) { s.paused, s.why, s.via = true, why, via }
 
 func (s *steering) cancelStep() {
 	s.step = false
@@ -87,7 +86,7 @@ func (m *machine) execute(c event.Command) string {
 	}
 	switch c.Name {
 	case event.Pause:
-		return m.pause(c.Reason)
+		return m.pause(c)
 	case event.Resume:
 		return m.resume()
 	case event.Step:
@@ -113,15 +112,29 @@ func (m *machine) runStatus() (event.Status, string) {
 		return event.Replacing, "an edited revision is about to start"
 	}
 	if s.ending != nil {
-		return event.Aborting, s.ending.Reason
+		return event.Aborting, phrase.Origin(s.ending.Origin())
 	}
 	if f := m.heldFailure(); f != nil {
 		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.Message
 	}
 	if s.paused {
-		return event.Paused, s.why
+		return event.Paused, phrase.Origin(event.Origin{Via: s.via, Why: s.why})
 	}
 	return event.Running, ""
+}
+
+// origin returns who or what aborted the run or, if that is known, paused it.
+func (m *machine) origin() *event.Origin {
+	s := &m.steering
+	switch {
+	case s.ending != nil && !m.replacing():
+		o := s.ending.Origin()
+		o.Cancelled = m.timeouts.cancelledRequests
+		return &o
+	case s.paused && s.via != "":
+		return &event.Origin{Command: event.Pause, Via: s.via}
+	}
+	return nil
 }
 
 // reportRun publishes the status of the run if it changed, and stops or resumes the clocks (R25).
@@ -134,6 +147,13 @@ func (m *machine) reportRun() {
 	m.steering.reportedMessage = message
 	m.updateClocks()
 	e := event.Event{Kind: event.KindRun, Status: status, Message: message}
+	switch status {
+	case event.Paused, event.Aborting:
+		e.Origin = m.origin()
+	case event.Held:
+		f := m.heldFailure()
+		e.Phase, e.Group = f.group.Phase, f.Group
+	}
 	if m.timeouts.granted > 0 {
 		extended := m.opts.Operation
 		extended.Timeout = m.operationTimeout()
@@ -143,11 +163,11 @@ func (m *machine) reportRun() {
 }
 
 // Rule R40: while paused, running units continue and no further unit starts
-func (m *machine) pause(reason string) string {
+func (m *machine) pause(c event.Command) string {
 	if m.steering.reported != event.Running {
 		return "the run is already " + string(m.steering.reported)
 	}
-	m.steering.pause(reason)
+	m.steering.pause(c.Reason, c.Via)
 	m.reportRun()
 	return ""
 }
@@ -169,8 +189,7 @@ func (m *machine) resume() string {
 		return "the run is not paused"
 	}
 	s := &m.steering
-	s.paused = false
-	s.why = ""
+	s.paused, s.why, s.via = false, "", ""
 	s.cancelStep()
 	for _, u := range m.units.all {
 		u.passed = false // only during the pause that ends now

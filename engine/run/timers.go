@@ -21,7 +21,9 @@ type timeouts struct {
 	nextHeartbeat   time.Duration // in active time
 	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
 	cancelled       bool          // they were cancelled
-	granted         time.Duration // by which holds at the timeout have extended it
+	// cancelledRequests counts the requests that ended because of that.
+	cancelledRequests int
+	granted           time.Duration // by which holds at the timeout have extended it
 }
 
 // clock measures active time: the time in which the run was neither paused nor held and, for the

@@ -12,8 +12,8 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/run"
-	"lockstep/engine/text"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -65,7 +65,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = event.NothingWritten
 		if ending != nil {
-			end.Message = abortedBy(ending) + " before anything was written"
+			end.Message = phrase.Ended("aborted", ending.Origin()) + " before anything was written"
 		}
 	default:
 		return r.endWritten(a, end, ending, err)
@@ -216,28 +216,11 @@ func (a *abortedError) Unwrap() error { return a.error }
 
 // Aborted returns the error of an operation that failed with err because of a command.
 func Aborted(by *event.Command, err error) error {
-	phrase := abortedBy(by)
-	if stage := (*run.StageError)(nil); errors.As(err, &stage) && stage.Cancelled > 0 {
-		phrase += "; " + text.Count(stage.Cancelled, "request") + " cancelled"
-		if by.Name == event.Stop {
-			phrase += " by stop"
-		}
+	o := by.Origin()
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
+		o.Cancelled = stage.Cancelled
 	}
-	return &abortedError{phrase, err}
-}
-
-// abortedBy is endedBy for an abort.
-func abortedBy(c *event.Command) string { return endedBy("aborted", c) }
-
-// endedBy says who or what ended something: "aborted by you", "stopped by ctrl-c".
-func endedBy(ended string, c *event.Command) string {
-	switch {
-	case c.Reason == "":
-		return ended + " by " + cmp.Or(c.By, "you")
-	case strings.HasPrefix(c.Reason, "by "):
-		return ended + " " + c.Reason
-	}
-	return ended + ": " + c.Reason
+	return &abortedError{phrase.Aborted(o), err}
 }
 
 // finalizeTimeout limits the attempts to make the release record final.

@@ -9,6 +9,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/run"
 	"lockstep/kube/preview"
 )
@@ -69,7 +70,7 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 	if stopped := r.engine.EndingCommand(); stopped != nil {
 		result = "the rollback was stopped"
 		if r.op.lost() == nil { // else the notes say why
-			result = "the rollback was " + endedBy("stopped", stopped)
+			result = "the rollback was " + phrase.Ended("stopped", stopped.Origin())
 		}
 		resultWithError = result
 	}

@@ -18,7 +18,7 @@ func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
 		want string
 	}{
 		{nil, "Job/a: exit code 1; the rollback also failed: refused; the release is marked failed"},
-		{&event.Command{Name: event.Stop, Reason: "by ctrl-c", KnowsRollback: true}, "Job/a: exit code 1; the rollback was stopped by ctrl-c; the release is marked failed"},
+		{&event.Command{Name: event.Stop, Via: "ctrl-c", KnowsRollback: true}, "Job/a: exit code 1; the rollback was stopped by ctrl-c; the release is marked failed"},
 	} {
 		op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{}})
 		r := &runner{op: op, engine: op.start()}

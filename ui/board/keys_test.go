@@ -317,7 +317,7 @@ func TestCtrlCTwice(t *testing.T) {
 	for _, keys := range []string{"", "?", "/", "/ a p i", "/ a p i enter", "enter", "f enter tab", "w", "a esc"} {
 		s := with("sandbox-install", 63, keys)(t)
 		s.press("ctrl+c", "ctrl+c")
-		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.sent[0].Reason == "" {
+		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.sent[0].Via == "" {
 			t.Errorf("after %q, ctrl-c twice sent %v", keys, s.sent)
 		}
 	}

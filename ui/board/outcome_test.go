@@ -135,10 +135,10 @@ func TestRolledBack(t *testing.T) {
 func TestAbortedByUser(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("a", "r")
-	s.feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Message: "aborted; shop/api:server: Deployment/shop-api: not ready"})
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Origin: &event.Origin{Command: event.Rollback}, Message: "aborted; shop/api:server: Deployment/shop-api: not ready"})
 	s.shows(t, "aborted by you")
 	s.showsNot(t, "aborted; api:server")
-	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Outcome: "the release was uninstalled",
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Origin: &event.Origin{Command: event.Rollback}, Outcome: "the release was uninstalled",
 		Message: "the release was uninstalled: aborted; shop/api:server: Deployment/shop-api: not ready", Time: s.State.Now})
 	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
 }

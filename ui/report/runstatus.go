@@ -69,7 +69,7 @@ func (r RunStatus) text(to Stream) string {
 	if r.Operation.Namespace != "" {
 		count += " (namespace " + r.Operation.Namespace + ")"
 	}
-	head := r.Operation.Name + " " + r.Operation.Release + " " + withOrigin(status, r.Message)
+	head := r.Operation.Name + " " + r.Operation.Release + " " + withOrigin(status, r.Message, s.RunOrigin)
 	return clean(strings.Join(format.NonEmpty(head, working, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 

@@ -80,22 +80,15 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 		}
 		fmt.Fprintln(w, label, clean(phrase.Fixed(f)))
 	}
-	text := format.WithReason(verdict(s, "", style), clean(reason))
-	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {
-		text = verdict(s, by, style) + clean(format.WithPrefix("; ", rest))
+	by := ""
+	if s.Origin != nil && s.Origin.Why == "" {
+		by = phrase.By(*s.Origin)
+	}
+	text := format.WithReason(verdict(s, by, style), clean(reason))
+	if by != "" && s.Outcome != "" {
+		text = verdict(s, by, style) + "; " + clean(phrase.AbortOutcome(s))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), text)
-}
-
-// cutAbort cuts "aborted by ctrl-c; the release is marked failed" into "by ctrl-c" and the rest.
-func cutAbort(reason string) (by, rest string, ok bool) {
-	reason, ok = strings.CutPrefix(reason, "aborted by ")
-	if by, rest, _ = strings.Cut(reason, "; "); rest == "" {
-		if early, found := strings.CutSuffix(by, " before anything was written"); found {
-			by, rest = early, event.NothingWritten
-		}
-	}
-	return "by " + by, rest, ok
 }
 
 // writeObjectNotes writes the objects with a note under a title.

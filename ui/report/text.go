@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/report/format"
@@ -239,8 +240,8 @@ func headline(op event.Operation) string {
 }
 
 func (t *textLog) run(e event.Event) {
-	if run, reason := t.state.RunStatus(); run == event.Held { // a stack whose release is held is only paused
-		e.Status, e.Message = run, reason
+	if g := t.state.HeldRelease(); g != nil { // the stack itself is only paused
+		e.Status, e.Group = event.Held, g.ID
 	}
 	text, reason, commands := t.opts.word(e.Status), e.Message, ""
 	switch e.Status {
@@ -251,25 +252,23 @@ func (t *textLog) run(e event.Event) {
 	case event.Held:
 		// The screen calls accept re-check and give-up stop here; ctl has the names of commands.
 		text, commands = "held on failure", "retry|accept|give-up|abort"
-		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
+		reason = cmp.Or(e.Group, reason) // its own line has the rest
 	}
-	t.line(e, e.Status, withOrigin(text, reason))
+	t.line(e, e.Status, withOrigin(text, reason, e.Origin))
 	if t.opts.Steer != "" && commands != "" {
 		t.line(e, e.Status, "control it with: "+t.opts.Steer+" "+commands)
 	}
 }
 
-// withOrigin is format.WithReason for the status of a run, whose reason may be the origin of a command: "paused:
-// breakpoint db", "paused by lockstep ctl", "aborting (ctrl-c)".
-func withOrigin(status, reason string) string {
-	by, isOrigin := strings.CutPrefix(reason, "by ")
+// withOrigin describes the status of a run: "paused: breakpoint db", "paused by lockstep ctl", "aborting (ctrl-c)".
+func withOrigin(status, reason string, o *event.Origin) string {
 	switch {
-	case !isOrigin:
+	case o == nil || o.Via == "" || o.Why != "":
 		return format.WithReason(status, reason)
-	case status == string(event.Paused):
-		return status + " by " + by
+	case o.Command == event.Pause:
+		return status + " " + phrase.By(*o)
 	}
-	return status + " (" + by + ")"
+	return status + " (" + o.Via + ")"
 }
 
 func (t *textLog) log(e event.Event) {

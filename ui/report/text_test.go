@@ -314,7 +314,7 @@ func TestLogOfCommands(t *testing.T) {
 		return e
 	}
 	breakpoint := event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: "r:web"}
-	paused := event.Event{Kind: event.KindRun, Status: event.Paused, Message: "by lockstep ctl"}
+	paused := event.Event{Kind: event.KindRun, Status: event.Paused, Message: "by lockstep ctl", Origin: &event.Origin{Command: event.Pause, Via: "lockstep ctl"}}
 	events := []event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "rollback", Release: "r", Revision: 2, ToRevision: 1}},
 		{Kind: event.KindPlan, Phases: []event.Phase{apply([]*plan.Group{{ID: "r:web", Objects: []plan.Object{web}}})}},

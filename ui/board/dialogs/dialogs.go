@@ -78,7 +78,7 @@ func (d *Dialog) choices() []choice {
 		back.text, back.disabled = d.rollbackText()
 	}
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now",
-		command: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
+		command: event.Command{Name: event.Stop, Via: "ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
 		stop.text += fmt.Sprintf(": cancel %s in flight", text.Count(n, "request"))
 	}

@@ -206,11 +206,8 @@ func (h *Header) runMark() (theme.Mark, string) {
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
 		why := h.Graph.Shorten(s.Message)
-		switch {
-		case h.Aborts: // the message would repeat each failure
-			why = "aborted by you"
-		case h.Replayed || h.Attached: // "you" is whoever started the run
-			why = strings.Replace(why, "aborted by you", "aborted by the user", 1)
+		if s.Origin != nil { // the message would repeat each failure
+			why = phrase.Ended("aborted", h.origin())
 		}
 		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.otherCounts(h.W), why)
 	case s.Operation.IsWatch():
@@ -322,14 +319,23 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if s.Status == event.Aborted && s.Outcome != "" { // the reason would repeat each failure
 		why = s.Outcome
 	}
-	by := s.Answer.By
-	if h.Aborts {
-		by = "you"
-	}
-	if s.Status == event.Aborted && by != "" {
-		mark.Word += " by " + by
+	if o := s.Origin; o != nil && o.Why == "" && (h.Aborts || o.Via+o.By != "") {
+		mark.Word += " " + phrase.By(h.origin())
 	}
 	return mark, h.Join(quit, h.Graph.Shorten(why), h.changesSince())
+}
+
+// origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is whoever started the run.
+func (h *Header) origin() event.Origin {
+	switch o := *h.State.Origin; {
+	case h.Aborts:
+		return event.Origin{}
+	case o.By == "" && (h.Replayed || h.Attached):
+		o.By = "the user"
+		return o
+	default:
+		return o
+	}
 }
 
 // quitHint says how to quit, and whether that deletes the cluster. For a release of a stack it says how

@@ -173,7 +173,7 @@ func parseCtl(args []string) (none event.Command, _ error) {
 	case c.group == requiredGroup && len(args) < 2:
 		return none, fmt.Errorf("ctl %s needs a group, for example shop/db:schema", c.word)
 	default:
-		return event.Command{Name: c.command, Group: firstArg(args[1:]), Reason: "by lockstep ctl"}, nil
+		return event.Command{Name: c.command, Group: firstArg(args[1:]), Via: "lockstep ctl"}, nil
 	}
 }
 

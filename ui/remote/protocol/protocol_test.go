@@ -46,7 +46,7 @@ func TestDecoder(t *testing.T) {
 
 // TestCommandRequest: a command for the engine comes back whole, also one for a release of a stack.
 func TestCommandRequest(t *testing.T) { // R47
-	c := event.Command{Name: event.RunTo, Scope: "n/web", Phase: "apply", Group: "web:db", Reason: "r", KnowsRollback: true, ID: "1", Values: "a: 1", Edit: 2}
+	c := event.Command{Name: event.RunTo, Scope: "n/web", Phase: "apply", Group: "web:db", Via: "v", Reason: "r", KnowsRollback: true, ID: "1", Values: "a: 1", Edit: 2}
 	line, err := CommandRequest(c).Encode()
 	if err != nil {
 		t.Fatal(err)
