@@ -129,7 +129,7 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 	return ""
 }
 
-// Delete deletes an object, unless WhyKept says why it is kept. found is false if it does not exist. An object whose kind the
+// Delete deletes an object, unless WhyKept or WhyInUse says why it is kept. found is false if it does not exist. An object whose kind the
 // cluster does not serve does not exist.
 func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (found bool, kept string, err error) {
 	f := s.Builder.Fact(i)
@@ -147,6 +147,9 @@ func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (fou
 		}
 		if kept := s.whyKept(f, how); kept != "" {
 			return true, kept, nil
+		}
+		if used, err := WhyInUse(ctx, s.Client, s.Builder.Scope(), f.Resource.Object); err != nil || used != "" {
+			return true, used, err
 		}
 		_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).DeleteWithOptions(i.Namespace, i.Name,
 			&metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: f.Preconditions(looks == maxLooks)})

@@ -346,8 +346,11 @@ func (s *session) previewRemoval(ctx context.Context, c *change) error {
 	c.Action = inspect.Delete
 	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
 	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
+	if c.Message == "" {
+		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), c.Object)
+	}
 	if c.Message != "" {
 		c.Action = inspect.Keep
 	}
-	return nil
+	return err
 }

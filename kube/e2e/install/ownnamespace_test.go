@@ -1,6 +1,7 @@
 package install
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,52 @@ func TestReleaseNamespaceInFailingChart(t *testing.T) {
 	if out.State.Exit != event.ExitFailed || !strings.Contains(out.State.Message, "uninstalled") || strings.Contains(out.State.Message, "release: not found") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
+	awaitNoNamespace(r)
+}
+
+// TestNamespaceWithOtherReleases: the namespace of a chart stays while it contains another release, whatever removes it: an
+// upgrade, an uninstall, or the rollback of an install (R31a).
+func TestNamespaceWithOtherReleases(t *testing.T) {
+	t.Parallel()
+	r := beside(rig.New(t), "-shared")
+	deploy := func() {
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.CreateNamespace = true }))
+	}
+	assertKept := func(when string) {
+		t.Helper()
+		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
+		if err != nil || ns.DeletionTimestamp != nil || !slices.Contains(r.ConfigMaps(r.Namespace), "other") {
+			t.Fatalf("%s: the namespace is deleted (%v), ConfigMaps %v", when, err, r.ConfigMaps(r.Namespace))
+		}
+	}
+	other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("other", nil)})
+	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Install) {
+		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Group == "edge:a" && e.Status == event.Ready {
+			r.MustHelm("install", "other", other)
+		}
+	})
+	if out.State.Exit != event.ExitFailed || r.Status() != "" {
+		t.Errorf("exit %d, release %q: %s", out.State.Exit, r.Status(), out.State.Message)
+	}
+	assertKept("a rollback")
+	deploy()
+	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
+	assertKept("an upgrade")
+	r.MustRun(r.Rollback(1))
+	if lines, _ := r.Changes(r.Uninstall()); !slices.Contains(lines, "edge:(unsequenced) Namespace/"+r.Namespace+" keep") {
+		t.Errorf("the plan of the uninstall is %q", lines)
+	}
+	r.MustRun(r.Uninstall())
+	assertKept("an uninstall")
+	deploy()
+	r.MustHelm("uninstall", "other")
+	r.MustRun(r.Uninstall())
 	awaitNoNamespace(r)
 }
