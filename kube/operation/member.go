@@ -38,14 +38,18 @@ func (op *Operation) NeedsReplan() (bool, error) {
 }
 
 // Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
-// manifests, and no object in the cluster. It writes nothing. If it returns true, a later Check notices whatever anybody
-// writes to the release from now on.
+// manifests, and no object in the cluster; or that an earlier pod of the run's Job has deployed the release (S13). It writes
+// nothing. If it returns true, a later Check notices whatever anybody writes to the release from now on.
 //
 // Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	p := op.prepared
 	if p.Info.Name != "upgrade" || p.Resumes || len(p.Marks) > 0 {
 		return false, nil
+	}
+	if op.deployedEarlier() {
+		op.ledger.Seal(time.Time{})
+		return true, nil
 	}
 	if p.Last == nil || p.Last.Info.Status != rcommon.StatusDeployed || !sameRelease(p.Target.Release, p.Last) {
 		return false, nil
@@ -56,6 +60,12 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	}
 	op.ledger.Seal(time.Time{})
 	return true, nil
+}
+
+// deployedEarlier reports whether an earlier pod of the run's Job has deployed the release. The chart may render other random
+// values now.
+func (op *Operation) deployedEarlier() bool {
+	return op.prepared.Last != nil && release.DeployedBy(op.prepared.Last, op.prepared.Common.Job)
 }
 
 // changedObjects returns the objects that the operation would change or could not apply. Jobs that have run and that their
@@ -180,7 +190,7 @@ type Check struct {
 // chart again. again is set after an earlier check, which has waited for first statuses (R22a).
 func (op *Operation) Check(compare, again bool) (*Check, error) {
 	c, err := op.check(op.prepared.Last, op.prepared.Last.Version, again)
-	if err == nil && compare {
+	if err == nil && compare && !op.deployedEarlier() {
 		c.unchanged = op
 	}
 	return c, err

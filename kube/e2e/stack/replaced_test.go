@@ -343,6 +343,24 @@ func TestNextPodCannotPlan(t *testing.T) {
 	}
 }
 
+// TestNextPodPassesWhatIsDeployed (S13): the first pod of a Job has deployed a, whose chart renders random values. The next pod
+// does not deploy it again.
+func TestNextPodPassesWhatIsDeployed(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	random := rig.MakeDir(t, rig.Files{"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {password: {{ randAlphaNum 20 }}}\n"})
+	pod := b.pods(&memory{forgets: true})
+	for _, second := range []string{bad, good} {
+		s, err := pod(false, false, release{Name: "a", Dir: random}, release{Name: "b", Dir: second, Needs: []string{"a"}})
+		state, _ := b.run(s, err, nil)
+		if got := b.history("a"); got[0] != "a 1 deployed" || (state.Exit == 0) != (second == good) || state.Results[0].Result != event.Deployed {
+			t.Errorf("exit %d, history %v, results %v: %s", state.Exit, got, state.Results, state.Reason())
+		}
+	}
+}
+
 // TestNextPodCannotPlanARelease is TestNextPodCannotPlan for an installation.
 func TestNextPodCannotPlanARelease(t *testing.T) {
 	t.Parallel()
