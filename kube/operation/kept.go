@@ -27,15 +27,44 @@ func (op *Operation) keepStart(ctx context.Context) error {
 	if c.Journal == nil || c.Journal.Before().Start != nil {
 		return nil
 	}
-	start := journal.Start{Good: op.prepared.Info.PreviousRevision}
+	return keepStart(ctx, c, func(ctx context.Context) error {
+		return c.Journal.Keep(ctx, func(k *journal.Kept) { k.Start = op.startState() })
+	})
+}
+
+// startState returns the state of the release in the form in which it is kept.
+func (op *Operation) startState() *journal.Start {
+	start := &journal.Start{Good: op.prepared.Info.PreviousRevision}
 	if last := op.prepared.Last; last != nil {
 		start.Last, start.Deployed = last.Version, last.Info.LastDeployed
 	}
+	return start
+}
+
+// KeepStarts keeps the states of the releases of a stack, by ID, unless an earlier pod has: the next pod then finds what
+// somebody else deploys in the meantime, also of a release that has not started. common is that of the stack.
+func KeepStarts(ctx context.Context, j *journal.Journal, common Common, operations map[string]*Operation) error {
+	if j == nil {
+		return nil
+	}
+	return keepStart(ctx, common, func(ctx context.Context) error {
+		return j.Keep(ctx, func(entries map[string]journal.Kept) {
+			for id, op := range operations {
+				if kept := entries[id]; kept.Start == nil {
+					kept.Start = op.startState()
+					entries[id] = kept
+				}
+			}
+		})
+	})
+}
+
+// keepStart tries to keep a state until the timeout (R53).
+func keepStart(ctx context.Context, c Common, keep func(context.Context) error) error {
 	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()
-	err := release.Retry(ctx, func() error { return c.Journal.Keep(ctx, func(k *journal.Kept) { k.Start = &start }) })
-	if err != nil {
-		return fmt.Errorf("keep the state of release %s for the pod that may replace this one: %w", c.Release, err)
+	if err := release.Retry(ctx, func() error { return keep(ctx) }); err != nil {
+		return fmt.Errorf("keep the state before the run for the pod that may replace this one: %w", err)
 	}
 	return nil
 }

@@ -37,6 +37,17 @@ func (s *Stack) steeringKeeper() func(run.Steering) error {
 	}
 }
 
+// keepStarts keeps the states of all releases before the first write.
+func (s *Stack) keepStarts() error {
+	operations := map[string]*operation.Operation{}
+	for _, m := range s.members {
+		if m.op != nil {
+			operations[m.id] = m.op
+		}
+	}
+	return operation.KeepStarts(s.engine.RequestContext(), s.opts.Journal, s.opts.Common, operations)
+}
+
 // keepRollback keeps which releases a rollback covers when it starts.
 func (s *Stack) keepRollback(k *journal.Kept, steering run.Steering) {
 	if steering.Rollback == nil {

@@ -38,6 +38,9 @@ func (s *Stack) Run() error {
 	if ended, err := s.continueEnding(); ended {
 		return err
 	}
+	if err := s.keepStarts(); err != nil {
+		return s.fail(err)
+	}
 	for _, phase := range phases {
 		if err := eng.Run(run.Stage{Phase: phase, Cluster: s}); err != nil {
 			return s.fail(err)

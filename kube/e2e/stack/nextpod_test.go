@@ -1,0 +1,136 @@
+package stack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/engine/phrase"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/journal"
+)
+
+// TestNextPodCannotPlan (S13, R33): a pod is killed. Before the next one starts, somebody else takes an object that the run
+// applies, so that one cannot plan. It ends the run as the first pod would have: as failed, and rolled back if asked to.
+func TestNextPodCannotPlan(t *testing.T) {
+	t.Parallel()
+	for _, rollback := range []bool{false, true} {
+		t.Run(fmt.Sprintf("rollback %t", rollback), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			chart := func(objects ...string) string {
+				return rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join(objects, "\n---\n")})
+			}
+			own := rig.ConfigMap("{{ .Release.Name }}", rig.Group("one"))
+			good := chart(own)
+			more := chart(own, rig.ConfigMap("{{ .Release.Name }}-more", rig.Group("one")))
+			bad := chart(own, rig.Deployment("{{ .Release.Name }}", rig.Group("two", "one"), "1h"))
+			stack := func(first, second string) []release {
+				return []release{{Name: "a", Dir: first}, {Name: "b", Dir: second, Needs: []string{"a"}}, {Name: "c", Dir: good, Needs: []string{"b"}}}
+			}
+			b.mustUp(stack(good, good)[:2]...)
+			store := &memory{forgets: true}
+			pod := b.pods(store)
+			s, err := pod(false, false, stack(more, bad)...)
+			b.run(s, err, nil)
+			theirs := []byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Patch(t.Context(), "a-more", types.MergePatchType, theirs, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			s, err = pod(false, rollback, stack(more, bad)...)
+			state, _ := b.run(s, err, nil)
+			want := []string{"a 2 deployed", "b 2 failed"}
+			if rollback {
+				want = []string{"a 3 deployed", "b 3 deployed"}
+			}
+			if got := b.history("a", "b"); state.Exit != 1 || !strings.Contains(phrase.Reason(state), "a-more") || !slices.Equal(got[:2], want) {
+				t.Errorf("exit %d, history %v, want %v: %s", state.Exit, got, want, phrase.Reason(state))
+			}
+			if !slices.Contains(b.ConfigMaps(b.Namespace), "a-more") {
+				t.Error("the object of the other release was deleted")
+			}
+		})
+	}
+}
+
+// TestNextPodPassesWhatIsDeployed (S13): the first pod of a Job has deployed a, whose chart renders random values. The next pod
+// does not deploy it again.
+func TestNextPodPassesWhatIsDeployed(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	random := rig.MakeDir(t, rig.Files{"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {password: {{ randAlphaNum 20 }}}\n"})
+	pod := b.pods(&memory{forgets: true})
+	for _, second := range []string{bad, good} {
+		s, err := pod(false, false, release{Name: "a", Dir: random}, release{Name: "b", Dir: second, Needs: []string{"a"}})
+		state, _ := b.run(s, err, nil)
+		if got := b.history("a"); got[0] != "a 1 deployed" || (state.Exit == 0) != (second == good) || state.Results[0].Result != event.Deployed {
+			t.Errorf("exit %d, history %v, results %v: %s", state.Exit, got, state.Results, phrase.Reason(state))
+		}
+	}
+}
+
+// TestTakenBeforeItStarts (S13, R51b): the first pod of a Job is killed before it starts b. Somebody else upgrades b before the
+// next pod starts. As in a run without a kill, that revision is not overwritten, and a is rolled back.
+func TestTakenBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	stack := func(first string) []release {
+		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": first}}}
+	}
+	b.mustUp(stack(good)...)
+	pod := b.pods(&memory{forgets: true})
+	s, err := pod(false, false, stack(bad)...)
+	b.run(s, err, nil)
+	b.mustUp(release{Name: "b", Dir: good, Values: map[string]any{"v": "theirs"}})
+	s, err = pod(false, true, stack(bad)...)
+	state, _ := b.run(s, err, nil)
+	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 3 deployed" || got[1] != "b 2 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
+		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
+// TestNextPodCannotPlanARelease is TestNextPodCannotPlan for an installation.
+func TestNextPodCannotPlanARelease(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	bad := rig.ChartOf(t, rig.ConfigMap("mine", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h"), rig.ConfigMap("theirs", rig.Group("three", "two")))
+	store := &memory{forgets: true}
+	for _, rollback := range []bool{false, true} {
+		j, err := journal.Open(t.Context(), store, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Install) {
+			i.RollbackOnFailure = rollback
+			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := b.Run(op, nil)
+		if out.Err == nil || rollback && (out.State.Exit != 1 || !strings.Contains(phrase.Reason(&out.State), "theirs already exists")) {
+			t.Errorf("exit %d: %s", out.State.Exit, phrase.Reason(&out.State))
+		}
+		if !rollback {
+			theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
+			if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := b.ConfigMaps(b.Namespace); slices.Contains(got, "mine") || !slices.Contains(got, "theirs") {
+		t.Errorf("the next pod leaves ConfigMaps %v", got)
+	}
+}
