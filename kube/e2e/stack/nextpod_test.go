@@ -86,15 +86,15 @@ func TestTakenBeforeItStarts(t *testing.T) {
 	b := newStackRig(t)
 	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
 	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
-	stack := func(first string) []release {
-		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": first}}}
+	stack := func(first, v string) []release {
+		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
 	}
-	b.mustUp(stack(good)...)
+	b.mustUp(stack(good, "one")...)
 	pod := b.pods(&memory{forgets: true})
-	s, err := pod(false, false, stack(bad)...)
+	s, err := pod(false, false, stack(bad, "two")...)
 	b.run(s, err, nil)
 	b.mustUp(release{Name: "b", Dir: good, Values: map[string]any{"v": "theirs"}})
-	s, err = pod(false, true, stack(bad)...)
+	s, err = pod(false, true, stack(good, "two")...)
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 3 deployed" || got[1] != "b 2 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
 		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
