@@ -131,14 +131,14 @@ func objectNames(object map[string]any) (names []string) {
 	return names
 }
 
-// fieldNames returns the names in a field of an object: of its containers, volumes and ports, and of the objects and keys that
-// it uses. Messages name them, for example a missing Secret, although the chart may take its name from a value such as
+// fieldNames returns the names in a field of an object: of its containers, images, volumes and ports, and of the objects and keys
+// that it uses. Messages name them, for example a missing Secret, although the chart may take its name from a value such as
 // tls.secret, which is named like a credential.
 func fieldNames(value any, field string) (names []string) {
 	switch v := value.(type) {
 	case map[string]any:
 		for k, e := range v {
-			if name, isText := e.(string); isText && (k == "name" || isNameField(k) || k == "key" && strings.HasSuffix(field, "KeyRef")) {
+			if name, isText := e.(string); isText && (k == "name" || k == "image" || isNameField(k) || k == "key" && strings.HasSuffix(field, "KeyRef")) {
 				names = append(names, name)
 			}
 			names = append(names, fieldNames(e, k)...)

@@ -135,14 +135,14 @@ metadata: {name: web}
 spec:
   serviceAccountName: deploy-bot
   initContainers: [{name: wait-for-db, image: x}]
-  containers: [{name: postgres, image: x}]
+  containers: [{name: postgres, image: "example.com/wordpress:6"}]
   volumes: [{name: data-volume, persistentVolumeClaim: {claimName: first-claim}}]
 `
 	const withKey = "apiVersion: v1\nkind: Pod\nmetadata: {name: api}\nspec: {containers: [{name: main, env: [{name: A, valueFrom: {secretKeyRef: {name: b, key: admin-user}}}]}]}\n"
 	var m Mask
-	m.AddSecrets("postgres", "wait-for-db", "data-volume", "first-claim", "deploy-bot", "admin-user")
+	m.AddSecrets("postgres", "wordpress", "wait-for-db", "data-volume", "first-claim", "deploy-bot", "admin-user")
 	m.AddManifest(pod + "---\n" + withKey)
-	const text = `container postgres cannot start; init container wait-for-db; volume data-volume of first-claim; serviceaccount "deploy-bot"; no key admin-user`
+	const text = `container postgres cannot start; image wordpress:6 and example.com/wordpress:7; init container wait-for-db; volume data-volume of first-claim; serviceaccount "deploy-bot"; no key admin-user`
 	if got := m.Text(text); got != text {
 		t.Errorf("%q becomes %q", text, got)
 	}
