@@ -17,7 +17,10 @@ var (
 	local     = command.Bound{Local: true}
 )
 
-// bounds are how long commands may take without the screen (R54). Help pages and completion wait for nobody.
+// completionLimit limits completions, which may ask the API server or download a chart, because the shell waits for them.
+const completionLimit = 10 * time.Second
+
+// bounds are how long commands may take without the screen (R54). Help pages wait for nobody.
 var bounds = map[string]command.Bound{
 	"install": operates, "upgrade": operates, "rollback": operates, "uninstall": operates, "test": operates, "up": operates, "down": operates,
 	"recover": {Limit: 5 * time.Minute},

@@ -79,7 +79,7 @@ func TestBoundEndsTheCommand(t *testing.T) {
 }
 
 // TestInputsHaveTheLimitOfTheOperation (R54): without the screen, --timeout also limits how long an operation waits for its
-// chart, its values, or its helmfile.
+// chart, its values, or its helmfile. Completion has a limit of its own.
 func TestInputsHaveTheLimitOfTheOperation(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, never responds
 	if err != nil {
@@ -99,6 +99,12 @@ func TestInputsHaveTheLimitOfTheOperation(t *testing.T) {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() {
+		out, code, _ := runProgram(t, nil, "__complete", "install", "r", "http://"+server+"/c.tgz", "--break-on", "")
+		if code != command.ExitNothingWritten {
+			t.Errorf("completion: exit code %d: %s", code, out)
+		}
+	})
 	for _, c := range []struct {
 		waitsFor string
 		args     []string

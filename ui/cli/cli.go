@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
@@ -44,6 +45,7 @@ func Main() int {
 	captureErrors(root, &failed)
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		root.SetOut(report.Safe(os.Stdout)) // completions have names from the cluster and from charts
+		time.AfterFunc(completionLimit, func() { os.Exit(command.ExitNothingWritten) })
 	}
 	restoreTerminal := command.SaveTerminal()
 	signals.Quit = func(why error) {
