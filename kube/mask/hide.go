@@ -37,6 +37,28 @@ var urlParameter = regexp.MustCompile(`(?i)([?&][\w.-]*(?:token|secret|password|
 // Text hides the secret values in a message, except where they are names, and credentials in URLs.
 func (m *Mask) Text(s string) string { return m.hide(s, false) }
 
+// Diff is Text for the lines of a diff. A line that would then equal the line that it replaces says that its value changes.
+func (m *Mask) Diff(s string) string {
+	before, after := strings.Split(s, "\n"), strings.Split(m.Text(s), "\n")
+	if len(before) != len(after) { // a value of several lines
+		return strings.Join(after, "\n")
+	}
+	removed := map[string]string{} // the lines before the added ones, by what is left of them
+	for i, line := range after {
+		switch {
+		case strings.HasPrefix(line, "-"):
+			removed[line[1:]] = before[i][1:]
+		case !strings.HasPrefix(line, "+"):
+			clear(removed)
+		default:
+			if was, replaced := removed[line[1:]]; replaced && was != before[i][1:] {
+				after[i] = strings.ReplaceAll(line, Hidden, Changed)
+			}
+		}
+	}
+	return strings.Join(after, "\n")
+}
+
 // Output is like Text for the output of a workload, such as a line of its log. A value that is also
 // a name is hidden in it, unless it is a part of a longer name.
 func (m *Mask) Output(s string) string { return m.hide(s, true) }

@@ -193,6 +193,21 @@ func TestObjectHidesFields(t *testing.T) {
 	}
 }
 
+// TestDiffSaysWhatChanges: a changed value that is hidden on both sides of a diff does not leave two equal lines.
+func TestDiffSaysWhatChanges(t *testing.T) {
+	m := &Mask{}
+	m.AddSecrets("11112222", "33334444")
+	const diff = " data:\n-  pin: 11112222\n-  old: 11112222\n+  pin: 33334444\n+  new: 33334444\n other: 11112222\n+  old: 33334444"
+	const want = " data:\n-  pin: (hidden)\n-  old: (hidden)\n+  pin: (hidden, changed)\n+  new: (hidden)\n other: (hidden)\n+  old: (hidden)"
+	if got := m.Diff(diff); got != want {
+		t.Errorf("%s", got)
+	}
+	m.AddSecrets("one\ntwo three")
+	if got := m.Diff("-a: one\ntwo three\n+a: 11112222"); strings.Contains(got, "two") {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestReasonsAreMasked hides secrets in the reasons why groups wait, in a copy of the plan.
 func TestReasonsAreMasked(t *testing.T) {
 	var m Mask

@@ -188,7 +188,7 @@ func (e *Edit) Changes() ([]inspect.Change, error) {
 			}
 		}
 		if !existed || c.Diff != "" {
-			changes = append(changes, c.Masked(e.operation.Mask().Text))
+			changes = append(changes, c.Masked(e.operation.Mask().Diff))
 		}
 	}
 	for _, c := range e.replaced.inPlanOrder(before) {

@@ -233,7 +233,7 @@ func (op *Operation) Change(ctx context.Context, it inspect.Item) (inspect.Chang
 		return inspect.Change{}, err
 	}
 	c, err := p.Change(ctx, it)
-	return c.Masked(op.Mask().Text), op.Mask().Error(err)
+	return c.Masked(op.Mask().Diff), op.Mask().Error(err)
 }
 
 // Sent returns an object as Run sends it, as YAML with secret values masked. The error is an

@@ -219,7 +219,7 @@ func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release
 func (op *Operation) Changes(ctx context.Context) ([]inspect.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)
 	for i, c := range changes {
-		changes[i] = c.Masked(op.Mask().Text)
+		changes[i] = c.Masked(op.Mask().Diff)
 	}
 	return changes, op.Mask().Error(err)
 }
