@@ -98,22 +98,34 @@ func TestReadinessTimeoutIsPerObject(t *testing.T) { // R25
 	}
 }
 
-// TestDeclaredFailuresKeepTheirExpression: the readiness expression that declared a failure is part
-// of the cause, even if the diagnosis no longer sees that state (R23).
+// TestDeclaredFailuresKeepTheirExpression: the readiness expression that declared a failure is the cause, or else the first
+// evidence for it, even if the diagnosis no longer sees that state (R23).
 func TestDeclaredFailuresKeepTheirExpression(t *testing.T) {
 	const holds = "readiness-failure {.phase} == Broken is true (phase is Broken)"
 	for _, tt := range []struct {
-		found Finding
-		cause string
+		found    Finding
+		cause    string
+		evidence []string
 	}{
-		{Finding{}, holds},
-		{Finding{Cause: "phase is Trying", Symptom: true}, holds},
-		{Finding{Cause: "image cannot be pulled"}, holds + "; image cannot be pulled"},
-		{Finding{Cause: holds + "; Ready is False: no disk", Declared: true}, holds + "; Ready is False: no disk"},
+		{Finding{}, holds, nil},
+		{Finding{Cause: "phase is Trying", Symptom: true}, holds, nil},
+		{Finding{Cause: "image cannot be pulled", Evidence: []string{"not found"}}, "image cannot be pulled", []string{holds, "not found"}},
+		{Finding{Cause: "no disk", Evidence: []string{holds}, Declared: true}, "no disk", []string{holds}},
 	} {
 		fake := newFake(map[string]behaviour{"x": {failed: holds, ready: sec, declared: true}})
-		trace, _ := run(t, Options{Diagnose: func(context.Context, plan.Object) Finding { return tt.found }}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
+		var evidence []string
+		trace, _ := run(t, Options{Diagnose: func(context.Context, plan.Object) Finding { return tt.found }}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
+			b.at(2 * sec)
+			for _, e := range b.feed.Events() {
+				if e.Kind == event.KindDiagnosis {
+					evidence = e.Evidence
+				}
+			}
+		})
 		want(t, trace, "0.0s c:a running", "1.0s c:a failed (Pod/x: "+tt.cause+")", "1.0s diagnosis c:a Pod/x ("+tt.cause+")")
+		if !slices.Equal(evidence, tt.evidence) {
+			t.Errorf("evidence %q, want %q", evidence, tt.evidence)
+		}
 	}
 }
 

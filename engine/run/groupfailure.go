@@ -110,8 +110,8 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	}
 }
 
-// addReason adds the reason to the finding if it is a part of the cause, and lets it replace a symptom: the state that made
-// the object fail says more than its state now.
+// addReason lets the reason replace a symptom: the state that made the object fail says more than its state now. A reason that
+// is a part of the cause supports a cause that a diagnosis has found.
 func (f *failure) addReason(found Finding) Finding {
 	switch partial := f.reasonKind == causePartial; {
 	case f.Timeout != nil || found.Declared || f.reason == "":
@@ -119,7 +119,7 @@ func (f *failure) addReason(found Finding) Finding {
 	case found.Symptom || partial && found.Cause == "":
 		found.Cause = f.reason
 	case partial:
-		found.Cause = f.reason + "; " + found.Cause
+		found.Evidence = slices.Insert(slices.Clone(found.Evidence), 0, f.reason)
 	}
 	found.Symptom = false
 	return found

@@ -42,18 +42,19 @@ func (b *reportBuilder) summarise() string {
 	return cmp.Or(b.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict puts the verdict of the chart's readiness expressions (R23) before a cause that is only a symptom,
-// or before any cause if a failure expression is true. Otherwise the verdict becomes evidence.
+// withReadinessVerdict puts the verdict of the chart's readiness expressions (R23) before a cause that is only a symptom.
+// Otherwise the verdict becomes evidence: an expression is the mechanism, not the cause.
 func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	v := b.verdict()
+	if !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready {
+		return cause
+	}
+	wasSymptom := b.Symptom
+	b.Symptom, b.Declared = b.Symptom && !v.FailureDeclared, v.FailureDeclared
 	switch {
-	case !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready:
-		return cause
 	case strings.Contains(cause, v.Message):
-		b.Declared = v.FailureDeclared
 		return cause
-	case b.Symptom || v.FailureDeclared:
-		b.Symptom, b.Declared = b.Symptom && !v.FailureDeclared, v.FailureDeclared
+	case wasSymptom:
 		return v.Message + "; " + cause
 	}
 	b.found.evidence = slices.Concat([]string{v.Message}, b.found.evidence)

@@ -103,7 +103,7 @@ var waits = []cause{
 	{"slices", `{apiVersion: v1, kind: Service, metadata: {name: bare, annotations: ` + readiness(addressed, never) + `}, spec: {ports: [{port: 80}]}}`, "Service/bare",
 		`it has no selector, and no EndpointSlice lists endpoints for it`, `ip is not set`},
 	{"failed-claim", strings.Replace(claim("failing", `storageClassName: none-such`), "{name: failing}", "{name: failing, annotations: "+readiness(`{.phase} == Bound`, `{.phase} == Pending`)+"}", 1), "PersistentVolumeClaim/failing",
-		`readiness-failure \{.phase\} == Pending is true \(.phase is Pending\); no volume: StorageClass none-such does not exist.*`, `claim failing is pending`},
+		`no volume: StorageClass none-such does not exist.*`, `readiness-failure \{.phase\} == Pending is true \(.phase is Pending\)`},
 	{"failed-pods", strings.Replace(deployment("early", "sandbox/start-delay: 1h", oneContainer), "{name: early}", "{name: early, annotations: "+readiness(`{.readyReplicas} == 1`, `{.unavailableReplicas} >= 1`)+"}", 1), "Deployment/early",
 		`readiness-failure \{.unavailableReplicas\} >= 1 is true \(.unavailableReplicas is 1\).*`, `Available is False`},
 	{"no-node", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nodeless, annotations: ` + readiness(`{.numberReady} > 0`, never) + `}, spec: {selector: {matchLabels: {app: nodeless}}, template: {metadata: {labels: {app: nodeless}}, spec: {nodeSelector: {disk: fast}, ` + oneContainer + `}}}}`, "DaemonSet/nodeless",
