@@ -25,8 +25,7 @@ type (
 	Edit         = operation.Edit
 	Common       = operation.Common
 	ChartOptions = operation.ChartOptions
-	Install      = operation.Install
-	Upgrade      = operation.Upgrade
+	Deploy       = operation.Deploy
 	Rollback     = operation.Rollback
 	Uninstall    = operation.Uninstall
 	ReleaseTest  = operation.ReleaseTest
@@ -94,13 +93,13 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions) (*Watches, error)
 }
 
 // PrepareInstall prepares an install.
-func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, error) {
-	return operation.PrepareInstall(ctx, c.Client, in)
+func (c *Client) PrepareInstall(ctx context.Context, d Deploy) (*Operation, error) {
+	return operation.PrepareInstall(ctx, c.Client, d)
 }
 
 // PrepareUpgrade prepares an upgrade.
-func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, error) {
-	return operation.PrepareUpgrade(ctx, c.Client, up)
+func (c *Client) PrepareUpgrade(ctx context.Context, d Deploy) (*Operation, error) {
+	return operation.PrepareUpgrade(ctx, c.Client, d)
 }
 
 // PrepareRollback prepares a rollback.

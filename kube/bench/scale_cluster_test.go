@@ -95,7 +95,7 @@ func (s *scaling) stored(client *kube.Client, name, template string) (size int, 
 	if err != nil {
 		return 0, "", err
 	}
-	op, err := client.PrepareInstall(s.ctx, kube.Install{
+	op, err := client.PrepareInstall(s.ctx, kube.Deploy{
 		Common: kube.Common{Release: name, Namespace: "default", PlanOnly: true, SkipPreflight: true}, ChartOptions: kube.ChartOptions{Chart: chart, Values: map[string]any{}}})
 	if err != nil {
 		_, why, found := strings.Cut(err.Error(), "its record takes ")

@@ -28,7 +28,7 @@ import (
 // Edit is an edit of a running operation (R46): the next revision, rendered, planned and checked. Nothing has been written.
 type Edit struct {
 	operation *Operation    // creates the edited revision
-	opts      Upgrade       // of operation, to prepare it again
+	opts      Deploy        // of operation, to prepare it again
 	replaced  *Operation    // whose running revision the edit replaces
 	kept      *journal.Edit // to be kept with the run; nil outside a cluster
 }
@@ -64,10 +64,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	}
 	running := op.current()
 	up := *running.editOptions
-	up.Values = charts.CopyValues(values)
-	up.ResetValues = true
-	up.ReuseValues = false
-	up.ResetThenReuseValues = false
+	up.setValues(charts.CopyValues(values))
 	if c != nil {
 		up.Chart = c
 	}

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,67 +21,56 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Install holds the options of an install.
-type Install struct {
-	Common
-	ChartOptions
-	CreateNamespace bool
-	ClientSide      bool // use client-side apply
-	Replace         bool
-
-	upgradeCRDs bool // set by an upgrade that installs
-}
-
 // PrepareInstall checks and plans an install. It does not change the release.
-func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
-	in.PostRenderer = charts.PostRenderOnce(in.PostRenderer)
-	if err := in.continueEdit(in.Common); err != nil {
-		return nil, err
+func PrepareInstall(ctx context.Context, c *connect.Client, d Deploy) (*Operation, error) {
+	d.Install = true // an edit is an upgrade that installs what the run has not installed yet
+	if d.ServerSide != "false" {
+		d.ServerSide = "true"
 	}
-	return prepare(ctx, c, &in.Common, ending{"install", in.asUpgrade().undo}, in.check, in.prepare)
+	return d.prepare(ctx, c, "install", d.checkInstall, d.prepareInstall)
 }
 
-func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	p, err := in.newPlanInput(s)
+func (d *Deploy) prepareInstall(s *preflight.Session, c *connect.Client) (*Operation, error) {
+	p, err := d.newPlanInput(s)
 	if err != nil {
 		return nil, err
 	}
 	state, _, err := loadRelease(s, "install")
 	if err != nil {
-		return nil, wrapUnlessRefused(in.Common, "install", in.explainForbiddenWithPlan(s, "install", p, err))
+		return nil, wrapUnlessRefused(d.Common, "install", d.explainForbiddenWithPlan(s, "install", err))
 	}
-	return in.planOperation(s, c, p, state, in.asUpgrade())
+	return d.planInstall(s, c, p, state, d)
 }
 
-// check runs the checks that need no cluster.
-func (in *Install) check() error {
-	if err := charts.CheckReleaseName(in.Release); err != nil {
+// checkInstall runs the checks of an install that need no cluster.
+func (d *Deploy) checkInstall() error {
+	if err := charts.CheckReleaseName(d.Release); err != nil {
 		return err
 	}
-	if err := in.ChartOptions.check(in.Common); err != nil {
+	if err := d.checkChart(); err != nil {
 		return err
 	}
-	_, _, err := in.Chart.Tree(in.Values)
+	_, _, err := d.Chart.Tree(d.Values)
 	return err
 }
 
-// planOperation renders, plans and checks the install. state is nil if the release does not exist. Edits (R46) start from
+// planInstall renders, plans and checks the install. state is nil if the release does not exist. Edits (R46) start from
 // editOptions.
-func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Upgrade) (*Operation, error) {
+func (d *Deploy) planInstall(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Deploy) (*Operation, error) {
 	if state != nil && resumable(state.Revisions) {
-		in.Replace = true
+		d.Replace = true
 	}
-	revision, err := in.revision(s, state)
+	revision, err := d.revision(s, state)
 	if err != nil {
 		return nil, err
 	}
-	info, tree, err := in.renderInto(s, &p, state)
+	p.state = state
+	info, tree, err := d.renderInto(s, &p)
 	if err != nil {
 		return nil, err
 	}
 	info.Revision = revision
-	p.state = state
-	p.target.MergeCustom = in.TakeOwnership || state.lastFailed() // see run
+	p.target.MergeCustom = d.TakeOwnership || state.lastFailed() // see run
 	if state.lastFailed() {
 		p.otherRevisions = state.Others(nil)
 	}
@@ -91,54 +81,46 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	op := newOperation(c, task{prepared: prepared, do: in.run})
+	op := newOperation(c, task{prepared: prepared, do: d.runInstall})
 	op.rollback = rollbackByUninstall(prepared)
 	op.editOptions = editOptions
 	return op, nil
 }
 
-// renderInto renders the chart and adds the result, its inferred order and its conflicts to p. state is nil if the
-// release does not exist or cannot be read.
-func (in *Install) renderInto(s *preflight.Session, p *planInput, state *releaseState) (info event.Operation, tree *plan.Chart, err error) {
-	tree, warnings, err := in.Chart.Tree(in.Values)
+// renderInto renders the chart and adds the result to p, which has no state if the release cannot be read.
+func (d *Deploy) renderInto(s *preflight.Session, p *planInput) (info event.Operation, tree *plan.Chart, err error) {
+	tree, warnings, err := d.Chart.Tree(d.Values)
 	if err != nil {
 		return info, nil, err
 	}
-	r, err := dryRun(s, in.Chart.Name(), in.dryRun, p.target.CRDs.Docs...)
+	r, err := dryRun(s, d.Chart.Name(), d.dryRunInstall, p.target.CRDs.Docs...)
 	if err != nil {
 		return info, nil, err
 	}
 	// An install replaces only objects that it takes over.
-	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
+	if err := checkForce(d.ForceReplace && d.TakeOwnership, d.ForceConflicts, d.ServerSide != "false"); err != nil {
 		return info, nil, err
 	}
-	var more []plan.Warning
-	if p.inferredOrder, tree, more, err = in.inferOrder(in.Common, tree, r); err != nil {
+	r.warnings = slices.Concat(warnings, r.warnings)
+	if tree, err = d.addRendered(p, r, tree); err != nil {
 		return info, nil, err
 	}
-	r.warnings = slices.Concat(warnings, r.warnings, more)
-	if p.target.Claims, err = state.claims(in.Common, r.builder, r.release, in.TakeOwnership); err != nil {
-		return info, nil, err
-	}
-	p.target.Claims.Hooks = p.target.Claims.AdoptHooks(r.builder, r.list)
-	p.conflicts = preflight.CheckOwners(r.builder, r.list, p.target.Claims)
-	p.rendered = r
-	p.target.Release = r.release
-	p.target.Outputs = r.outputs
-	p.hooks = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
+	p.hooks = hookEvents(d.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	return s.Info("install", r.release), tree, nil
 }
 
-// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the permissions that
-// its objects need and the user lacks.
-func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planInput, err error) error {
+// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned as an install, the error also names the
+// permissions that its objects need and the user lacks.
+func (d *Deploy) explainForbiddenWithPlan(s *preflight.Session, operation string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	if info, tree, planErr := in.renderInto(s, &p, nil); planErr == nil {
-		if prepared, incoming, planErr := p.planRevision(s, info, tree); planErr == nil {
-			prepared.Info.Name = operation
-			return s.Refuse(prepared, incoming, err)
+	if p, planErr := d.newPlanInput(s); planErr == nil {
+		if info, tree, planErr := d.renderInto(s, &p); planErr == nil {
+			if prepared, incoming, planErr := p.planRevision(s, info, tree); planErr == nil {
+				prepared.Info.Name = operation
+				return s.Refuse(prepared, incoming, err)
+			}
 		}
 	}
 	return explainForbidden(s, operation, err)
@@ -146,77 +128,72 @@ func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation stri
 
 // newPlanInput returns the input of the plan without the rendered chart: the target's settings, and the phases for the
 // namespace and crds/.
-func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
+func (d *Deploy) newPlanInput(s *preflight.Session) (p planInput, err error) {
+	clientSide := d.ServerSide == "false"
 	t := preflight.Target{Method: helmclient.Method{
-		ClientSide: in.ClientSide, Replace: in.ForceReplace, Force: in.ForceConflicts, Migrate: true, Adopts: true,
+		ClientSide: clientSide, Replace: d.ForceReplace, Force: d.ForceConflicts, Migrate: true, Adopts: true,
 	}}
-	if t.CRDs, err = in.crds(in.Values, in.upgradeCRDs, in.ClientSide && !in.upgradeCRDs); err != nil {
+	if t.CRDs, err = d.crds(d.Values, d.UpgradeCRDs, clientSide && !d.UpgradeCRDs); err != nil {
 		return p, err
 	}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return p, err
 	}
-	if t.NewNamespace, err = s.WaitForNamespace(in.CreateNamespace); err != nil {
+	if t.NewNamespace, err = s.WaitForNamespace(d.CreateNamespace); err != nil {
 		return p, err
 	}
 	if t.NewNamespace {
-		p.prelude = append(p.prelude, preflight.NamespacePhase(in.Namespace))
+		p.prelude = append(p.prelude, preflight.NamespacePhase(d.Namespace))
 	}
 	p.target = t
 	p.prelude = append(p.prelude, t.CRDs.Phases()...)
 	return p, nil
 }
 
-func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
-	i := in.action(cfg)
-	i.DryRunStrategy = action.DryRunServer
-	i.TakeOwnership = true // Helm stops at the first conflict; CheckOwners reports all
-	return in.render(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return i.RunWithContext(ctx, c, values)
-	})
+func (d *Deploy) dryRunInstall(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
+	return d.render(ctx, cfg, d.helmInstall(ctx, cfg, action.DryRunServer, true)) // CheckOwners reports all conflicts, Helm only the first
 }
 
-// action returns Helm's install action, without crds/ and the namespace, which are phases of the run.
-func (in *Install) action(cfg *action.Configuration) *action.Install {
+// helmInstall returns Helm's install action, without crds/ and the namespace, which are phases of the run. adopt makes it
+// take over existing objects.
+func (d *Deploy) helmInstall(ctx context.Context, cfg *action.Configuration, dryRun action.DryRunStrategy, adopt bool) helmAction {
 	i := action.NewInstall(cfg)
-	i.ReleaseName = in.Release
-	i.Namespace = in.Namespace
-	i.WaitStrategy = in.WaitStrategy()
-	i.WaitForJobs = in.WaitForJobs == plan.AllJobs
-	i.Timeout = in.Timeout
-	i.DisableHooks = in.NoHooks
+	i.DryRunStrategy = dryRun
+	i.ReleaseName = d.Release
+	i.Namespace = d.Namespace
+	i.WaitStrategy = d.WaitStrategy()
+	i.WaitForJobs = d.WaitForJobs == plan.AllJobs
+	i.Timeout = d.Timeout
+	i.DisableHooks = d.NoHooks
 	i.SkipCRDs = true
-	i.ServerSideApply = !in.ClientSide
-	i.ForceConflicts = in.ForceConflicts
-	i.ForceReplace = in.ForceReplace
-	i.TakeOwnership = in.TakeOwnership
-	i.Replace = in.Replace
-	i.DisableOpenAPIValidation = in.DisableOpenAPIValidation
-	i.SkipSchemaValidation = in.SkipSchemaValidation
-	i.EnableDNS = in.EnableDNS
-	i.SubNotes = in.SubNotes
-	i.HideNotes = in.HideNotes
-	i.Description = in.Description
-	i.Labels = in.Labels
-	i.PostRenderer = in.PostRenderer
-	if in.PostRenderStrategy != "" {
-		i.PostRenderStrategy = in.PostRenderStrategy
+	i.ServerSideApply = d.ServerSide != "false"
+	i.ForceConflicts = d.ForceConflicts
+	i.ForceReplace = d.ForceReplace
+	i.TakeOwnership = d.TakeOwnership || adopt
+	i.Replace = d.Replace
+	i.DisableOpenAPIValidation = d.DisableOpenAPIValidation
+	i.SkipSchemaValidation = d.SkipSchemaValidation
+	i.EnableDNS = d.EnableDNS
+	i.SubNotes = d.SubNotes
+	i.HideNotes = d.HideNotes
+	i.Description = d.Description
+	i.Labels = d.Labels
+	i.PostRenderer = d.PostRenderer
+	i.PostRenderStrategy = cmp.Or(d.PostRenderStrategy, i.PostRenderStrategy)
+	return func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return i.RunWithContext(ctx, c, values)
 	}
-	return i
 }
 
-// run runs the install.
+// runInstall runs the install.
 //
 // Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
-func (in *Install) run(a *attempt) (*rel1.Release, error) {
+func (d *Deploy) runInstall(a *attempt) (*rel1.Release, error) {
 	if err := a.runPrelude(a.op.prepared.Target); err != nil {
 		return nil, err
 	}
-	i := in.action(a.helm.Config)
-	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
-	return in.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return i.RunWithContext(context.Background(), c, values)
-	})
+	adopt := a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
+	return d.runWithCachedOutputs(a, d.helmInstall(context.Background(), a.helm.Config, action.DryRunNone, adopt))
 }
 
 // rollbackByUninstall returns the rollback of an install: an uninstall (R33).
@@ -229,19 +206,19 @@ func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 
 // revision returns the number of the revision to create: 1, or the next one after a failed install, a failed uninstall,
 // or an uninstall that kept the history. As in Helm, it returns an error if the name is in use.
-func (in *Install) revision(s *preflight.Session, state *releaseState) (int, error) {
+func (d *Deploy) revision(s *preflight.Session, state *releaseState) (int, error) {
 	if state == nil {
 		return 1, nil
 	}
 	last := state.Last
 	status, deployed := last.Info.Status, state.Current.Info.Status == rcommon.StatusDeployed
-	if in.Replace && !deployed && (status == rcommon.StatusUninstalled || status == rcommon.StatusFailed) {
+	if d.Replace && !deployed && (status == rcommon.StatusUninstalled || status == rcommon.StatusFailed) {
 		return last.Version + 1, nil
 	}
-	inUse := fmt.Sprintf("release name %s is in use in namespace %s (revision %d, %s)", in.Release, last.Namespace, last.Version, status)
+	inUse := fmt.Sprintf("release name %s is in use in namespace %s (revision %d, %s)", d.Release, last.Namespace, last.Version, status)
 	if status == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
-		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(in.Namespace)); err != nil {
-			return 0, fmt.Errorf("release %s: delete the lock of a killed run: %w", in.Release, err)
+		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(d.Namespace)); err != nil {
+			return 0, fmt.Errorf("release %s: delete the lock of a killed run: %w", d.Release, err)
 		}
 		return 0, fmt.Errorf("%s: already deployed by a run that was killed before it could unlock the release (%s); nothing to do",
 			inUse, s.Lease.Holder)

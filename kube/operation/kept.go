@@ -124,20 +124,16 @@ func (e *Edit) keep() (*journal.Edit, error) {
 	return &journal.Edit{Values: text}, err
 }
 
-// editContinued reports whether the run continues with an edit that an earlier pod accepted.
-func (o *ChartOptions) editContinued(c Common) bool {
-	return c.RunInProgress == nil && c.Journal.Before().Edit != nil
-}
-
-// continueEdit replaces the values with those of the edit that an earlier pod accepted.
-func (o *ChartOptions) continueEdit(c Common) error {
-	if !o.editContinued(c) {
+// continueEdit replaces the values with those of the edit that an earlier pod accepted, if any.
+func (d *Deploy) continueEdit() error {
+	if d.RunInProgress != nil || d.Journal.Before().Edit == nil {
 		return nil
 	}
-	o.Values = nil
-	if err := yaml.Unmarshal([]byte(c.Journal.Before().Edit.Values), &o.Values); err != nil {
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(d.Journal.Before().Edit.Values), &values); err != nil {
 		return fmt.Errorf("read the values of the edit that an earlier pod accepted: %w", err)
 	}
+	d.setValues(values)
 	return nil
 }
 

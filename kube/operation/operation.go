@@ -1,5 +1,5 @@
 // Package operation plans Helm's actions and runs them with wrapped versions of Helm's Kubernetes client and storage.
-// Install, Upgrade, Rollback, Uninstall and ReleaseTest hold their options; the Prepare functions turn these into an
+// Deploy, Rollback, Uninstall and ReleaseTest hold their options; the Prepare functions turn these into an
 // Operation. Operation.Run makes an attempt: the namespace and crds/ (prelude.go), Helm's action, and the final state
 // (failure.go). If it fails, the rollback is a second attempt (rollback_on_failure.go). Only packages
 // kube and kube/stack import it.
@@ -42,7 +42,7 @@ type Operation struct {
 	// rollback is nil if there is nothing to roll back to.
 	rollback *rollbackPlan
 	// editOptions are the options that edits (R46) change, nil if the operation has no chart to edit.
-	editOptions *Upgrade
+	editOptions *Deploy
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can. Run then ends it.
@@ -101,13 +101,14 @@ func newOperation(c *connect.Client, main task) *Operation {
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
+type planFunc func(*preflight.Session, *connect.Client) (*Operation, error)
+
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
 // makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has
 // completed the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values
 // are masked in errors of makePlan. If makePlan fails after an earlier pod has changed the release, the operation only ends
 // the run, as e says.
-func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, check func() error,
-	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
+func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, check func() error, makePlan planFunc) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
 	if err != nil {
 		return nil, err

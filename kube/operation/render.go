@@ -58,20 +58,20 @@ const (
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// check checks the chart and --order.
-func (o *ChartOptions) check(c preflight.Common) error {
-	if err := o.Chart.Check(); err != nil {
+// checkChart checks the chart and --order.
+func (d *Deploy) checkChart() error {
+	if err := d.Chart.Check(); err != nil {
 		return err
 	}
 	switch {
-	case o.Order != "" && o.Order != OrderDeclared && o.Order != OrderInferred:
-		return fmt.Errorf("--order=%s is unknown: use %s or %s", o.Order, OrderDeclared, OrderInferred)
-	case o.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
-		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", c.Wait)
+	case d.Order != "" && d.Order != OrderDeclared && d.Order != OrderInferred:
+		return fmt.Errorf("--order=%s is unknown: use %s or %s", d.Order, OrderDeclared, OrderInferred)
+	case d.Order == OrderInferred && d.WaitStrategy() != helmclient.WaitOrdered:
+		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", d.Wait)
 	case connect.RecordResource(connect.StorageDriver()) == "": // only Kubernetes restricts labels
 		return nil
 	}
-	return checkLabels(o.Labels)
+	return checkLabels(d.Labels)
 }
 
 // LabelSyntax says which values a label may have, labelKeySyntax which keys.

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,7 +13,6 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
@@ -22,13 +22,15 @@ import (
 	"lockstep/kube/release"
 )
 
-// Upgrade holds the options of an upgrade.
-type Upgrade struct {
+// Deploy holds the options of an install or an upgrade.
+type Deploy struct {
 	Common
 	ChartOptions
-	Install         bool // install the release if it does not exist
+	Install         bool // an upgrade installs the release if it does not exist
 	CreateNamespace bool // only for an install
-	// ServerSide is "true", "false", or "auto" to apply as the previous revision was applied; "" is "auto".
+	Replace         bool // an install reuses the name of an uninstalled release
+	// ServerSide is "true", "false", or "auto" to apply as the previous revision was applied, an install on the server; "" is
+	// "auto".
 	ServerSide           string
 	ReuseValues          bool
 	ResetValues          bool
@@ -39,57 +41,64 @@ type Upgrade struct {
 	UpgradeCRDs bool
 }
 
-// PrepareUpgrade checks and plans an upgrade. It does not change the release.
-func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
-	up.PostRenderer = charts.PostRenderOnce(up.PostRenderer)
-	if err := up.continueEdit(up.Common); err != nil {
-		return nil, err
-	}
-	if up.editContinued(up.Common) {
-		up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = true, false, false
-	}
-	return prepare(ctx, c, &up.Common, ending{"upgrade", up.undo}, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
+// setValues makes values the user's values of the revision, instead of what it would reuse.
+func (d *Deploy) setValues(values map[string]any) {
+	d.Values, d.ResetValues, d.ReuseValues, d.ResetThenReuseValues = values, true, false, false
 }
 
-func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
+// prepare prepares an install or an upgrade.
+func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation string, check func() error, makePlan planFunc) (*Operation, error) {
+	d.PostRenderer = charts.PostRenderOnce(d.PostRenderer)
+	if err := d.continueEdit(); err != nil {
+		return nil, err
+	}
+	return prepare(ctx, c, &d.Common, ending{operation, d.undo}, check, makePlan)
+}
+
+// PrepareUpgrade checks and plans an upgrade. It does not change the release.
+func PrepareUpgrade(ctx context.Context, c *connect.Client, d Deploy) (*Operation, error) {
+	return d.prepare(ctx, c, "upgrade", d.checkChart, d.prepareUpgrade)
+}
+
+func (d *Deploy) prepareUpgrade(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	state, found, err := loadRelease(s, "upgrade")
 	switch {
 	case err != nil:
-		return nil, wrapUnlessRefused(up.Common, "upgrade", up.explainForbiddenWithPlan(s, err))
-	case !found && !up.Install:
-		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
+		return nil, wrapUnlessRefused(d.Common, "upgrade", d.explainForbiddenWithPlan(s, "upgrade", err))
+	case !found && !d.Install:
+		return nil, &release.NotFound{Name: d.Release, Namespace: d.Namespace, Advice: "add --install to install it"}
 	case !found:
-		return up.install(s, c, nil)
+		return d.install(s, c, nil)
 	}
 	switch {
-	case up.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
-		return up.install(s, c, state)
+	case d.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
+		return d.install(s, c, state)
 	case state.Current.Info.Status == rcommon.StatusUninstalled: // nothing is deployed
-		return nil, fmt.Errorf("release %s is uninstalled (revision %d); add --install to install it again", up.Release, state.Current.Version)
-	case up.Install && resumable(state.Revisions):
-		if up.Values, err = up.reusedValues(state.Last); err != nil {
+		return nil, fmt.Errorf("release %s is uninstalled (revision %d); add --install to install it again", d.Release, state.Current.Version)
+	case d.Install && resumable(state.Revisions):
+		if d.Values, err = d.reusedValues(state.Last); err != nil {
 			return nil, err
 		}
-		return up.install(s, c, state)
+		return d.install(s, c, state)
 	}
-	p, incoming, err := up.plan(s, state)
+	p, incoming, err := d.plan(s, state)
 	if err != nil {
 		return nil, err
 	}
 	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
-	op := newOperation(c, task{prepared: p, do: up.run})
-	op.editOptions = up
-	op.rollback = up.undo(p, state)
+	op := newOperation(c, task{prepared: p, do: d.runUpgrade})
+	op.editOptions = d
+	op.rollback = d.undo(p, state)
 	return op, nil
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
-func (up *Upgrade) undo(p *preflight.Prepared, state *releaseState) *rollbackPlan {
+func (d *Deploy) undo(p *preflight.Prepared, state *releaseState) *rollbackPlan {
 	switch goodRevision := state.goodRevision(); {
 	case goodRevision > 0:
-		return up.rollbackPlan(p, state, goodRevision)
+		return d.rollbackPlan(p, state, goodRevision)
 	case state.start != nil: // this run has installed it
 		return rollbackByUninstall(p)
 	}
@@ -97,136 +106,111 @@ func (up *Upgrade) undo(p *preflight.Prepared, state *releaseState) *rollbackPla
 }
 
 // plan renders the chart and plans the upgrade (R30).
-func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
-	r, err := dryRun(s, up.Chart.Name(), up.dryRun)
+func (d *Deploy) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
+	r, err := dryRun(s, d.Chart.Name(), d.dryRunUpgrade)
 	if err != nil {
 		return nil, nil, err
 	}
-	values := up.treeValues(state.Revisions, r.release)
-	target, err := up.newTarget(s, values)
+	values := d.treeValues(state.Revisions, r.release)
+	target, err := d.newTarget(s, values)
 	if err != nil {
 		return nil, nil, err
 	}
-	onServer := serverSide(up.ServerSide, r.release)
-	target.Release = r.release
-	target.Outputs = r.outputs
+	onServer := serverSide(d.ServerSide, r.release)
 	target.ClientSide = !onServer
 	target.Migrate = state.Current.ApplyMethod != string(rel1.ApplyMethodServerSideApply) // also Helm 3, which records no method
-	tree, treeWarnings, err := up.Chart.Tree(values)
+	tree, treeWarnings, err := d.Chart.Tree(values)
 	if err != nil {
 		return nil, nil, err
 	}
-	if up.Provided != nil && !onServer { // the releases of a helmfile share the flag; client-side apply has no conflicts
-		up.ForceConflicts, target.Force = false, false
+	if d.Provided != nil && !onServer { // the releases of a helmfile share the flag; client-side apply has no conflicts
+		d.ForceConflicts, target.Force = false, false
 	}
-	if err := checkForce(up.ForceReplace, up.ForceConflicts, onServer); err != nil {
+	if err := checkForce(d.ForceReplace, d.ForceConflicts, onServer); err != nil {
 		return nil, nil, err
 	}
 	old, oldObjects, oldWarnings, err := readRevision(s.Context, r.builder, state.Current)
 	if err != nil {
 		return nil, nil, err
 	}
-	if target.Claims, err = state.claims(up.Common, r.builder, r.release, up.TakeOwnership); err != nil {
+	r.warnings = slices.Concat(treeWarnings, r.warnings, oldWarnings)
+	p := planInput{
+		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(),
+		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
+	}
+	if tree, err = d.addRendered(&p, r, tree); err != nil {
 		return nil, nil, err
 	}
-	target.Claims.Hooks = target.Claims.AdoptHooks(r.builder, r.list)
-	conflicts := preflight.CheckOwners(r.builder, r.list, target.Claims)
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = state.goodRevision()
-	inferred, tree, orderWarnings, err := up.inferOrder(up.Common, tree, r)
-	if err != nil {
-		return nil, nil, err
+	return p.planRevision(s, info, tree)
+}
+
+// addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
+func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
+	var warnings []plan.Warning
+	if p.inferredOrder, tree, warnings, err = d.inferOrder(d.Common, tree, r); err != nil {
+		return nil, err
 	}
-	r.warnings = slices.Concat(treeWarnings, r.warnings, oldWarnings, orderWarnings)
-	return planInput{
-		state: state, inferredOrder: inferred, rendered: r, target: target, old: old, oldObjects: oldObjects,
-		otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: conflicts,
-		hooks: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
-	}.planRevision(s, info, tree)
+	r.warnings = append(r.warnings, warnings...)
+	claims, err := p.state.claims(d.Common, r.builder, r.release, d.TakeOwnership)
+	if err != nil {
+		return nil, err
+	}
+	claims.Hooks = claims.AdoptHooks(r.builder, r.list)
+	p.conflicts = preflight.CheckOwners(r.builder, r.list, claims)
+	p.rendered, p.target.Release, p.target.Outputs, p.target.Claims = r, r.release, r.outputs, claims
+	return tree, nil
 }
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
-func (up *Upgrade) newTarget(s *preflight.Session, values map[string]any) (target preflight.Target, err error) {
-	target = preflight.Target{Method: helmclient.Method{Force: up.ForceConflicts, Replace: up.ForceReplace, Adopts: true}}
-	if !up.UpgradeCRDs {
+func (d *Deploy) newTarget(s *preflight.Session, values map[string]any) (target preflight.Target, err error) {
+	target = preflight.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
+	if !d.UpgradeCRDs {
 		return target, nil
 	}
-	if target.CRDs, err = up.crds(values, true, false); err != nil {
+	if target.CRDs, err = d.crds(values, true, false); err != nil {
 		return target, err
 	}
 	return target, s.CheckCRDs(target.CRDs)
 }
 
-// asInstall converts the options to those of an install.
-func (up *Upgrade) asInstall() Install {
-	return Install{
-		Common: up.Common, ChartOptions: up.ChartOptions, CreateNamespace: up.CreateNamespace,
-		ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs,
-	}
-}
-
 // install plans the upgrade as an install, because nothing is deployed. Edits of it start from the options of the upgrade.
-func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *releaseState) (*Operation, error) {
-	in := up.asInstall()
+func (d *Deploy) install(s *preflight.Session, c *connect.Client, state *releaseState) (*Operation, error) {
+	in := *d
 	in.Replace = state != nil
-	if err := in.check(); err != nil {
+	if err := in.checkInstall(); err != nil {
 		return nil, err
 	}
 	p, err := in.newPlanInput(s)
 	if err != nil {
 		return nil, err
 	}
-	return in.planOperation(s, c, p, state, up)
-}
-
-// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the permissions that
-// its objects need and the user lacks.
-func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	in := up.asInstall()
-	p, planErr := in.newPlanInput(s)
-	if planErr != nil {
-		return explainForbidden(s, "upgrade", err)
-	}
-	return in.explainForbiddenWithPlan(s, "upgrade", p, err)
-}
-
-// asUpgrade converts the options to those of an upgrade. Edits of the install start from them.
-func (in *Install) asUpgrade() *Upgrade {
-	up := &Upgrade{
-		Common: in.Common, ChartOptions: in.ChartOptions, Install: true, CreateNamespace: in.CreateNamespace,
-		ServerSide: "true", UpgradeCRDs: in.upgradeCRDs,
-	}
-	if in.ClientSide {
-		up.ServerSide = "false"
-	}
-	return up
+	return in.planInstall(s, c, p, state, d)
 }
 
 // reusedValues returns the values for an install that continues from a failed revision (R50). It reuses that
 // revision's values as an upgrade with the same flags would.
-func (up *Upgrade) reusedValues(failed *rel1.Release) (map[string]any, error) {
+func (d *Deploy) reusedValues(failed *rel1.Release) (map[string]any, error) {
 	switch {
-	case up.ResetValues:
-		return up.Values, nil
-	case up.ReuseValues:
+	case d.ResetValues:
+		return d.Values, nil
+	case d.ReuseValues:
 		old, err := chartcommon.CoalesceValues(failed.Chart, failed.Config)
 		if err != nil {
 			return nil, fmt.Errorf("reuse the values of revision %d: %w", failed.Version, err)
 		}
-		return chartcommon.CoalesceTables(charts.CopyValues(up.Values), old), nil
-	case up.ResetThenReuseValues, len(up.Values) == 0:
-		return chartcommon.CoalesceTables(charts.CopyValues(up.Values), failed.Config), nil
+		return chartcommon.CoalesceTables(charts.CopyValues(d.Values), old), nil
+	case d.ResetThenReuseValues, len(d.Values) == 0:
+		return chartcommon.CoalesceTables(charts.CopyValues(d.Values), failed.Config), nil
 	}
-	return up.Values, nil
+	return d.Values, nil
 }
 
 // treeValues returns the values that decide conditions of subcharts: those of the release. With --reuse-values they are
 // merged over the defaults of the old chart, as in Helm.
-func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
-	if !up.ReuseValues {
+func (d *Deploy) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
+	if !d.ReuseValues {
 		return rel.Config
 	}
 	old, err := chartcommon.CoalesceValues(revs.Current.Chart, revs.Current.Config)
@@ -236,39 +220,38 @@ func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[st
 	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
 }
 
-// action returns Helm's upgrade action.
-func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
+// helmUpgrade returns Helm's upgrade action. adopt makes it take over existing objects.
+func (d *Deploy) helmUpgrade(ctx context.Context, cfg *action.Configuration, dryRun action.DryRunStrategy, adopt bool) helmAction {
 	u := action.NewUpgrade(cfg)
-	u.Install = up.Install
-	u.Namespace = up.Namespace
-	u.WaitStrategy = up.WaitStrategy()
-	u.WaitForJobs = up.WaitForJobs == plan.AllJobs
-	u.Timeout = up.Timeout
-	u.DisableHooks = up.NoHooks
+	u.DryRunStrategy = dryRun
+	u.Install = d.Install
+	u.Namespace = d.Namespace
+	u.WaitStrategy = d.WaitStrategy()
+	u.WaitForJobs = d.WaitForJobs == plan.AllJobs
+	u.Timeout = d.Timeout
+	u.DisableHooks = d.NoHooks
 	u.SkipCRDs = true
-	u.ForceConflicts = up.ForceConflicts
-	u.ForceReplace = up.ForceReplace
-	u.TakeOwnership = up.TakeOwnership
-	if up.ServerSide != "" {
-		u.ServerSideApply = up.ServerSide
+	u.ForceConflicts = d.ForceConflicts
+	u.ForceReplace = d.ForceReplace
+	u.TakeOwnership = d.TakeOwnership || adopt
+	u.ServerSideApply = cmp.Or(d.ServerSide, u.ServerSideApply)
+	u.ReuseValues = d.ReuseValues
+	u.ResetValues = d.ResetValues
+	u.ResetThenReuseValues = d.ResetThenReuseValues
+	u.MaxHistory = d.HistoryMax
+	u.CleanupOnFail = d.CleanupOnFail
+	u.DisableOpenAPIValidation = d.DisableOpenAPIValidation
+	u.SkipSchemaValidation = d.SkipSchemaValidation
+	u.EnableDNS = d.EnableDNS
+	u.SubNotes = d.SubNotes
+	u.HideNotes = d.HideNotes
+	u.Description = d.Description
+	u.Labels = d.labels()
+	u.PostRenderer = d.PostRenderer
+	u.PostRenderStrategy = cmp.Or(d.PostRenderStrategy, u.PostRenderStrategy)
+	return func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return u.RunWithContext(ctx, d.Release, c, values)
 	}
-	u.ReuseValues = up.ReuseValues
-	u.ResetValues = up.ResetValues
-	u.ResetThenReuseValues = up.ResetThenReuseValues
-	u.MaxHistory = up.HistoryMax
-	u.CleanupOnFail = up.CleanupOnFail
-	u.DisableOpenAPIValidation = up.DisableOpenAPIValidation
-	u.SkipSchemaValidation = up.SkipSchemaValidation
-	u.EnableDNS = up.EnableDNS
-	u.SubNotes = up.SubNotes
-	u.HideNotes = up.HideNotes
-	u.Description = up.Description
-	u.Labels = up.labels()
-	u.PostRenderer = up.PostRenderer
-	if up.PostRenderStrategy != "" {
-		u.PostRenderStrategy = up.PostRenderStrategy
-	}
-	return u
 }
 
 // StackLabel is the label of a named stack on its release records (S10).
@@ -276,53 +259,45 @@ const StackLabel = "lockstep/stack"
 
 // labels returns the labels for Helm's upgrade, which copies those of the revision before it. The label of a stack is not
 // copied, because it says that the stack created the revision: Helm removes a label that is null.
-func (up *Upgrade) labels() map[string]string {
+func (d *Deploy) labels() map[string]string {
 	all := map[string]string{StackLabel: "null"}
-	maps.Copy(all, up.Labels)
+	maps.Copy(all, d.Labels)
 	return all
 }
 
-func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
-	u := up.action(cfg)
-	u.DryRunStrategy = action.DryRunServer
-	u.TakeOwnership = true // Helm stops at the first conflict; CheckOwners reports all
-	return up.render(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return u.RunWithContext(ctx, up.Release, c, values)
-	})
+func (d *Deploy) dryRunUpgrade(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
+	return d.render(ctx, cfg, d.helmUpgrade(ctx, cfg, action.DryRunServer, true)) // CheckOwners reports all conflicts, Helm only the first
 }
 
-// run runs the upgrade.
+// runUpgrade runs the upgrade.
 //
 // Rule R30: the new plan in order, then removals in reverse order of the old plan.
-func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
+func (d *Deploy) runUpgrade(a *attempt) (*rel1.Release, error) {
 	if err := a.runPrelude(a.op.prepared.Target); err != nil {
 		return nil, err
 	}
-	u := up.action(a.helm.Config)
-	u.TakeOwnership = u.TakeOwnership || a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
-	rel, err := up.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return u.RunWithContext(context.Background(), up.Release, c, values)
-	})
+	adopt := a.op.prepared.Target.Claims.Hooks // Helm would refuse what was created as a hook
+	rel, err := d.runWithCachedOutputs(a, d.helmUpgrade(context.Background(), a.helm.Config, action.DryRunNone, adopt))
 	if err == nil {
 		err = a.confirmReady()
 	}
-	if up.CleanupOnFail && a.unready != nil { // Helm does not clean up after an error of the record
+	if d.CleanupOnFail && a.unready != nil { // Helm does not clean up after an error of the record
 		a.client.DeleteCreated()
 	}
 	return rel, err
 }
 
 // rollbackPlan returns the rollback of the upgrade to a good revision (R33). Helm itself may choose a failed one.
-func (up *Upgrade) rollbackPlan(p *preflight.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
+func (d *Deploy) rollbackPlan(p *preflight.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
 	info := p.Info
 	info.Name = "rollback"
 	info.ToRevision = goodRevision
 	info.PreviousRevision = 0
 	rb := Rollback{
-		Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts,
-		ForceReplace: up.ForceReplace, ServerSide: up.ServerSide, TakeOwnership: up.TakeOwnership,
+		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,
+		ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,
 	}
-	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(up.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
+	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(d.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
 	if i := slices.IndexFunc(state.All, func(rel *rel1.Release) bool { return rel.Version == goodRevision }); i >= 0 {
 		plan.target = state.All[i]
 	}

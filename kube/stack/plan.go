@@ -276,7 +276,7 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, continues 
 		return planned{err: err}
 	}
 	chart.Labels = s.labels(chart.Labels)
-	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
+	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Deploy{
 		Common: common, ChartOptions: chart, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
 	})

@@ -38,7 +38,7 @@ func TestObjectBecomesHook(t *testing.T) {
 			r := rig.New(t)
 			object, asHook := rig.ChartOf(t, boot("v1", nil), other), rig.ChartOf(t, boot("v2", tt.annotations), other)
 			r.Deploy("plain", rig.UseChart(object, nil))
-			upgrade := rig.UpgradeTo(asHook, func(u *kube.Upgrade) { u.NoHooks = tt.noHooks })
+			upgrade := rig.UseChart(asHook, func(u *kube.Deploy) { u.NoHooks = tt.noHooks })
 			plan, _ := r.Changes(r.Upgrade("plain", upgrade))
 			deletes := slices.ContainsFunc(plan, func(l string) bool { return strings.HasSuffix(l, "ConfigMap/boot delete") })
 			if want := name == "nohooks" || name == "post" || name == "other"; deletes != want {
@@ -69,7 +69,7 @@ func TestHookBecomesObject(t *testing.T) {
 	r := rig.New(t)
 	annotations := map[string]string{"helm.sh/hook": "pre-install"}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("boot", annotations), rig.ConfigMap("other", nil)), nil))
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("boot", nil, "v: v2"), rig.ConfigMap("other", nil)), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("boot", nil, "v: v2"), rig.ConfigMap("other", nil)), nil)))
 	if got := r.ConfigMapData("boot")["v"]; got != "v2" || !slices.Contains(r.Labelled(), "ConfigMap/boot") {
 		t.Errorf("v is %q, labelled %v", got, r.Labelled())
 	}

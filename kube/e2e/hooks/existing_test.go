@@ -21,7 +21,7 @@ func TestHookOfAnotherRelease(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			install := func(release string, take bool) (*kube.Operation, error) {
-				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("of-"+release, nil), doc), func(i *kube.Install) {
+				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("of-"+release, nil), doc), func(i *kube.Deploy) {
 					i.Release, i.TakeOwnership = release, take
 				}))
 			}
@@ -29,7 +29,7 @@ func TestHookOfAnotherRelease(t *testing.T) {
 			start := time.Now()
 			_, err := install("other", false)
 			r.MustRefuse(start, err, "/h already exists (namespace "+r.Namespace+"), made by a hook of release t", "helm.sh/hook-delete-policy lacks before-hook-creation")
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("of-t", nil), doc), nil))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("of-t", nil), doc), nil))
 			r.MustRun(op, err)
 			if _, err := install("other", true); err != nil {
 				t.Errorf("with --take-ownership: %v", err)

@@ -24,7 +24,7 @@ func TestFailingImage(t *testing.T) {
 		t.Run(map[bool]string{false: "keep", true: "rollback"}[rollback], func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("fail-image", func(i *kube.Install) {
+			op, err := r.Install("fail-image", func(i *kube.Deploy) {
 				i.ReadinessTimeout, i.RollbackOnFailure = 4*time.Second, rollback
 			})
 			if err != nil {
@@ -60,7 +60,7 @@ func TestFailingHook(t *testing.T) {
 		t.Run(event, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("fail-hook", func(i *kube.Install) { i.Values = map[string]any{"hook": event} })
+			op, err := r.Install("fail-hook", func(i *kube.Deploy) { i.Values = map[string]any{"hook": event} })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func installBoth(t *testing.T, files rig.Files, existing, failure string) (helms
 	}
 	ours = rig.NewNamed(t, helms.Namespace+"-l")
 	ours.Create(existing)
-	op, err := ours.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.SkipPreflight = true }))
+	op, err := ours.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.SkipPreflight = true }))
 	ours.MustFail(op, err, failure)
 	return helms, ours
 }
@@ -148,7 +148,7 @@ func TestHooksWithoutObjects(t *testing.T) {
 				}
 			}
 			assertReady(r.MustRun(r.Install("plain", rig.UseChart(c, nil))), "install")
-			assertReady(r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil))), "upgrade")
+			assertReady(r.MustRun(r.Upgrade("plain", rig.UseChart(c, nil))), "upgrade")
 			assertReady(r.MustRun(r.Rollback(1)), "rollback")
 			assertReady(r.MustRun(r.Uninstall()), "delete")
 		})

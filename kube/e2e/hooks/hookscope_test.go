@@ -49,7 +49,7 @@ func TestScopedHookCleanup(t *testing.T) {
 			t.Run(name+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, hookScopeChart(policy, end.duration, end.exit)), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
+				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, hookScopeChart(policy, end.duration, end.exit)), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	}
 	r.Deploy("plain", rig.UseChart(rig.MakeChart(t, chart("example/app:1.0")), nil))
 	start := time.Now()
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.MakeChart(t, chart("example/no-such-image:1")), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart("example/no-such-image:1")), func(u *kube.Deploy) { u.ReadinessTimeout = 2 * time.Second }))
 	r.MustFail(op, err, "Deployment/base", "never started: pre-upgrade:Job/work")
 	if got := r.Jobs(); !slices.Equal(got, []string{"work"}) {
 		t.Errorf("remaining Jobs: %v", got)
@@ -171,7 +171,7 @@ func TestHooksAroundASubchart(t *testing.T) {
 		t.Errorf("the release has the hooks\n%s", hooks)
 	}
 
-	out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
+	out = r.MustRun(r.Upgrade("plain", rig.UseChart(c, nil)))
 	want = []string{"edge/base:(unsequenced)", "pre-upgrade:Job/second", "edge/db:one", "edge/db:two", "post-upgrade:Job/post", "edge/app:(unsequenced)"}
 	if got := out.EndedGroups(); !slices.Equal(got, want) {
 		t.Errorf("the upgrade ran %q, want %q", got, want)
@@ -187,7 +187,7 @@ func TestHooksAroundASubchartInARollback(t *testing.T) {
 	fs["charts/db/templates/second.yaml"] = rig.Job("second", map[string]string{"helm.sh/hook": "pre-rollback", plan.AnnotationHookScope: plan.HookScopeSubchart}, "300ms")
 	c := rig.MakeChart(t, fs)
 	r.Deploy("plain", rig.UseChart(c, nil))
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(c, nil)))
 	out := r.MustRun(r.Rollback(1))
 	want := []string{"edge/base:(unsequenced)", "pre-rollback:Job/second", "edge/db:one", "edge/db:two", "edge/app:(unsequenced)"}
 	if got := out.EndedGroups(); !slices.Equal(got, want) {
@@ -205,7 +205,7 @@ func TestLogPolicyOfScopedHook(t *testing.T) {
 	fs["charts/db/templates/second.yaml"] = loggingHook("second", "pre-install,pre-upgrade", "0", scope)
 	fs["charts/db/templates/post.yaml"] = loggingHook("post", "post-install,post-upgrade", "0", scope)
 	c := rig.MakeChart(t, fs)
-	outs := []rig.Outcome{r.MustRun(r.Install("plain", rig.UseChart(c, nil))), r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))}
+	outs := []rig.Outcome{r.MustRun(r.Install("plain", rig.UseChart(c, nil))), r.MustRun(r.Upgrade("plain", rig.UseChart(c, nil)))}
 	for _, out := range outs {
 		for _, e := range out.Events {
 			if e.Kind == event.KindLog {

@@ -61,7 +61,7 @@ func TestPreviousHookObject(t *testing.T) {
 			})
 			r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
 			upgrade := func(timeout time.Duration) (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Timeout, u.ReadinessTimeout = timeout, timeout }))
+				return r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Timeout, u.ReadinessTimeout = timeout, timeout }))
 			}
 			op, err := upgrade(3 * time.Second)
 			out := r.MustFail(op, err, keepFinalizer)
@@ -102,7 +102,7 @@ func TestPreviousJobOfARetry(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	job := strings.Replace(withFinalizer(rig.Job("work", rig.Group("a"), "10ms", "  backoffLimit: 0")), "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("b", rig.Group("b", "a"))), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("b", rig.Group("b", "a"))), func(i *kube.Deploy) {
 		i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs
 	}))
 	if err != nil {
@@ -181,7 +181,7 @@ func TestHookCreatedMeanwhile(t *testing.T) {
 					return err
 				},
 			}, "")
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Job("work", hook, "20ms"), rig.ConfigMap("a", nil)), nil))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", hook, "20ms"), rig.ConfigMap("a", nil)), nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,10 +21,10 @@ import (
 func TestJobWithTTL(t *testing.T) {
 	tests := map[string]struct {
 		job, after map[string]string
-		change     func(*kube.Install)
+		change     func(*kube.Deploy)
 	}{
 		"layer": {map[string]string{plan.AnnotationLayer: "a"}, map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}, nil},
-		"flag":  {rig.Group("a"), rig.Group("b", "a"), func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }},
+		"flag":  {rig.Group("a"), rig.Group("b", "a"), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestJobGoneUnseen(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", rig.Group("a"), "60s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", rig.Group("b", "a"))),
-		func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+		func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestFailedJobWithTTL(t *testing.T) {
 				r := rig.New(t)
 				chart := rig.ChartOf(t, jobWithTTL("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
 				out := run(r, func() (*kube.Operation, error) {
-					return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+					return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 				})
 				failed := out.State.Exit == 1 && strings.Contains(out.State.Message, "edge:a: Job/work") && (strings.Contains(out.State.Message, "backoff limit") || strings.Contains(out.State.Message, "container main exited with code 1"))
 				if failed != (exit == "1") || !failed && out.Err != nil {
@@ -144,7 +144,7 @@ func TestJobWithUnknownEnd(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Client = r.ConnectAs("blind", rulesWithoutWatch()...)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, jobWithTTL("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, jobWithTTL("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,45 +72,45 @@ func TestForeignObjects(t *testing.T) {
 		kept    bool // the operation succeeds, because it only removes the object
 	}{
 		"install": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Install) { i.BreakOn = breakOn }))
+			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Deploy) { i.BreakOn = breakOn }))
 		}},
 		"client-side install with rollback": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Install) {
-				i.BreakOn, i.ClientSide, i.RollbackOnFailure = breakOn, true, true
+			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Deploy) {
+				i.BreakOn, i.ServerSide, i.RollbackOnFailure = breakOn, "false", true
 			}))
 		}},
 		"forced upgrade adds it, with rollback": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, first("1")), nil))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, both("2")...), func(u *kube.Upgrade) {
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, both("2")...), func(u *kube.Deploy) {
 				u.BreakOn, u.ForceConflicts, u.RollbackOnFailure = breakOn, true, true
 			}))
 		}},
 		"upgrade adds it, with cleanup": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, first("1")), nil))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, both("2")...), func(u *kube.Upgrade) { u.BreakOn, u.CleanupOnFail = breakOn, true }))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, both("2")...), func(u *kube.Deploy) { u.BreakOn, u.CleanupOnFail = breakOn, true }))
 		}},
 		"upgrade changes it": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), nil))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, both("2")...), func(u *kube.Upgrade) { u.BreakOn = breakOn }))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, both("2")...), func(u *kube.Deploy) { u.BreakOn = breakOn }))
 		}},
 		"client-side upgrade changes it": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
-			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Install) { i.ClientSide = true }))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, both("2")...), func(u *kube.Upgrade) { u.BreakOn, u.ServerSide = breakOn, "false" }))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Deploy) { i.ServerSide = "false" }))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, both("2")...), func(u *kube.Deploy) { u.BreakOn, u.ServerSide = breakOn, "false" }))
 		}},
 		"replacing upgrade changes it": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
-			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Install) { i.ClientSide = true }))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, both("2")...), func(u *kube.Upgrade) {
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), func(i *kube.Deploy) { i.ServerSide = "false" }))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, both("2")...), func(u *kube.Deploy) {
 				u.BreakOn, u.ServerSide, u.ForceReplace = breakOn, "false", true
 			}))
 		}},
 		"upgrade removes it": {kept: true, prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), nil))
 			next := rig.ChartOf(r.T, first("2"), rig.ConfigMap("other", rig.Group("late", "first")))
-			return r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.BreakOn = breakOn }))
+			return r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn = breakOn }))
 		}},
 		"rollback brings it back": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, both("1")...), nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, first("2")), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, first("2")), nil)))
 			return r.Client.PrepareRollback(r.T.Context(), kube.Rollback{Common: pausing(r, breakOn), Revision: 1})
 		}},
 		"uninstall": {kept: true, prepare: func(r *rig.Rig) (*kube.Operation, error) {
@@ -120,7 +120,7 @@ func TestForeignObjects(t *testing.T) {
 		"hook": {prepare: func(r *rig.Rig) (*kube.Operation, error) {
 			first := rig.ConfigMap("zero", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-weight": "-1"})
 			hook := rig.ConfigMap("shared", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
-			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, first, hook), func(i *kube.Install) { i.BreakOn = []string{"pre-install:ConfigMap/shared"} }))
+			return r.Install("plain", rig.UseChart(rig.ChartOf(r.T, first, hook), func(i *kube.Deploy) { i.BreakOn = []string{"pre-install:ConfigMap/shared"} }))
 		}},
 	}
 	names := slices.Sorted(maps.Keys(scenarios))
@@ -192,7 +192,7 @@ func TestTwoReleasesOneObject(t *testing.T) {
 	r := rig.New(t)
 	prepare := func(release string) *kube.Operation {
 		chart := rig.ChartOf(t, rig.ConfigMap("first-"+release, rig.Group("first")), rig.ConfigMap("shared", rig.Group("late", "first")))
-		op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Release, i.BreakOn = release, []string{"edge:late"} }))
+		op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Release, i.BreakOn = release, []string{"edge:late"} }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestTakeOwnershipMeanwhile(t *testing.T) {
 				r.TakesOver = []string{"configmaps/shared"}
 			}
 			chart := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("late", "first")))
-			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 				i.BreakOn, i.TakeOwnership, i.ForceConflicts, i.HoldOnFailure = []string{"edge:late"}, take, take, true
 			}))
 			if err != nil {
@@ -278,8 +278,8 @@ func TestObjectThatChanges(t *testing.T) {
 			chart := func(v string) []string {
 				return []string{rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("late", "first"), "v: \""+v+"\"")}
 			}
-			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("1")...), func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, chart("2")...), func(u *kube.Upgrade) {
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("1")...), func(i *kube.Deploy) { i.ServerSide = serverSide }))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, chart("2")...), func(u *kube.Deploy) {
 				u.BreakOn, u.ServerSide = []string{"edge:late"}, serverSide
 			}))
 			if err != nil {

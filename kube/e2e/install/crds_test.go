@@ -55,7 +55,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 		return names
 	}
 	install := func(skip bool) (*kube.Operation, error) {
-		return ours.Install("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(i *kube.Install) { i.SkipCRDs = skip }))
+		return ours.Install("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(i *kube.Deploy) { i.SkipCRDs = skip }))
 	}
 	lines, _ := ours.Changes(install(false))
 	lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "CustomResourceDefinition") })
@@ -73,10 +73,10 @@ func TestCRDsOfSubcharts(t *testing.T) {
 		t.Errorf("the CRDs are %q, with Helm %q", got, want)
 	}
 	// An upgrade of crds/ reads the values of the release: those of the last revision are reused.
-	ours.MustRun(ours.Upgrade("plain", rig.UpgradeTo(rig.MakeChart(t, chart(ours)), func(u *kube.Upgrade) {
+	ours.MustRun(ours.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(u *kube.Deploy) {
 		u.Values = map[string]any{"tags": map[string]any{"extra": true}}
 	})))
-	ours.MustRun(ours.Upgrade("plain", rig.UpgradeTo(rig.MakeChart(t, chart(ours)), func(u *kube.Upgrade) { u.UpgradeCRDs, u.ReuseValues = true, true })))
+	ours.MustRun(ours.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(u *kube.Deploy) { u.UpgradeCRDs, u.ReuseValues = true, true })))
 	if got, want := crds(ours), []string{"owns", "taggeds", "twices", "useds"}; !slices.Equal(got, want) {
 		t.Errorf("after an upgrade of crds/ with a tag, the CRDs are %q, want %q", got, want)
 	}

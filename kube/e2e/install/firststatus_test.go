@@ -96,7 +96,7 @@ func TestFirstStatus(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			start := time.Now()
-			out := r.Deploy("plain", rig.UseChart(spokenChart(t, r.Namespace+".example", c.late, "1", c.controller, "it", "other"), func(i *kube.Install) {
+			out := r.Deploy("plain", rig.UseChart(spokenChart(t, r.Namespace+".example", c.late, "1", c.controller, "it", "other"), func(i *kube.Deploy) {
 				if i.FirstStatusTimeout = c.limit; c.limit == 0 { // longer than the controller takes on a slow machine
 					i.FirstStatusTimeout = time.Minute
 				}
@@ -117,7 +117,7 @@ func TestFirstStatusOfAnUpgrade(t *testing.T) {
 		t.Helper()
 		start := time.Now()
 		controller := map[string]string{"sandbox/ready-after": "2s", "sandbox/observed-generation": "none", "sandbox/status": status, "example.com/label": label}
-		op, err := r.Upgrade("plain", rig.UpgradeTo(spokenChart(t, r.Namespace+".example", false, size, controller, "it"), func(u *kube.Upgrade) {
+		op, err := r.Upgrade("plain", rig.UseChart(spokenChart(t, r.Namespace+".example", false, size, controller, "it"), func(u *kube.Deploy) {
 			u.Install, u.FirstStatusTimeout = true, limit
 		}))
 		out := r.MustRun(op, err)

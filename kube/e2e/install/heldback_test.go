@@ -58,7 +58,7 @@ func TestUpdateLeftToPeople(t *testing.T) {
 	assertNotes(t, out, want)
 	want["StatefulSet/keep"] = "2 pods still run the old version: OnDelete"
 	want["DaemonSet/agent"] = "2 pods still run the old version: OnDelete" // on two nodes
-	assertNotes(t, r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, version("2")...), nil))), want)
+	assertNotes(t, r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, version("2")...), nil))), want)
 }
 
 // TestClaimWithoutConsumer: a claim of a class that waits for the first pod is ready, with a note, so that the group of that

@@ -16,7 +16,7 @@ func TestMemoryDriverIsRefused(t *testing.T) {
 	for name, prepare := range map[string]func() (*kube.Operation, error){
 		"install": func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
 		"upgrade": func() (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install = true }))
+			return r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Install = true }))
 		},
 		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
 		"uninstall": r.Uninstall,
@@ -28,7 +28,7 @@ func TestMemoryDriverIsRefused(t *testing.T) {
 	if w := r.Writes(); len(w) > 0 {
 		t.Errorf("written: %v", w)
 	}
-	if _, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PlanOnly = true })); err != nil {
+	if _, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.PlanOnly = true })); err != nil {
 		t.Errorf("a plan is refused: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestListInATemplate(t *testing.T) {
 	if !out.StatusTime("edge:b", event.Running).After(out.StatusTime("edge:a", event.Ready)) {
 		t.Errorf("b started before a was ready")
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, list), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, list), nil)))
 	r.MustRun(r.Uninstall())
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("remaining: %v, want [kept]", got)
@@ -59,7 +59,7 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 	r.Deploy("plain", rig.UseChart(twins(other), nil))
 	check("install", map[string][]string{r.Namespace: {"home"}, other: {"away"}})
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(twins(third), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(twins(third), nil)))
 	check("upgrade", map[string][]string{r.Namespace: {"home"}, other: nil, third: {"away"}})
 	r.MustRun(r.Rollback(1))
 	check("rollback", map[string][]string{r.Namespace: {"home"}, other: {"away"}, third: nil})
@@ -78,7 +78,7 @@ func TestKeep(t *testing.T) {
 	both := rig.ChartOf(t, rig.ConfigMap("a", keep), rig.ConfigMap("b", keep), rig.ConfigMap("c", nil))
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(both, nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", keep), rig.ConfigMap("c", nil)), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("b", keep), rig.ConfigMap("c", nil)), nil))
 	out := r.MustRun(op, err)
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Object != nil && e.Object.Name == "a" && e.Change == event.Kept }) {
 		t.Errorf("no event says that a is kept")

@@ -20,18 +20,18 @@ func TestTakenOver(t *testing.T) {
 	a, b := rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a"))
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, b), nil))
 	take := func(release string) {
-		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, b), func(i *kube.Install) { i.Release, i.TakeOwnership = release, true }))
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, b), func(i *kube.Deploy) { i.Release, i.TakeOwnership = release, true }))
 	}
 	take("thief")
 	writes := len(r.Writes())
-	if _, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), nil)); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") ||
+	if _, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, b), nil)); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") ||
 		!strings.Contains(err.Error(), "release thief") || !strings.Contains(err.Error(), "--take-ownership") {
 		t.Errorf("error %v", err)
 	}
 	if n := len(r.Writes()); n != writes {
 		t.Errorf("%d writes by a refused upgrade", n-writes)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, b), func(u *kube.Deploy) { u.TakeOwnership = true })))
 	take("thief2")
 	writes = len(r.Writes())
 	if _, err := r.Rollback(1); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") || !strings.Contains(err.Error(), "release thief2") {
@@ -43,7 +43,7 @@ func TestTakenOver(t *testing.T) {
 	rollback := kube.Rollback{Common: r.Common(), Revision: 1, TakeOwnership: true}
 	r.MustRun(r.Client.PrepareRollback(t.Context(), rollback))
 	take("thief3")
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil))
 	out := r.MustRun(op, err)
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
@@ -87,12 +87,12 @@ func TestTakenOverIsKept(t *testing.T) {
 				var op *kube.Operation
 				var err error
 				if operation == "install" {
-					op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Install) {
+					op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Deploy) {
 						i.TakeOwnership, i.ForceConflicts, i.RollbackOnFailure, i.ReadinessTimeout = true, true, true, 2*time.Second
 					}))
 				} else {
 					r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
-					op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, first, mine, bad), func(u *kube.Upgrade) {
+					op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(u *kube.Deploy) {
 						u.TakeOwnership, u.ForceConflicts, u.RollbackOnFailure, u.ReadinessTimeout = true, true, true, 2*time.Second
 					}))
 				}
@@ -115,7 +115,7 @@ func TestTakenOverIsKept(t *testing.T) {
 				if operation != "install" {
 					return
 				}
-				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first, mine), func(i *kube.Install) { i.TakeOwnership = true }))
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first, mine), func(i *kube.Deploy) { i.TakeOwnership = true }))
 				r.MustRun(r.Uninstall())
 				if now := shared(r); now != nil {
 					t.Errorf("after an uninstall, %v", now)
@@ -138,12 +138,12 @@ func TestTakenOverIsRecorded(t *testing.T) {
 		var op *kube.Operation
 		var err error
 		if operation == "install" {
-			op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Install) {
+			op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Deploy) {
 				i.TakeOwnership, i.ReadinessTimeout = true, time.Second
 			}))
 		} else {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
-			op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, first, mine, bad), func(u *kube.Upgrade) {
+			op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(u *kube.Deploy) {
 				u.TakeOwnership, u.ReadinessTimeout = true, time.Second
 			}))
 		}
@@ -175,7 +175,7 @@ func TestInstallOverOwnObjects(t *testing.T) {
 	r := rig.New(t)
 	replaceShared(r, map[string]string{"meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": r.Namespace}, map[string]string{"theirs": "1"})
 	mine, bad := rig.ConfigMap("shared", rig.Group("first"), "v: mine"), rig.Deployment("bad", rig.Group("late", "first"), "1h")
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, bad), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, bad), func(i *kube.Deploy) {
 		i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second
 	}))
 	if err != nil {

@@ -2,6 +2,7 @@ package install
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestReleaseNamespaceInChart(t *testing.T) {
 	for name, clientSide := range map[string]bool{"-server-side": false, "-client-side": true} {
 		r := beside(root, name)
 		install := func() (*kube.Operation, error) {
-			return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.CreateNamespace, i.ClientSide = true, clientSide }))
+			return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.CreateNamespace, i.ServerSide = true, strconv.FormatBool(!clientSide) }))
 		}
 		lines, _ := r.Changes(install())
 		if got := strings.Join(lines, ", "); strings.Count(got, "Namespace/") != 1 || len(lines) != 3 {
@@ -57,7 +58,7 @@ func TestReleaseNamespaceInChart(t *testing.T) {
 			t.Errorf("the namespace has labels %v, annotations %v, %v", ns.Labels, ns.Annotations, err)
 		}
 		r.AssertDeployed("t")
-		out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+		out = r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 		if got := out.State.Phases[0].Groups; len(got) != 3 {
 			t.Errorf("the upgrade has %d groups", len(got))
 		}
@@ -76,7 +77,7 @@ func TestReleaseNamespaceInFailingChart(t *testing.T) {
 	t.Parallel()
 	r := beside(rig.New(t), "-new")
 	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
 	}))
 	if err != nil {
@@ -95,7 +96,7 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	t.Parallel()
 	r := beside(rig.New(t), "-shared")
 	deploy := func() {
-		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.CreateNamespace = true }))
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.CreateNamespace = true }))
 	}
 	assertKept := func(when string) {
 		t.Helper()
@@ -106,7 +107,7 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	}
 	other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("other", nil)})
 	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) {
 		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
 	}))
 	if err != nil {
@@ -122,7 +123,7 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	}
 	assertKept("a rollback")
 	deploy()
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
 	assertKept("an upgrade")
 	r.MustRun(r.Rollback(1))
 	if lines, _ := r.Changes(r.Uninstall()); !slices.Contains(lines, "edge:(unsequenced) Namespace/"+r.Namespace+" keep") {

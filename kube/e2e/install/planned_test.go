@@ -65,11 +65,11 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 			t.Errorf("the applied password is not the planned one")
 		}
 	}
-	assert(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = post })))
+	assert(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.PostRenderer = post })))
 	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first other seen]" {
 		t.Errorf("ConfigMaps: %v", got)
 	}
-	assert(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = post })))
+	assert(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.PostRenderer = post })))
 	if post.runs != 2 {
 		t.Errorf("the post-renderer ran %d times for two revisions", post.runs)
 	}

@@ -41,10 +41,10 @@ func TestCustomResourceWithoutStatus(t *testing.T) {
 func TestStaleStatus(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := func(version, delay string) func(*kube.Upgrade) {
+	chart := func(version, delay string) func(*kube.Deploy) {
 		set := rig.Object("apps/v1/StatefulSet/state", rig.Group("a"), "spec:", "  serviceName: state", "  selector: {matchLabels: {app: state}}",
 			"  template: {metadata: {labels: {app: state}, annotations: {sandbox/ready-delay: "+delay+"}}, spec: {containers: [{name: main, image: example/app:"+version+"}]}}")
-		return rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Upgrade) { u.Install = true })
+		return rig.UseChart(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Deploy) { u.Install = true })
 	}
 	op, err := r.Upgrade("plain", chart("1", "0s"))
 	r.MustRun(op, err)
@@ -97,12 +97,12 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 					}
 					patchStatus(r, api, "it", `{"status":{`+text+`}}`)
 				}
-				op, err := r.Install("plain", rig.UseChart(customResourceChart(t, api, "1", nil), func(i *kube.Install) { i.FirstStatusTimeout = -1 }))
+				op, err := r.Install("plain", rig.UseChart(customResourceChart(t, api, "1", nil), func(i *kube.Deploy) { i.FirstStatusTimeout = -1 }))
 				r.MustRun(op, err)
 				status(1)
 
 				start, reported := time.Now(), false
-				op, err = r.Upgrade("plain", rig.UpgradeTo(customResourceChart(t, api, "2", readiness), func(u *kube.Upgrade) {
+				op, err = r.Upgrade("plain", rig.UseChart(customResourceChart(t, api, "2", readiness), func(u *kube.Deploy) {
 					u.ReadinessTimeout, u.FirstStatusTimeout = 20*time.Second, time.Second
 				}))
 				if err != nil {

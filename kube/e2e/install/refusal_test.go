@@ -37,7 +37,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 			r := rig.New(t)
 			chart, err := charts.LoadPath(path)
 			if err == nil {
-				_, err = r.Client.PrepareInstall(t.Context(), kube.Install{ChartOptions: kube.ChartOptions{Chart: chart}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
+				_, err = r.Client.PrepareInstall(t.Context(), kube.Deploy{ChartOptions: kube.ChartOptions{Chart: chart}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
 			}
 			if err == nil {
 				t.Fatal("no error")
@@ -61,20 +61,20 @@ func TestBadInputWritesNothing(t *testing.T) {
 		name   string
 		chart  string
 		before func(*rig.Rig)
-		change func(*kube.Install)
+		change func(*kube.Deploy)
 		want   []string
 	}{
-		{name: "readiness timeout above timeout", change: func(i *kube.Install) { i.Timeout, i.ReadinessTimeout = time.Minute, 2*time.Minute },
+		{name: "readiness timeout above timeout", change: func(i *kube.Deploy) { i.Timeout, i.ReadinessTimeout = time.Minute, 2*time.Minute },
 			want: []string{"--readiness-timeout", "R25"}},
-		{name: "missing namespace", change: func(i *kube.Install) { i.Namespace = "not-there" }, want: []string{"not-there", "--create-namespace"}},
+		{name: "missing namespace", change: func(i *kube.Deploy) { i.Namespace = "not-there" }, want: []string{"not-there", "--create-namespace"}},
 		{name: "release name in use", before: func(r *rig.Rig) { r.Deploy("plain", nil) }, want: []string{"in use", "revision 1"}},
-		{name: "bad release name", change: func(i *kube.Install) { i.Release = "Not_A_Name" }, want: []string{"Not_A_Name"}},
+		{name: "bad release name", change: func(i *kube.Deploy) { i.Release = "Not_A_Name" }, want: []string{"Not_A_Name"}},
 		{name: "object of another release", before: func(r *rig.Rig) {
-			r.Deploy("plain", func(i *kube.Install) { i.Release = "other" })
+			r.Deploy("plain", func(i *kube.Deploy) { i.Release = "other" })
 		}, want: []string{"settings", "owned by release other"}},
-		{name: "unknown breakpoint", change: func(i *kube.Install) { i.BreakOn = []string{"plain:nope"} }, want: []string{"plain:nope", "plain:(unsequenced)"}},
-		{name: "unknown wait strategy", change: func(i *kube.Install) { i.Wait = "sometimes" }, want: []string{"sometimes", "ordered", "R27"}},
-		{name: "values against the schema", chart: "shop", change: func(i *kube.Install) {
+		{name: "unknown breakpoint", change: func(i *kube.Deploy) { i.BreakOn = []string{"plain:nope"} }, want: []string{"plain:nope", "plain:(unsequenced)"}},
+		{name: "unknown wait strategy", change: func(i *kube.Deploy) { i.Wait = "sometimes" }, want: []string{"sometimes", "ordered", "R27"}},
+		{name: "values against the schema", chart: "shop", change: func(i *kube.Deploy) {
 			i.Values = rig.MergeValues(i.Values, map[string]any{"global": map[string]any{"speed": 0}})
 		}, want: []string{"shop", "speed"}},
 	}
@@ -111,7 +111,7 @@ func TestUnreachableCluster(t *testing.T) {
 	s.KubeConfig, s.KubeAPIServer = rig.Sandbox.Kubeconfig, "https://127.0.0.1:1"
 	c, err := kube.Connect(s, nil, nil)
 	if err == nil {
-		_, err = c.PrepareInstall(t.Context(), kube.Install{ChartOptions: kube.ChartOptions{Chart: rig.LoadChart(t, "plain")}, Common: kube.Common{Release: "t", Namespace: "default"}})
+		_, err = c.PrepareInstall(t.Context(), kube.Deploy{ChartOptions: kube.ChartOptions{Chart: rig.LoadChart(t, "plain")}, Common: kube.Common{Release: "t", Namespace: "default"}})
 	}
 	if err == nil || !strings.Contains(err.Error(), "cannot reach the cluster") {
 		t.Errorf("error %v", err)
@@ -134,7 +134,7 @@ func TestMalformedFields(t *testing.T) {
 		name   string
 		docs   func(api string) []string
 		before func(api string) []string
-		change func(*kube.Install)
+		change func(*kube.Deploy)
 		want   []string
 	}{
 		{name: "unknown field", docs: func(string) []string {
@@ -143,9 +143,9 @@ func TestMalformedFields(t *testing.T) {
 		{name: "unknown field, applied on the client", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
 		},
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica; remove it or correct its name"}},
+			change: func(i *kube.Deploy) { i.ServerSide = "false" }, want: []string{"Deployment/web: unknown field spec.replica; remove it or correct its name"}},
 		{name: "in a namespace that does not exist", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "b: c\ndta: {}")} },
-			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta; "}},
+			change: func(i *kube.Deploy) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta; "}},
 		{name: "wrong type", docs: func(string) []string {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
 		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port must be a number, but is a string; correct it in the chart or its values", "Secret/s: stringData.pin must be a string, but is a number; quote it"}},
@@ -156,11 +156,11 @@ func TestMalformedFields(t *testing.T) {
 			"ConfigMap/c: unknown field foo; remove it or correct its name",
 		}},
 		{name: "wrong type, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/ConfigMap/a", nil, "data: {b: 1}")} },
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
+			change: func(i *kube.Deploy) { i.ServerSide = "false" }, want: []string{"ConfigMap/a: a value in data must be a string, but is a number; quote it"}},
 		{name: "no base64", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
 			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; correct it in the chart or its values"}},
 		{name: "no base64, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; "}},
+			change: func(i *kube.Deploy) { i.ServerSide = "false" }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7; "}},
 		{name: "repeated item", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod(", env: [{name: A, value: b}, {name: A, value: c}]"))}
 		}, want: []string{"Deployment/web: spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"A\"]; "}},
@@ -175,7 +175,7 @@ func TestMalformedFields(t *testing.T) {
 			want: []string{"Gear/g: unknown field spec.teeht; "}},
 		{name: "custom resource with its CRD", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string {
 			return []string{strings.Replace(crd(api), "teeth", "teeht", 1), gear(api)}
-		}, change: func(i *kube.Install) { i.TakeOwnership = true }},
+		}, change: func(i *kube.Deploy) { i.TakeOwnership = true }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestMalformedFields(t *testing.T) {
 			r := rig.New(t)
 			api := r.Namespace + ".example.com"
 			if tt.before != nil {
-				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.before(api)...), func(i *kube.Install) { i.Release = "before" }))
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.before(api)...), func(i *kube.Deploy) { i.Release = "before" }))
 			}
 			before := len(r.Writes())
 			_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, tt.docs(api)...), tt.change))
@@ -211,8 +211,8 @@ func TestUnknownFieldInPatch(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Meddles = "the record has a field that the API server ignores"
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
-	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.ServerSide = "false" }))
+	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
 	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it; remove it or correct its name") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
@@ -224,9 +224,9 @@ func TestUndecodableValue(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	secret := func(data string) string { return rig.Object("v1/Secret/s", nil, data) }
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, secret("data: {a: YQ==}")), func(i *kube.Install) { i.ClientSide = true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, secret("data: {a: YQ==}")), func(i *kube.Deploy) { i.ServerSide = "false" }))
 	upgrade := func(skip bool) (*kube.Operation, error) {
-		return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, secret("data: {a: abcdefg!}")), func(up *kube.Upgrade) { up.SkipPreflight = skip }))
+		return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, secret("data: {a: abcdefg!}")), func(up *kube.Deploy) { up.SkipPreflight = skip }))
 	}
 	op, err := upgrade(true)
 	if err != nil {

@@ -57,11 +57,11 @@ func TestTemplateValuesMatchHelm(t *testing.T) {
 		}
 	}
 	helms.MustHelm(append([]string{"install", "t", path}, args...)...)
-	ours.Deploy(chart, func(i *kube.Install) { i.Values = merged })
+	ours.Deploy(chart, func(i *kube.Deploy) { i.Values = merged })
 	same("1")
-	for n, keep := range []func(*kube.Upgrade){func(u *kube.Upgrade) { u.ReuseValues = true }, func(u *kube.Upgrade) { u.ResetThenReuseValues = true }} {
+	for n, keep := range []func(*kube.Deploy){func(u *kube.Deploy) { u.ReuseValues = true }, func(u *kube.Deploy) { u.ResetThenReuseValues = true }} {
 		helms.MustHelm("upgrade", "t", path, []string{"--reuse-values", "--reset-then-reuse-values"}[n], "--set", "added=1234567")
-		op, err := ours.Upgrade(chart, func(u *kube.Upgrade) { u.Values = more; keep(u) })
+		op, err := ours.Upgrade(chart, func(u *kube.Deploy) { u.Values = more; keep(u) })
 		ours.MustRun(op, err)
 		same([]string{"2", "3"}[n])
 	}

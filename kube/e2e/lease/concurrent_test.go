@@ -30,7 +30,7 @@ func TestStalePlan(t *testing.T) {
 				r.Deploy("plain", rig.UseChart(chart, nil))
 				fallthrough
 			case "upgrade":
-				op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("before", nil)), func(u *kube.Upgrade) { u.Install = true }))
+				op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), func(u *kube.Deploy) { u.Install = true }))
 				r.MustRun(op, err)
 			}
 			prepare := func(r *rig.Rig) *kube.Operation {
@@ -39,9 +39,9 @@ func TestStalePlan(t *testing.T) {
 				var err error
 				switch operation {
 				case "install":
-					op, err = r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.RollbackOnFailure = true }))
+					op, err = r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.RollbackOnFailure = true }))
 				case "upgrade":
-					op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+					op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.RollbackOnFailure = true }))
 				case "rollback":
 					op, err = r.Rollback(1)
 				}
@@ -78,7 +78,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) { u.ReadinessTimeout = 10 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Deploy) { u.ReadinessTimeout = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
 			chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), x.ready), rig.ConfigMap("after", rig.Group("b", "a")))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
+			op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
 			out := runUntilApplied(r, op, err, "slow", func() {
 				op.Command(event.Command{Name: event.Pause})
 				defer op.Command(event.Command{Name: event.Resume})
@@ -45,7 +45,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 					t.Error(err)
 				}
 				theirs := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("theirs", nil))
-				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(theirs, func(u *kube.Upgrade) { u.Wait = "false" })))
+				r.MustRun(r.Upgrade("plain", rig.UseChart(theirs, func(u *kube.Deploy) { u.Wait = "false" })))
 			})
 			if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, x.message) {
 				t.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
@@ -67,7 +67,7 @@ func TestLeasePermissionsRevoked(t *testing.T) {
 	apps := rig.Rule("apps", "deployments", "*")
 	by := r.WithClient(r.ConnectAs("user", others, apps, rig.Rule("coordination.k8s.io", "leases", "*")))
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := by.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
+	op, err := by.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
 	out := runUntilApplied(by, op, err, "slow", func() {
 		roles := r.Cluster.RbacV1().Roles(r.Namespace)
 		role, err := roles.Get(t.Context(), "user", metav1.GetOptions{})
@@ -103,7 +103,7 @@ func TestInstallWithOldLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Install) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
+	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Deploy) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
 	if err == nil {
 		out := r.Run(op, nil)
 		t.Errorf("the install was not refused: exit %d: %s", out.State.Exit, out.State.Message)
@@ -131,7 +131,7 @@ func TestSupersededWriteFails(t *testing.T) {
 		return true
 	}}, "")
 	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
-	op, err := r.WithClient(c).Upgrade("plain", rig.UpgradeTo(broken, func(u *kube.Upgrade) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
+	op, err := r.WithClient(c).Upgrade("plain", rig.UseChart(broken, func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

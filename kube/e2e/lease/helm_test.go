@@ -51,7 +51,7 @@ func TestBesideHelm(t *testing.T) {
 		ops := map[string]*kube.Operation{}
 		for name, prepare := range map[string]func() (*kube.Operation, error){
 			"upgrade": func() (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
+				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
 			},
 			"uninstall": r.Uninstall,
 		} {
@@ -88,7 +88,7 @@ func TestHelmRollsBackMeanwhile(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ReadinessTimeout, u.RollbackOnFailure = 8*time.Second, true }))
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ReadinessTimeout, u.RollbackOnFailure = 8*time.Second, true }))
 	out := runUntilApplied(r, op, err, "slow", func() { r.MustHelm("rollback", "t", "1") })
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "another run or Helm changed release t in namespace "+r.Namespace+": revision ") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
@@ -137,7 +137,7 @@ func TestHelmWritesFirst(t *testing.T) {
 	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestHelmTakesTheRelease(t *testing.T) {
 	never := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
 	upgrade := func(c *charts.Chart, rollback bool) func(*rig.Rig) (*kube.Operation, error) {
 		return func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(c, func(u *kube.Upgrade) { u.RollbackOnFailure = rollback }))
+			return r.Upgrade("plain", rig.UseChart(c, func(u *kube.Deploy) { u.RollbackOnFailure = rollback }))
 		}
 	}
 	tests := map[string]struct {

@@ -24,7 +24,7 @@ import (
 )
 
 // slowChart returns a change to a chart whose first group is ready after a delay.
-func slowChart(t *testing.T, ready string) func(*kube.Install) {
+func slowChart(t *testing.T, ready string) func(*kube.Deploy) {
 	return rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
 
@@ -66,7 +66,7 @@ func TestOneRunAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	chart := slowChart(t, "1s")
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
 	out := runUntilApplied(r, op, err, "slow", func() {
 		if got := leases(r); !slices.Equal(got, []string{"lockstep.v1.t"}) {
 			t.Errorf("leases %v", got)
@@ -74,7 +74,7 @@ func TestOneRunAtATime(t *testing.T) {
 		others := map[string]func() (*kube.Operation, error){
 			"install":           func() (*kube.Operation, error) { return r.Install("plain", chart) },
 			"upgrade":           func() (*kube.Operation, error) { return r.Upgrade("plain", nil) },
-			"upgrade --install": func() (*kube.Operation, error) { return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true }) },
+			"upgrade --install": func() (*kube.Operation, error) { return r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true }) },
 			"rollback":          func() (*kube.Operation, error) { return r.Rollback(1) },
 			"uninstall":         r.Uninstall,
 			"test": func() (*kube.Operation, error) {
@@ -94,7 +94,7 @@ func TestOneRunAtATime(t *testing.T) {
 				}
 			}
 		}
-		if _, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly = true }); errors.As(err, new(*lease.LockedError)) {
+		if _, err := r.Upgrade("plain", func(u *kube.Deploy) { u.PlanOnly = true }); errors.As(err, new(*lease.LockedError)) {
 			t.Errorf("a plan is refused: %v", err)
 		}
 	})
@@ -114,10 +114,10 @@ func TestBothAtTheSameTime(t *testing.T) {
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
 		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", slowChart(t, "0s")) },
 		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
+			return r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true })
 		},
 		"create-namespace": func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Install("plain", func(i *kube.Install) { i.CreateNamespace, i.Namespace = true, r.Namespace+"-new" })
+			return r.Install("plain", func(i *kube.Deploy) { i.CreateNamespace, i.Namespace = true, r.Namespace+"-new" })
 		},
 	}
 	for name, prepare := range tests {
@@ -168,12 +168,12 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 			r := rig.New(t)
 			chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 			r.Deploy("plain", rig.UseChart(chart, nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 			op, err := prepare(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 			out := r.Run(op, nil)
 			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "now revision 3, deployed") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
@@ -216,7 +216,7 @@ func TestRunOnAnotherMachine(t *testing.T) {
 			r := rig.New(t)
 			renew := foreignLease(r)
 			var waits []string
-			op, err := r.Install("plain", func(i *kube.Install) {
+			op, err := r.Install("plain", func(i *kube.Deploy) {
 				i.Lease.OnWait = func(m string) {
 					waits = append(waits, m)
 					if alive {

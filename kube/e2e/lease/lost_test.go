@@ -45,7 +45,7 @@ func TestLostLease(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("after", nil)), nil))
 	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
 	assertStopped(r, runUntilApplied(r, op, err, "new", func() { takeLease(r) }), "1 deployed", "2 pending-upgrade")
 	if d := r.ConfigMapData("after"); d["v"] != "" {
 		t.Errorf("the run wrote after it had lost its Lease: %v", d)
@@ -59,7 +59,7 @@ func TestLostLeaseInARollback(t *testing.T) {
 	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before, rig.ConfigMap("after", nil)), nil))
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) {
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) {
 		u.Lease.Duration, u.ReadinessTimeout, u.RollbackOnFailure = 3*time.Second, time.Second, true
 	}))
 	if err != nil {
@@ -86,7 +86,7 @@ func TestWritesWaitForTheLease(t *testing.T) {
 		return rig.InternalError(w)
 	}}, "")
 	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Lease.Duration = 10 * time.Second }))
+	op, err := r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Lease.Duration = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

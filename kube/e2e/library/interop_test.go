@@ -142,7 +142,7 @@ func tryDeploy(r *rig.Rig, path string) error {
 	if err != nil {
 		return err
 	}
-	op, err := r.Client.PrepareInstall(context.Background(), kube.Install{ChartOptions: kube.ChartOptions{Chart: c}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
+	op, err := r.Client.PrepareInstall(context.Background(), kube.Deploy{ChartOptions: kube.ChartOptions{Chart: c}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
 	if err != nil {
 		return err
 	}

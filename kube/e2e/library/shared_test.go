@@ -110,7 +110,7 @@ func TestReleasesShareWatches(t *testing.T) {
 		return c
 	}
 	runTogether(t, many, func(n int) (*rig.Rig, *kube.Operation, error) {
-		op, err := rigs[n].Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Common = common(rigs[n]) }))
+		op, err := rigs[n].Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Common = common(rigs[n]) }))
 		return rigs[n], op, err
 	})
 	assertFewWatches(t, "")
@@ -167,7 +167,7 @@ func TestReleasesOfOneNamespaceShareWatches(t *testing.T) {
 		}
 		chart := rig.ChartOf(t, docs...)
 		all.Go(func() {
-			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 				i.Release, i.Watches = name, shared
 				if n == 0 {
 					i.ReadinessTimeout = 5 * time.Second

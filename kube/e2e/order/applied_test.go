@@ -65,7 +65,7 @@ func TestOrderOfLists(t *testing.T) {
 	)
 	invalid := rig.Object("networking.k8s.io/v1/Ingress/invalid", nil, "spec: {}")
 	fails := func(r *rig.Rig) {
-		op, err := r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}, invalid), nil))
+		op, err := r.Upgrade("plain", rig.UseChart(chartWithLists(r.T, [2]string{"two", "one"}, invalid), nil))
 		r.MustFail(op, err, "Ingress/invalid")
 		if got := listOrder(r); !strings.HasPrefix(got, "init two") {
 			r.T.Fatalf("after the failed revision the lists are %s", got)
@@ -79,11 +79,11 @@ func TestOrderOfLists(t *testing.T) {
 		},
 		"upgrade": func(r *rig.Rig, first *charts.Chart) string {
 			fails(r)
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(first, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(first, nil)))
 			return forth
 		},
 		"rollback-on-failure": func(r *rig.Rig, _ *charts.Chart) string {
-			op, err := r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+			op, err := r.Upgrade("plain", rig.UseChart(chartWithLists(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Deploy) { u.RollbackOnFailure = true }))
 			if err != nil {
 				r.T.Fatal(err)
 			}
@@ -104,11 +104,11 @@ func TestOrderOfLists(t *testing.T) {
 			if _, err := deployments.Update(r.T.Context(), d, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
 				r.T.Fatal(err)
 			}
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(first, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(first, nil)))
 			return forth
 		},
 		"plain": func(r *rig.Rig, _ *charts.Chart) string {
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chartWithLists(r.T, [2]string{"two", "one"}), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chartWithLists(r.T, [2]string{"two", "one"}), nil)))
 			return back
 		},
 	} {
@@ -146,7 +146,7 @@ func TestPolicyOfTheChart(t *testing.T) {
   mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"policy": "was here"}}'}}]`)
 	binding := rig.Object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding/"+r.Namespace, rig.Group("b", "a"), "spec: {policyName: "+r.Namespace+"}")
 	r.Deploy("plain", rig.UseChart(version(), nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(version(policy, binding), func(u *kube.Upgrade) { u.BreakOn = []string{"edge:c"} }))
+	op, err := r.Upgrade("plain", rig.UseChart(version(policy, binding), func(u *kube.Deploy) { u.BreakOn = []string{"edge:c"} }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestUnchangedByResponse(t *testing.T) {
 	chart := rig.ChartOf(t, rig.ConfigMap("c", rig.Group("a")), rig.Object("v1/Service/s", rig.Group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),
 		rig.Object("v1/Service/first", rig.Group("a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"))
 	r.Deploy("plain", rig.UseChart(chart, nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:b"} }))
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.BreakOn = []string{"edge:b"} }))
 	if err != nil {
 		t.Fatal(err)
 	}

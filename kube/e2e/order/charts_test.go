@@ -70,7 +70,7 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 	t := r.T
 	t.Helper()
 	start := time.Now()
-	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
+	op, err := r.Upgrade(chart, func(u *kube.Deploy) {
 		if chart == "shop" {
 			u.Values = map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.Namespace + ".example", "version": "1.1.0"}}
 		}

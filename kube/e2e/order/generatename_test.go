@@ -31,7 +31,7 @@ func TestGenerateName(t *testing.T) {
 		}
 		return names
 	}
-	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	first := jobs()
 	if len(first) != 1 || !strings.HasPrefix(first[0], "work-") || len(r.ConfigMaps(r.Namespace)) != 2 {
 		t.Fatalf("Jobs %v, ConfigMaps %v", first, r.ConfigMaps(r.Namespace))
@@ -48,7 +48,7 @@ func TestGenerateName(t *testing.T) {
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made-stranger","generateName":"made-"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 	second := jobs()
 	if len(second) != 1 || second[0] == first[0] || len(r.ConfigMaps(r.Namespace)) != 3 {
 		t.Errorf("after the upgrade there are Jobs %v (before: %v) and ConfigMaps %v", second, first, r.ConfigMaps(r.Namespace))
@@ -91,7 +91,7 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 	r := rig.New(t)
 	fails := strings.Replace(rig.Job("work-", rig.Group("a"), "100ms", "  backoffLimit: 0"), "{sandbox/run-duration: 100ms}", `{sandbox/run-duration: 100ms, sandbox/exit-code: "1"}`, 1)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, strings.Replace(fails, "  name: ", "  generateName: ", 1), rig.ConfigMap("after", rig.Group("b", "a"))),
-		func(i *kube.Install) { i.WaitForJobs, i.HoldOnFailure = kube.AllJobs, true }))
+		func(i *kube.Deploy) { i.WaitForJobs, i.HoldOnFailure = kube.AllJobs, true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	r := rig.New(t)
 	chart := rig.ChartOf(t, rig.WithGenerateName(rig.Job("work-", rig.Group("a"), "300ms")), rig.WithGenerateName(rig.Job("work-", rig.Group("a"), "1s")),
 		rig.WithGenerateName(rig.Job("work-", rig.Group("b", "a"), "300ms")), rig.ConfigMap("after", rig.Group("c", "b")))
-	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+	out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	first := jobsByGroup(r)
 	if len(first["a"]) != 2 || len(first["b"]) != 1 || out.HasWarning("R13") {
 		t.Fatalf("Jobs by group: %v, warnings %v", first, out.State.Warnings)
@@ -139,7 +139,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 		}
 	}
 
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.WaitForJobs = kube.AllJobs })))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.WaitForJobs = kube.AllJobs })))
 	second := jobsByGroup(r)
 	if len(second["a"]) != 2 || len(second["b"]) != 1 || slices.ContainsFunc(second["a"], func(s string) bool { return slices.Contains(first["a"], s) }) {
 		t.Errorf("after the upgrade there are %v, before it there were %v", second, first)

@@ -59,7 +59,7 @@ func TestInferredOrder(t *testing.T) {
 				t.Parallel()
 				r := rig.NewNamed(t, "order-"+name+"-"+order)
 				world := simulate(r, kind, order == kube.OrderDeclared)
-				out := r.MustRun(r.Install("plain", rig.UseChart(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
+				out := r.MustRun(r.Install("plain", rig.UseChart(kind.chart(t, r.Namespace), func(i *kube.Deploy) { i.Order = order })))
 				if name == "app" && order == kube.OrderDeclared {
 					r.Eventually("a pod is restarted", func() bool { return restarts(r) > 0 })
 				}
@@ -253,7 +253,7 @@ func callingChart(t *testing.T, more string) *charts.Chart {
 func TestInferredOrderIsRecorded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	inferred := func(i *kube.Install) { i.Order = kube.OrderInferred }
+	inferred := func(i *kube.Deploy) { i.Order = kube.OrderInferred }
 	r.MustRun(r.Install("plain", rig.UseChart(callingChart(t, "1"), inferred)))
 	last, err := r.Helm().Releases.Last("t")
 	if err != nil {
@@ -291,7 +291,7 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 		return of
 	}
 	// An upgrade without --order applies everything at once; only removals would follow the recorded order.
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(callingChart(t, "2"), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(callingChart(t, "2"), nil)))
 	back := dependencies(r.Rollback(1))
 	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
 		t.Errorf("the rollback has the dependencies %v", back)
@@ -311,7 +311,7 @@ func TestInferredFailureNamesItsEdge(t *testing.T) {
 	r := rig.New(t)
 	never := rig.ChartOf(t, service("db"), strings.Replace(rig.Deployment("db", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}]", 1))
-	op, err := r.Install("plain", rig.UseChart(never, func(i *kube.Install) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
+	op, err := r.Install("plain", rig.UseChart(never, func(i *kube.Deploy) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
 	out := r.MustFail(op, err, "never started: edge:web")
 	web := out.State.Find("apply", "edge:web")
 	for _, part := range []string{"edge:db failed", "Deployment/web waits for ", "DATABASE_HOST"} {
@@ -326,9 +326,9 @@ func TestInferredFailureNamesItsEdge(t *testing.T) {
 func TestInferredNeedsOrder(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	for _, change := range []func(*kube.Install){
-		func(i *kube.Install) { i.Order, i.Wait = kube.OrderInferred, "watcher" },
-		func(i *kube.Install) { i.Order = "guessed" },
+	for _, change := range []func(*kube.Deploy){
+		func(i *kube.Deploy) { i.Order, i.Wait = kube.OrderInferred, "watcher" },
+		func(i *kube.Deploy) { i.Order = "guessed" },
 	} {
 		if _, err := r.Install("plain", change); err == nil || !strings.Contains(err.Error(), "--order") {
 			t.Errorf("error %v", err)

@@ -25,9 +25,9 @@ func TestAwaitedJobs(t *testing.T) {
 			deploy := func(operation string) {
 				var out rig.Outcome
 				if operation == "install" {
-					out = r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs = jobs })))
+					out = r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.WaitForJobs = jobs })))
 				} else {
-					out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.WaitForJobs = jobs })))
+					out = r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.WaitForJobs = jobs })))
 				}
 				events := out.Events
 				job := slices.IndexFunc(events, func(e event.Event) bool {

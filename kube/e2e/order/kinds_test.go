@@ -56,7 +56,7 @@ func TestUndefinedKind(t *testing.T) {
 			}
 			t.Run(name+"-"+wait, func(t *testing.T) {
 				fs := rig.Files(rig.WithFile(tt.files, "templates/all.yaml", strings.Join(tt.docs, "\n---\n")))
-				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), func(i *kube.Install) { i.Wait, i.Namespace, i.CreateNamespace = wait, r.Namespace+"-new", true }))
+				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), func(i *kube.Deploy) { i.Wait, i.Namespace, i.CreateNamespace = wait, r.Namespace+"-new", true }))
 				if tt.refused {
 					if err == nil || !strings.Contains(err.Error(), "edge: Gear/g: the cluster has no kind Gear ("+gears.API+"/v1), and no earlier group of the chart can define it") {
 						t.Errorf("error %v", err)

@@ -62,7 +62,7 @@ func TestLateKinds(t *testing.T) {
 				case "group":
 					docs = append(docs, k.CRD(rig.Group("first")))
 				}
-				op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Install) { i.ReadinessTimeout = 15 * time.Second }))
+				op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Deploy) { i.ReadinessTimeout = 15 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +87,7 @@ func TestLateKinds(t *testing.T) {
 				if after, _ := r.Timeline("lockstep").FirstWrite(t, []string{"ConfigMap/after"}); ready.IsZero() || after.Before(ready) {
 					t.Errorf("the next group was applied at %s, and the object was ready at %s", rig.Clock(after), rig.Clock(ready))
 				}
-				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs...), nil)))
+				r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), nil)))
 				r.MustRun(r.Uninstall())
 				if !lateGone(r, k) {
 					t.Error("the object was not deleted")
@@ -122,7 +122,7 @@ func TestViewOfALateKind(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	k := rig.LateKinds(r.Namespace + ".example")[0]
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("operator", rig.Group("first"), "0s"), k.Object(rig.Group("late", "first"))), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("operator", rig.Group("first"), "0s"), k.Object(rig.Group("late", "first"))), func(i *kube.Deploy) {
 		i.BreakOn, i.ReadinessTimeout = []string{"edge:late"}, 5*time.Second
 	}))
 	if err != nil {

@@ -19,15 +19,15 @@ func TestRunWaitsForEveryGroup(t *testing.T) {
 	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.UnpullableDeployment("last", rig.Group("last", "first"))}
 	operations := map[string]func(r *rig.Rig, common kube.Common) (*kube.Operation, error){
 		"install": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
-			return r.Install("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Install) { i.Common = common }))
+			return r.Install("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Deploy) { i.Common = common }))
 		},
 		"upgrade": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, good...), nil))
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, bad...), func(u *kube.Upgrade) { u.Common = common }))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, bad...), func(u *kube.Deploy) { u.Common = common }))
 		},
 		"rollback": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
-			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Install) { i.SkipLeaves = true }))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, good...), nil)))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Deploy) { i.SkipLeaves = true }))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, good...), nil)))
 			return r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
 		},
 	}

@@ -53,7 +53,7 @@ func TestOperatorsRule(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	install := func(rule string) (*kube.Operation, error) {
-		return r.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Install) { i.Readiness = readiness(t, rule) }))
+		return r.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = readiness(t, rule) }))
 	}
 	assertOperators := func(out rig.Outcome) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestOperatorsRule(t *testing.T) {
 	if spoke := tl.LastStatus(t, "Thing/it"); after.Before(spoke) {
 		t.Errorf("after was written before the status of Thing/it")
 	}
-	op, err = r.Upgrade("plain", rig.UpgradeTo(phasedChart(t, api, "2"), func(u *kube.Upgrade) {
+	op, err = r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "2"), func(u *kube.Deploy) {
 		u.Readiness = append(readiness(t, "Thing={.phase} == Up"), readiness(t, "Thng={.phase} == Up")...)
 	}))
 	out = r.MustRun(op, err)
@@ -97,7 +97,7 @@ func TestOperatorsRule(t *testing.T) {
 	}
 
 	// The cause of a failure, and later views of the release, are about the operator's rule, too.
-	op, err = r.Upgrade("plain", rig.UpgradeTo(phasedChart(t, api, "3"), func(u *kube.Upgrade) {
+	op, err = r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "3"), func(u *kube.Deploy) {
 		u.Readiness, u.ReadinessTimeout = readiness(t, "Thing={.phase} == Gone; {.phase} == Lost"), 3*time.Second
 	}))
 	out = r.MustFail(op, err, "{.phase} == Gone")
@@ -130,7 +130,7 @@ func TestObjectsThatAreNotAwaited(t *testing.T) {
 				annotations[plan.AnnotationWait] = "false"
 			}
 			chart := rig.ChartOf(t, strings.Replace(rig.UnpullableDeployment("debug", annotations), "metadata:\n", "metadata:\n  labels: {tier: debug}\n", 1), rig.Deployment("api", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a")))
-			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 				if value := map[string]string{"name": "Deployment/debug", "labels": "tier=debug"}[by]; value != "" {
 					o, err := kube.ParseNoWait(value)
 					if err != nil {
@@ -173,7 +173,7 @@ func TestTimeoutOfOneObject(t *testing.T) {
 	short[plan.AnnotationReadinessTimeout] = "1s"
 	chart := rig.ChartOf(t, rig.Deployment("slow", short, "3s"), rig.ConfigMap("after", rig.Group("b", "a")))
 	prepare := func(timeouts ...string) (*kube.Operation, error) {
-		return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+		return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 			i.Timeout = time.Minute
 			for _, value := range timeouts {
 				o, forSome, err := kube.ParseReadinessTimeout(value)

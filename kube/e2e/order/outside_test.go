@@ -89,7 +89,7 @@ func TestGroupWaitsForObjectsOutsideTheRelease(t *testing.T) {
 			t.Errorf("after the start: %+v", e)
 		}
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(waitingChart(t, "v2", "Secret/tls"), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(waitingChart(t, "v2", "Secret/tls"), nil)))
 
 	if err := r.Cluster.CoreV1().Secrets(r.Namespace).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestObjectOutsideTheReleaseNeverAppears(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := waitingChart(t, "v1", "Secret/tls", "Widget.unknown.example/it")
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.ReadinessTimeout = 3 * time.Second }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.ReadinessTimeout = 3 * time.Second }))
 	out := r.MustFail(op, err, "edge:b: ", "3s (--readiness-timeout)")
 	for _, name := range []string{"gated", "last"} {
 		if n := r.WriteCount("configmaps", name); n > 0 {
@@ -141,7 +141,7 @@ func TestObjectOutsideTheReleaseNeverAppears(t *testing.T) {
 		}
 		never = append(never, o)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Readiness = never })))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Readiness = never })))
 }
 
 // TestCustomResourceOutsideTheRelease: the kind of the object comes with another release, and its controller must have spoken
@@ -150,7 +150,7 @@ func TestCustomResourceOutsideTheRelease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	other, api := rig.NewNamed(t, r.Namespace+"-other"), r.Namespace+".example"
-	op, err := r.Install("plain", rig.UseChart(waitingChart(t, "v1", "Thing."+api+"/"+other.Namespace+"/it"), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(waitingChart(t, "v1", "Thing."+api+"/"+other.Namespace+"/it"), func(i *kube.Deploy) {
 		i.Readiness = readiness(t, "Thing."+api+"={.phase} == Up")
 	}))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestCustomResourceOutsideTheRelease(t *testing.T) {
 		if e.Outside && strings.Contains(e.Message, "has no kind Thing") && !started {
 			started = true
 			go func() {
-				op, err := other.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Install) { i.Readiness = readiness(t, "Thing={.phase} == Up") }))
+				op, err := other.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = readiness(t, "Thing={.phase} == Up") }))
 				if err == nil {
 					err = other.Run(op, nil).Err
 				}
@@ -208,7 +208,7 @@ func TestFirstGroupsWaitForWhatTheOperatorNames(t *testing.T) {
 	r := rig.New(t)
 	chart := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a")), rig.ConfigMap("last", rig.Group("b", "a")))
 	prepare := func(wait string, names ...string) (*kube.Operation, error) {
-		return r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Wait, i.WaitFor = wait, names }))
+		return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Wait, i.WaitFor = wait, names }))
 	}
 	for want, in := range map[string][]string{"--wait-for: 'tls' is not an object": {"", "tls"}, "needs --wait=ordered": {"watcher", "Secret/tls"}, "is part of it": {"", "ConfigMap/last"}} {
 		if _, err := prepare(in[0], in[1:]...); err == nil || !strings.Contains(err.Error(), want) {

@@ -35,7 +35,7 @@ func TestPostRendererDropsSource(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			chart := rig.MakeChart(t, subcharted())
-			out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
+			out := r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.PostRenderer = stripper{bare} }))
 			sub, root := out.State.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.State.Find(helmclient.PhaseApply, "edge:three")
 			if bare && (root == nil || len(root.After) != 1 || !out.HasWarning("R6", "ConfigMap/c")) {
 				t.Errorf("c does not belong to the root chart, with a warning: %+v, %v", root, out.State.Warnings)
@@ -43,7 +43,7 @@ func TestPostRendererDropsSource(t *testing.T) {
 			if !bare && (sub == nil || out.HasWarning("R6")) {
 				t.Errorf("c does not belong to its subchart")
 			}
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.PostRenderer = stripper{bare} })))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.PostRenderer = stripper{bare} })))
 			op, err := r.Uninstall()
 			out = r.MustRun(op, err)
 			if got := r.ConfigMaps(r.Namespace); len(got) > 0 || len(out.State.Phases[0].Groups) < 2 {
@@ -73,7 +73,7 @@ func TestManifestWithoutSources(t *testing.T) {
 		}
 	}
 	strip()
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil)))
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("after the upgrade there are %v, want [a b]", got)
 	}

@@ -39,7 +39,7 @@ func TestCrashAfterReady(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"))), func(i *kube.Install) {
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"))), func(i *kube.Deploy) {
 				i.Settle, i.ReadinessTimeout = c.settle, 12*time.Second
 			}))
 			if err != nil {
@@ -70,7 +70,7 @@ func TestCrashAfterReady(t *testing.T) {
 				t.Errorf("ready by %q, want settled", by)
 			}
 			// The containers of an unchanged workload started long ago, and nothing else is waited for.
-			out = r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"), "version: two")), func(u *kube.Upgrade) { u.Settle = c.settle })))
+			out = r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"), "version: two")), func(u *kube.Deploy) { u.Settle = c.settle })))
 			if slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.ReadyBy == event.BySettling }) {
 				t.Error("the upgrade waited for a workload that it did not change")
 			}

@@ -97,11 +97,11 @@ func TestReadyAtTheSameTime(t *testing.T) {
 			var err error
 			switch c.operation {
 			case "install":
-				b.op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Install) { i.Common = common }))
+				b.op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Deploy) { i.Common = common }))
 			case "upgrade":
-				b.op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs...), func(u *kube.Upgrade) { u.Common = common }))
+				b.op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), func(u *kube.Deploy) { u.Common = common }))
 			case "rollback":
-				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs...), nil)))
+				r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), nil)))
 				b.op, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
 			}
 			if err != nil {

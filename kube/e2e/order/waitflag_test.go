@@ -72,7 +72,7 @@ func TestWaitOfARollback(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("store", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("other", nil)), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("other", nil)), nil)))
 			full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *apiresource.NewQuantity(0, apiresource.DecimalSI)}}}
 			if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)

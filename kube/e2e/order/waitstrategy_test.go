@@ -42,7 +42,7 @@ func TestWaitStrategies(t *testing.T) {
 				workload, duration = rig.Deployment("slow", nil, "0s"), takes
 			}
 			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, workload, rig.Deployment("paused", nil, "0s", "  paused: true"), rig.Job("work", nil, duration), rig.ConfigMap("a", nil)),
-				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, jobs }))
+				func(i *kube.Deploy) { i.Wait, i.WaitForJobs = tt.wait, jobs }))
 			out := r.MustRun(op, err)
 			if tt.waits {
 				assertWaited(r, tt.jobs)
@@ -81,7 +81,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(i *kube.Install) { fail(&i.Common) }))
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(i *kube.Deploy) { fail(&i.Common) }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +95,8 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, after), func(i *kube.Install) { i.Wait = "hookOnly" }))
-		op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, broken, after), func(u *kube.Upgrade) { fail(&u.Common) }))
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, after), func(i *kube.Deploy) { i.Wait = "hookOnly" }))
+		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(u *kube.Deploy) { fail(&u.Common) }))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 	// An install with an object of an API whose Service does not exist is refused at once, and so is its plan.
 	thing := rig.Object(api+"/v1/Thing/x", rig.Group("things", "api"))
 	var steps []string
-	needs := func(i *kube.Install) {
+	needs := func(i *kube.Deploy) {
 		i.ReadinessTimeout = 2 * time.Second
 		i.OnStep = func(what string) { steps = append(steps, what) }
 	}
@@ -63,7 +63,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 		return err == nil && strings.Contains(fmt.Sprint(u.Object["status"]), "MissingEndpoints")
 	})
 	waited := false
-	_, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, thing, rig.ConfigMap("settings", rig.Group("api"))), func(i *kube.Install) {
+	_, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, thing, rig.ConfigMap("settings", rig.Group("api"))), func(i *kube.Deploy) {
 		i.Timeout, i.ReadinessTimeout = time.Hour, time.Hour
 		i.OnStep = func(what string) {
 			if waits(what) && !waited {

@@ -47,7 +47,7 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 		})
 	}
 	chart := rig.ChartOf(t, rig.Object(api+"/v1/Thing/x", rig.Group("things")), rig.Deployment("stuck", rig.Group("slow"), "1h"), rig.ConfigMap("end", rig.Group("end", "slow", "things")))
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 		i.ReadinessTimeout, i.Timeout, i.BreakOn = 3*time.Second, time.Minute, []string{"edge:things"}
 	}))
 	if err != nil {

@@ -56,7 +56,7 @@ func TestBufferingProxy(t *testing.T) {
 			r := rig.New(t)
 			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: modify}, "")
 			chart := rig.ChartOf(t, rig.Deployment("db", rig.Group("db"), "1s"), rig.Job("seed", rig.Group("seed", "db"), "10ms"))
-			r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = kube.AllJobs, 20*time.Second })))
+			r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.WaitForJobs, i.ReadinessTimeout = kube.AllJobs, 20*time.Second })))
 			r.MustRun(r.Uninstall())
 			if left := r.Labelled(); len(left) > 0 {
 				t.Errorf("not removed: %v", left)

@@ -48,7 +48,7 @@ func TestLostAPI(t *testing.T) {
 				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("one")), nil))
 			}
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(tt.operation, rig.UseChart(rig.ChartOf(t, chart("two")), func(i *kube.Install) { i.Timeout = tt.timeout }))
+			op, err := r.Prepare(tt.operation, rig.UseChart(rig.ChartOf(t, chart("two")), func(i *kube.Deploy) { i.Timeout = tt.timeout }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestLongOutage(t *testing.T) {
 			}
 			p, direct := rig.NewProxy(t), r.Client
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(operation, rig.UseChart(many("two"), func(i *kube.Install) { i.Timeout = 20 * time.Second }))
+			op, err := r.Prepare(operation, rig.UseChart(many("two"), func(i *kube.Deploy) { i.Timeout = 20 * time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var once sync.Once
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Deploy) {
 		i.CreateNamespace = true
 		i.OnStep = func(what string) {
 			if strings.HasPrefix(what, "waiting for namespace "+r.Namespace+" to be deleted: ") && strings.Contains(what, finalizer) {
@@ -67,7 +67,7 @@ func TestNamespaceDeletedDuringRun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("base", rig.Group("base")), rig.Deployment("slow", rig.Group("slow", "base"), "1h"),
-		rig.ConfigMap("last", rig.Group("last", "slow"))), func(i *kube.Install) { i.ReadinessTimeout = 20 * time.Second }))
+		rig.ConfigMap("last", rig.Group("last", "slow"))), func(i *kube.Deploy) { i.ReadinessTimeout = 20 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

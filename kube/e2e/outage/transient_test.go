@@ -151,7 +151,7 @@ func TestTransient(t *testing.T) {
 				f := newFlaky(t, cause, begins[at])
 				r.Client = f.connect(t, r.Namespace)
 				chart := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a")), rig.Deployment("app", rig.Group("b", "a"), "100ms"), rig.ConfigMap("last", rig.Group("c", "b")))
-				out := r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Timeout, i.ReadinessTimeout = time.Minute, 20*time.Second })))
+				out := r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Timeout, i.ReadinessTimeout = time.Minute, 20*time.Second })))
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				if f.until.IsZero() || cause != "refused" && f.tried < 2 {

@@ -108,7 +108,7 @@ func TestPermissionsByName(t *testing.T) {
 			if says := out.HasWarning("R51", "leases"); says == lease {
 				t.Errorf("warnings %v", out.State.Warnings)
 			}
-			few.MustRun(few.Upgrade("plain", rig.UpgradeTo(colourChart(t, "green"), nil)))
+			few.MustRun(few.Upgrade("plain", rig.UseChart(colourChart(t, "green"), nil)))
 			if got := r.ConfigMapData("a")["color"]; got != "green" {
 				t.Errorf("after the upgrade a is %s", got)
 			}

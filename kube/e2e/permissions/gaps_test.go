@@ -53,7 +53,7 @@ func TestAllMissingPermissionsAreReported(t *testing.T) {
 				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && rig.InternalError(w)
 			}}, r.Namespace+"-few")
 			away := strings.Replace(rig.ConfigMap("b", nil), "name: b", "name: b\n  namespace: "+other, 1)
-			_, err := r.WithClient(c).Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), away), func(i *kube.Install) { i.ReadinessTimeout = time.Second }))
+			_, err := r.WithClient(c).Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), away), func(i *kube.Deploy) { i.ReadinessTimeout = time.Second }))
 			missing := "in namespace " + r.Namespace + ": configmaps [create patch]"
 			if !muteOther {
 				missing = "in namespace " + other + ": configmaps [create patch]"

@@ -41,32 +41,32 @@ func TestMissingPermissions(t *testing.T) {
 	}{
 		"install": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets,services", "*"), rig.Rule("apps", "deployments", "get", "list", "watch")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Install("plain", func(i *kube.Install) { i.Release = "other" })
+				return r.Install("plain", func(i *kube.Deploy) { i.Release = "other" })
 			}, []string{"deployments.apps [create patch]"}, "configmaps"},
 		"rollback on failure": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets,services", "get", "list", "create", "patch", "update"), rig.Rule("apps", "deployments", "get", "create", "patch")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Install("plain", func(i *kube.Install) { i.Release, i.RollbackOnFailure = "other", true })
+				return r.Install("plain", func(i *kube.Deploy) { i.Release, i.RollbackOnFailure = "other", true })
 			}, []string{"deployments.apps [delete] (to roll back)", "secrets [delete] (to roll back)"}, "create"},
 		"namespace": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets,services", "*")},
 			func(r *rig.Rig) (*kube.Operation, error) {
 				grantEverywhere(r, "few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "namespaces", "get"))
-				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
+				return r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Deploy) {
 					i.Release, i.Namespace, i.CreateNamespace = "other", r.Namespace+"-new", true
 				}))
 			}, []string{"in the whole cluster: namespaces [create patch]"}, "delete"},
 		"removal": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "get", "list", "create", "patch", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", nil)), nil))
+				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("b", nil)), nil))
 			}, []string{"configmaps [delete]"}, "secrets"},
 		"uninstall": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "get", "list")},
 			func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() }, []string{"configmaps [delete]", "secrets [delete update]"}, "create"},
 		"no history": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,services", "*"), rig.Rule("", "secrets", "create", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Install("plain", func(i *kube.Install) { i.Release = "other" })
+				return r.Install("plain", func(i *kube.Deploy) { i.Release = "other" })
 			}, []string{"deployments.apps [create get patch], secrets [list] (to list the revisions of the release)"}, "configmaps"},
 		"no history to upgrade": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps", "get"), rig.Rule("", "secrets", "create", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
-				return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("new", nil, "10ms")), nil))
+				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("new", nil, "10ms")), nil))
 			}, []string{"configmaps [patch]", "jobs.batch [create get patch]", "secrets [list]"}, "in use"},
 		"no history to uninstall": {[]rbacv1.PolicyRule{rig.Rule("", "secrets", "get")},
 			func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() }, []string{"secrets [delete update]", "secrets [list]"}, "create"},
@@ -103,7 +103,7 @@ func TestPlanOfAReader(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil), rig.ConfigMap("c", nil)), nil))
 	reader := r.WithClient(r.ConnectAs("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
-	lines, diffs := reader.Changes(reader.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true })))
+	lines, diffs := reader.Changes(reader.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true })))
 	want := []string{"edge:(unsequenced) ConfigMap/a change", "edge:(unsequenced) ConfigMap/b unchanged", "edge:(unsequenced) ConfigMap/d create", "edge:(unsequenced) ConfigMap/c delete"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("plan %q, want %q", lines, want)

@@ -25,9 +25,9 @@ import (
 )
 
 // printedRoles returns the objects that lockstep rbac prints for a chart.
-func printedRoles(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstructured.Unstructured {
+func printedRoles(r *rig.Rig, chart string, change func(*kube.Deploy)) []*unstructured.Unstructured {
 	r.T.Helper()
-	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
+	op, err := r.Upgrade(chart, func(u *kube.Deploy) {
 		if change != nil {
 			change(u)
 		}
@@ -211,12 +211,12 @@ func TestPrintedPermissions(t *testing.T) {
 				p.clientSide = clientSide
 				web := rig.Deployment("web", rig.Group("web", "kind"), "0s")
 				c := chartWithRoles(p.r, "", web)
-				p.change = rig.UseChart(c, func(i *kube.Install) { i.ClientSide = clientSide })
-				p.changeUp = rig.UpgradeTo(c, func(u *kube.Upgrade) { u.ServerSide = strconv.FormatBool(!clientSide) })
+				p.change = rig.UseChart(c, func(i *kube.Deploy) { i.ServerSide = strconv.FormatBool(!clientSide) })
+				p.changeUp = rig.UseChart(c, func(u *kube.Deploy) { u.ServerSide = strconv.FormatBool(!clientSide) })
 				p.chart = "plain"
 				broken := chartWithRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
-				p.fails = rig.UseChart(broken, func(i *kube.Install) {
-					i.ReadinessTimeout, i.RollbackOnFailure, i.ClientSide = 8*time.Second, true, clientSide
+				p.fails = rig.UseChart(broken, func(i *kube.Deploy) {
+					i.ReadinessTimeout, i.RollbackOnFailure, i.ServerSide = 8*time.Second, true, strconv.FormatBool(!clientSide)
 				})
 			}
 			objects := printedRoles(p.r, p.chart, p.changeUp)
@@ -247,16 +247,16 @@ func TestPrintedPermissions(t *testing.T) {
 type printedTest struct {
 	r, account *rig.Rig
 	chart      string
-	change     func(*kube.Install)
-	changeUp   func(*kube.Upgrade)
-	fails      func(*kube.Install) // makes an install fail; nil for none
-	clientSide bool                // an upgrade without changes then sends no patch
+	change     func(*kube.Deploy)
+	changeUp   func(*kube.Deploy)
+	fails      func(*kube.Deploy) // makes an install fail; nil for none
+	clientSide bool               // an upgrade without changes then sends no patch
 }
 
 // lifetime runs all operations on a release.
 func (p printedTest) lifetime() {
 	r := p.account
-	r.MustRun(r.Install(p.chart, func(i *kube.Install) {
+	r.MustRun(r.Install(p.chart, func(i *kube.Deploy) {
 		if p.change != nil {
 			p.change(i)
 		}
@@ -331,7 +331,7 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 	}
 	c := rig.ChartOf(t, rig.Object("v1/Service/web", nil, "spec: {ports: [{port: 80}]}"), rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
 		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")), rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")))
-	objects := printedRoles(r, "plain", rig.UpgradeTo(c, nil))
+	objects := printedRoles(r, "plain", rig.UseChart(c, nil))
 	needed := withoutOptional(objects)
 	rig.Sandbox.Apply(t, needed...)
 	few := r.WithClient(r.ConnectAsServiceAccount("lockstep"))
@@ -348,7 +348,7 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 			continue // tested below
 		}
 		remove(of, func() {
-			op, err := few.Install("plain", rig.UseChart(c, func(i *kube.Install) { i.RollbackOnFailure = true }))
+			op, err := few.Install("plain", rig.UseChart(c, func(i *kube.Deploy) { i.RollbackOnFailure = true }))
 			said := fmt.Sprint(err)
 			if err == nil {
 				said = fmt.Sprint(op.Warnings())
@@ -376,7 +376,7 @@ func TestPrintedPermissionsAreNeeded(t *testing.T) {
 			t.Errorf("no warnings about the missing lock and lists: %v", out.State.Warnings)
 		}
 	})
-	few.MustRun(few.Upgrade("plain", rig.UpgradeTo(c, nil)))
+	few.MustRun(few.Upgrade("plain", rig.UseChart(c, nil)))
 	remove(permission{r.Namespace, "", "secrets", "", "get"}, func() {
 		if _, err := few.Rollback(1); err == nil || !strings.Contains(err.Error(), "secrets") {
 			t.Errorf("a rollback that cannot read its target revision: %v", err)

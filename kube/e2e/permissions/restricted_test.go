@@ -86,11 +86,11 @@ func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 		faultproxy.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "nobody may ask")
 		return true
 	}}, r.Namespace+"-few"))
-	few.MustRun(few.Upgrade("plain", rig.UpgradeTo(settings("color: green"), nil)))
+	few.MustRun(few.Upgrade("plain", rig.UseChart(settings("color: green"), nil)))
 	if got := r.ConfigMapData("b")["color"]; got != "green" {
 		t.Errorf("b is %s", got)
 	}
-	asked.MustRun(asked.Upgrade("plain", rig.UpgradeTo(settings("color: blue"), nil)))
+	asked.MustRun(asked.Upgrade("plain", rig.UseChart(settings("color: blue"), nil)))
 }
 
 // TestUnreadableIsNotMissing: objects that the user may not read are not reported as
@@ -129,7 +129,7 @@ func TestDiagnosisWithoutPermissions(t *testing.T) {
 		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
 			Cause: "no volume of class none-such yet (details unavailable: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
 	}
-	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Install) { i.ReadinessTimeout = 8 * time.Second }))
+	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 	"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", nil) },
 	"upgrade": func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", nil) },
 	"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
-		return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
+		return r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true })
 	},
 	"plan": func(r *rig.Rig) (*kube.Operation, error) {
-		return r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly, u.Install = true, true })
+		return r.Upgrade("plain", func(u *kube.Deploy) { u.PlanOnly, u.Install = true, true })
 	},
 	"rollback":  func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(0) },
 	"uninstall": func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() },

@@ -67,8 +67,8 @@ func TestAlternatives(t *testing.T) {
 		}
 		return out
 	}
-	r.Deploy("plain", rig.UseChart(alternatives(t, false), func(i *kube.Install) { i.ClientSide = true }))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(alternatives(t, true), func(u *kube.Upgrade) { u.ServerSide = "true" }))
+	r.Deploy("plain", rig.UseChart(alternatives(t, false), func(i *kube.Deploy) { i.ServerSide = "false" }))
+	op, err := r.Upgrade("plain", rig.UseChart(alternatives(t, true), func(u *kube.Deploy) { u.ServerSide = "true" }))
 	lines, changes := r.Changes(op, err)
 	if text := fmt.Sprint(lines, op.Warnings()); strings.Contains(text, "refuse") {
 		t.Errorf("refused: %s", text)

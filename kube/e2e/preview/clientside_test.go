@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +86,8 @@ func TestPlanOfRemovals(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			all := func(string) bool { return true }
-			r.Deploy("plain", rig.UseChart(twoKeys(t, all, "1"), func(i *kube.Install) { i.ClientSide = clientSide }))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(twoKeys(t, func(string) bool { return false }, "1"), func(u *kube.Upgrade) { u.ServerSide = strings.Replace(name, "ssa", "auto", 1) }))
+			r.Deploy("plain", rig.UseChart(twoKeys(t, all, "1"), func(i *kube.Deploy) { i.ServerSide = strconv.FormatBool(!clientSide) }))
+			op, err := r.Upgrade("plain", rig.UseChart(twoKeys(t, func(string) bool { return false }, "1"), func(u *kube.Deploy) { u.ServerSide = strings.Replace(name, "ssa", "auto", 1) }))
 			_, changes := r.Changes(op, err)
 			const env = "spec.template.spec.containers[main].env|-- name: "
 			for object, want := range map[string][]string{
@@ -116,11 +117,11 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(seed), 14))
 			some := func(string) bool { return random.IntN(2) == 0 }
 			clientSide := random.IntN(2) == 0
-			r.Deploy("plain", rig.UseChart(twoKeys(t, some, "1"), func(i *kube.Install) { i.ClientSide = clientSide }))
+			r.Deploy("plain", rig.UseChart(twoKeys(t, some, "1"), func(i *kube.Deploy) { i.ServerSide = strconv.FormatBool(!clientSide) }))
 			for step := range 4 {
 				edits(r, random)
 				before, method := live(r), []string{"auto", "true", "false"}[random.IntN(3)]
-				op, err := r.Upgrade("plain", rig.UpgradeTo(twoKeys(t, some, fmt.Sprint(random.IntN(2))), func(u *kube.Upgrade) {
+				op, err := r.Upgrade("plain", rig.UseChart(twoKeys(t, some, fmt.Sprint(random.IntN(2))), func(u *kube.Deploy) {
 					u.ServerSide = method
 					clientSide = method == "false" || method == "auto" && clientSide
 					u.ForceConflicts = !clientSide

@@ -89,7 +89,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		rig.ConfigMap("comes", rig.Group("c", "b"), "quotes: "+secretValue), elsewhere,
 		rig.Object("v1/Namespace/"+r.Namespace+"-later", rig.Group("a")),
 		k.CRD(rig.Group("a")), k.Object(rig.Group("c", "b")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.BreakOn, u.SkipPreflight = []string{"edge:a"}, true }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn, u.SkipPreflight = []string{"edge:a"}, true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestPreviewOfAReader(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
 	reader := r.WithClient(r.ConnectAs("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
-	op, err := reader.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	op, err := reader.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestPreviewWithWebhookSideEffects(t *testing.T) {
 		faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
 		return true
 	}}, ""))
-	op, err := asked.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	op, err := asked.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,11 +44,11 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	r.MustRun(r.Install("plain", rig.UseChart(first, nil)))
 
 	start = time.Now()
-	if lines, _ = r.Changes(r.Upgrade("plain", rig.UpgradeTo(first, nil))); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "Job/hook hook") }) ||
+	if lines, _ = r.Changes(r.Upgrade("plain", rig.UseChart(first, nil))); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "Job/hook hook") }) ||
 		slices.ContainsFunc(lines, func(s string) bool { return !strings.HasSuffix(s, " unchanged") && !strings.HasSuffix(s, " hook") }) {
 		t.Errorf("upgrade to the same: %q", lines)
 	}
-	lines, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(second, nil)))
+	lines, diffs := r.Changes(r.Upgrade("plain", rig.UseChart(second, nil)))
 	want = []string{"pre-upgrade:Job/hook Job/hook hook",
 		"edge:a ConfigMap/stays unchanged", "edge:b Secret/token change", "edge:b ConfigMap/changes change", "edge:(unsequenced) ConfigMap/comes create",
 		"edge:(unsequenced) ConfigMap/kept keep", "edge:(unsequenced) ConfigMap/goes delete"}
@@ -64,7 +64,7 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the plan of an upgrade wrote %v", w)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(second, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(second, nil)))
 
 	start = time.Now()
 	lines, _ = r.Changes(r.Rollback(1))
@@ -100,14 +100,14 @@ func TestPlanShowsRefusedChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.Job("fixed", nil, "5s"))
-	_, diffs := r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.PlanOnly = true })))
+	_, diffs := r.Changes(r.Upgrade("plain", rig.UseChart(after, func(u *kube.Deploy) { u.PlanOnly = true })))
 	if c := diffs["ConfigMap/a"]; c.Action != inspect.Refuse || !strings.Contains(c.Message, "somebody") || !strings.Contains(c.Message, "--force-conflicts") {
 		t.Errorf("%+v", c)
 	}
 	if c := diffs["Job/fixed"]; c.Action != inspect.Refuse || !strings.Contains(c.Message, "immutable") {
 		t.Errorf("%+v", c)
 	}
-	_, diffs = r.Changes(r.Upgrade("plain", rig.UpgradeTo(after, func(u *kube.Upgrade) { u.ForceConflicts, u.PlanOnly = true, true })))
+	_, diffs = r.Changes(r.Upgrade("plain", rig.UseChart(after, func(u *kube.Deploy) { u.ForceConflicts, u.PlanOnly = true, true })))
 	if c := diffs["ConfigMap/a"]; c.Action != inspect.Modify || !strings.Contains(c.Diff, "-  color: blue\n+  color: green\n") || !strings.Contains(c.Diff, "   more: \"1\"\n") {
 		t.Errorf("%+v", c)
 	}
@@ -119,7 +119,7 @@ func TestPlanOfClientSideRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red")), nil)))
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green")), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green")), nil)))
 	r.PatchConfigMap("a", `{"data":{"color":"blue"}}`)
 	for serverSide, want := range map[string]inspect.Action{"auto": inspect.Refuse, "false": inspect.Modify} {
 		common := r.Common()
@@ -143,7 +143,7 @@ func TestPlanShowsInvalidObjects(t *testing.T) {
 		rig.Object("v1/Service/wrong", nil, "spec: {ports: [{port: 99999}]}"),
 		rig.Object("v1/ServiceAccount/later", nil),
 		rig.Object("v1/Secret/pin", nil, "stringData: {pin: 48213377}"),
-		rig.Deployment("typo", nil, "0s", "  replicsa: 2")), func(i *kube.Install) { i.PlanOnly = true })))
+		rig.Deployment("typo", nil, "0s", "  replicsa: 2")), func(i *kube.Deploy) { i.PlanOnly = true })))
 	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "namespace not-there-yet", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": "Secret/pin: stringData.pin must be a string, but is a number; quote it"}
 	if len(diffs) != len(want) {
 		t.Errorf("%d changes, want %d", len(diffs), len(want))

@@ -41,7 +41,7 @@ func TestPlanContinuesAfterAnError(t *testing.T) {
 	op, err := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		path := req.URL.Path
 		return (strings.HasSuffix(path, "/secrets/unseen") || strings.HasSuffix(path, "/services/gone")) && rig.InternalError(w)
-	}}, "")).Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs("two")...), func(u *kube.Upgrade) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))
+	}}, "")).Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs("two")...), func(u *kube.Deploy) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

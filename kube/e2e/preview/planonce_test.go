@@ -37,7 +37,7 @@ func TestPlannedOnce(t *testing.T) {
 		}
 	}
 	once(r.Install("plain", rig.UseChart(first, nil)))
-	once(r.Upgrade("plain", rig.UpgradeTo(next, nil)))
+	once(r.Upgrade("plain", rig.UseChart(next, nil)))
 	once(r.Rollback(1))
 	once(r.Uninstall())
 }

@@ -18,7 +18,7 @@ func TestViewFollowsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, secret("S3cond-value-2")), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, secret("S3cond-value-2")), nil)))
 	if err := view.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

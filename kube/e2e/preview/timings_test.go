@@ -29,7 +29,7 @@ func TestTimings(t *testing.T) {
 		t.Errorf("timings %+v", first)
 	}
 
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, slow("1s", "example/no-such-image:1"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) {
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, slow("1s", "example/no-such-image:1"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Deploy) {
 		u.RollbackOnFailure, u.ReadinessTimeout = true, 8*time.Second
 	}))
 	if err != nil {

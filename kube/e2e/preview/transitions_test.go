@@ -165,11 +165,11 @@ func TestTransitions(t *testing.T) {
 				return slices.IndexFunc(transitions, func(tr transition) bool { return !isServed(w.ours, tr) }) < 0
 			})
 			before, after := documentsOf(transition.old), documentsOf(transition.new)
-			w.ours.Deploy("plain", rig.UseChart(rig.ChartOf(t, before), func(i *kube.Install) { i.ClientSide = method[0] == "false" }))
+			w.ours.Deploy("plain", rig.UseChart(rig.ChartOf(t, before), func(i *kube.Deploy) { i.ServerSide = method[0] }))
 			w.helms.MustHelm("install", "t", chartDir(t, before), "--server-side="+method[0])
 			w.edit()
 			force := method[1] == "true"
-			op, err := w.ours.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, after), func(u *kube.Upgrade) { u.ServerSide, u.ForceConflicts = method[1], force }))
+			op, err := w.ours.Upgrade("plain", rig.UseChart(rig.ChartOf(t, after), func(u *kube.Deploy) { u.ServerSide, u.ForceConflicts = method[1], force }))
 			w.step(op, err, "upgrade", "t", chartDir(t, after), "--server-side="+method[1], fmt.Sprint("--force-conflicts=", force))
 			force = method[0] == "true"
 			op, err = w.ours.Client.PrepareRollback(t.Context(), kube.Rollback{Common: w.ours.Common(), Revision: 1, ForceConflicts: force})

@@ -129,7 +129,7 @@ func TestViewOfAnExpiredJob(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	job := rig.Job("work", rig.Group("a"), "1s", "  ttlSecondsAfterFinished: 4")
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = kube.AllJobs }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	gone := func(message string) func(s *event.State) bool {
 		return func(s *event.State) bool {
 			g := s.Find("apply", "edge:a")
@@ -154,7 +154,7 @@ func TestViewOfAnExpiredJob(t *testing.T) {
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Install) { i.ReadinessTimeout = 5 * time.Second })
+	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 5 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

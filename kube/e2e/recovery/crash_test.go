@@ -71,11 +71,11 @@ func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
 	}
 	switch e.Operation {
 	case "install":
-		return c.PrepareInstall(ctx, kube.Install{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
+		return c.PrepareInstall(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
 	case "upgrade":
-		return c.PrepareUpgrade(ctx, kube.Upgrade{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
+		return c.PrepareUpgrade(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
 	case "upgrade --install":
-		return c.PrepareUpgrade(ctx, kube.Upgrade{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}, Install: true})
+		return c.PrepareUpgrade(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}, Install: true})
 	case "rollback":
 		return c.PrepareRollback(ctx, kube.Rollback{Common: common, Revision: e.Revision})
 	}

@@ -30,7 +30,7 @@ func TestReportedReleaseStatus(t *testing.T) {
 			op, err := r.Install("plain", rig.UseChart(chart, nil))
 			if when != "pre-install" {
 				r.MustRun(op, err)
-				if op, err = r.Upgrade("plain", rig.UpgradeTo(chart, nil)); strings.HasSuffix(when, "-delete") {
+				if op, err = r.Upgrade("plain", rig.UseChart(chart, nil)); strings.HasSuffix(when, "-delete") {
 					op, err = r.Uninstall()
 				}
 			}

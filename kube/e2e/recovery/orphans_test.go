@@ -18,7 +18,7 @@ import (
 func TestOrphansOfAnInterruptedRun(t *testing.T) {
 	good := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
-		"upgrade":  func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", rig.UpgradeTo(good, nil)) },
+		"upgrade":  func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", rig.UseChart(good, nil)) },
 		"rollback": func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(3) },
 	}
 	for name, do := range tests {
@@ -26,7 +26,7 @@ func TestOrphansOfAnInterruptedRun(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(good, nil))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.FailingChart(t, "taken", "b"), nil))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.FailingChart(t, "taken", "b"), nil))
 			r.MustFail(op, err)
 			helmUpgrade(r, good)
 			helmUpgrade(r, good)

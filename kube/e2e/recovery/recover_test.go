@@ -71,7 +71,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 	}
 	for name, prepare := range map[string]func() (*kube.Operation, error){
 		"install":   func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
-		"upgrade":   func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UpgradeTo(chart, nil)) },
+		"upgrade":   func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseChart(chart, nil)) },
 		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
 		"uninstall": r.Uninstall,
 	} {
@@ -82,7 +82,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 	if _, err := r.Client.Recover(t.Context(), r.Common()); err != nil {
 		t.Fatal(err)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 }
 

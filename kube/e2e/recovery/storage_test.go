@@ -23,7 +23,7 @@ func TestUnreadableReleaseName(t *testing.T) {
 	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	r.MustRun(r.Install("plain", rig.UseChart(chart, nil)))
 	for range 2 {
-		r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.HistoryMax = 2 })))
+		r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.HistoryMax = 2 })))
 	}
 	r.AssertHistory("2 superseded", "3 deployed") // revision 1, which an install would create, was pruned
 	blind := r.WithClient(r.ConnectAs("blind", rig.Rule("", "configmaps", "*"), rig.Rule("", "secrets", "get", "create", "update", "delete", "watch")))
@@ -93,7 +93,7 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 		r.MustRun(r.Install("plain", rig.UseChart(one, nil)))
 	}
 	if operation == "rollback" {
-		r.MustRun(r.Upgrade("plain", rig.UpgradeTo(two, nil)))
+		r.MustRun(r.Upgrade("plain", rig.UseChart(two, nil)))
 	}
 	by := &rig.Rig{T: t, Namespace: r.Namespace, Client: r.ConnectThrough(m, ""), Cluster: r.Cluster}
 	var op *kube.Operation
@@ -102,7 +102,7 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 	case "install":
 		op, err = by.Install("plain", rig.UseChart(one, nil))
 	case "upgrade":
-		op, err = by.Upgrade("plain", rig.UpgradeTo(two, nil))
+		op, err = by.Upgrade("plain", rig.UseChart(two, nil))
 	case "rollback":
 		op, err = by.Rollback(1)
 	default:

@@ -74,7 +74,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 				t.Errorf("%d objects were created from one generateName", n)
 			}
 			forget()
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart("two"), nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chart("two"), nil)))
 			forget()
 			r.MustRun(r.Rollback(1))
 			if n := made(); n != 1 {
@@ -111,7 +111,7 @@ func TestPersistentError(t *testing.T) {
 	r = r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/a") && rig.InternalError(w)
 	}}, ""))
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.ReadinessTimeout = 2e9 }))
 	out := r.MustFail(op, err, "made to fail")
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "retrying: 500") && strings.Contains(e.Message, "made to fail")

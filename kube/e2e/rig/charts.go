@@ -146,8 +146,8 @@ func Job(name string, annotations map[string]string, duration string, more ...st
 }
 
 // UseChart returns a change that makes an install use the chart with its default values. change may be nil.
-func UseChart(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
-	return func(i *kube.Install) {
+func UseChart(c *charts.Chart, change func(*kube.Deploy)) func(*kube.Deploy) {
+	return func(i *kube.Deploy) {
 		i.Chart, i.Values = c, nil
 		if change != nil {
 			change(i)
@@ -155,22 +155,12 @@ func UseChart(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
 	}
 }
 
-// UpgradeTo is like UseChart, for an upgrade.
-func UpgradeTo(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
-	return func(u *kube.Upgrade) {
-		u.Chart, u.Values = c, nil
-		if change != nil {
-			change(u)
-		}
-	}
-}
-
 // ShopLikeChart returns a change that makes an install use a chart with several kinds and dependencies between groups.
-func ShopLikeChart(t *testing.T, more ...string) func(*kube.Install) {
+func ShopLikeChart(t *testing.T, more ...string) func(*kube.Deploy) {
 	return UseChart(ChartOf(t, append([]string{
 		ConfigMap("settings", Group("base")), Object("v1/Secret/key", Group("base"), "stringData: {k: v}"),
 		Object("v1/PersistentVolumeClaim/data", Group("base"), "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		Deployment("api", Group("api", "base"), "100ms"), Object("v1/Service/api", Group("api", "base"), "spec: {selector: {app: api}, ports: [{port: 80}]}"),
 		Job("seed", Group("seed", "api"), "10ms"),
-	}, more...)...), func(i *kube.Install) { i.WaitForJobs = kube.AllJobs })
+	}, more...)...), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs })
 }

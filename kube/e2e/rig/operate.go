@@ -3,6 +3,7 @@ package rig
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,13 +20,13 @@ import (
 func (r *Rig) RunEveryOperation(clientSide bool, check func(Outcome)) {
 	r.T.Helper()
 	last := func(data string) string { return ConfigMap("last", Group("last", "seed"), data) }
-	check(r.MustRun(r.Install("plain", func(i *kube.Install) {
+	check(r.MustRun(r.Install("plain", func(i *kube.Deploy) {
 		ShopLikeChart(r.T, last("version: v1"))(i)
-		i.ClientSide = clientSide
+		i.ServerSide = strconv.FormatBool(!clientSide)
 	})))
-	var next kube.Install
+	var next kube.Deploy
 	ShopLikeChart(r.T, last("version: v2"))(&next)
-	check(r.MustRun(r.Upgrade("plain", UpgradeTo(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = kube.AllJobs }))))
+	check(r.MustRun(r.Upgrade("plain", UseChart(next.Chart, func(u *kube.Deploy) { u.WaitForJobs = kube.AllJobs }))))
 	if got := r.ConfigMapData("last")["version"]; got != "v2" {
 		r.T.Errorf("after the upgrade the version is %q, want v2", got)
 	}
@@ -64,14 +65,14 @@ func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object
 }
 
 // Prepare prepares an operation by name: install, upgrade or uninstall. change sets the chart and the timeout.
-func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Operation, error) {
+func (r *Rig) Prepare(operation string, change func(*kube.Deploy)) (*kube.Operation, error) {
 	switch operation {
 	case "upgrade":
-		var in kube.Install
+		var in kube.Deploy
 		change(&in)
-		return r.Upgrade("plain", UpgradeTo(in.Chart, func(u *kube.Upgrade) { u.Timeout = in.Timeout }))
+		return r.Upgrade("plain", UseChart(in.Chart, func(u *kube.Deploy) { u.Timeout = in.Timeout }))
 	case "uninstall":
-		var in kube.Install
+		var in kube.Deploy
 		change(&in)
 		return r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: in.Timeout}})
 	}
@@ -157,8 +158,8 @@ func (r *Rig) MustRun(op *kube.Operation, err error) Outcome {
 	return out
 }
 
-func (r *Rig) Upgrade(chart string, change func(*kube.Upgrade)) (*kube.Operation, error) {
-	up := kube.Upgrade{Common: r.Common(), ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}}
+func (r *Rig) Upgrade(chart string, change func(*kube.Deploy)) (*kube.Operation, error) {
+	up := kube.Deploy{Common: r.Common(), ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}}
 	if change != nil {
 		change(&up)
 	}

@@ -178,8 +178,8 @@ func (r *Rig) Values(chart string) map[string]any {
 }
 
 // Install prepares an install of release t.
-func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation, error) {
-	in := kube.Install{ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
+func (r *Rig) Install(chart string, change func(*kube.Deploy)) (*kube.Operation, error) {
+	in := kube.Deploy{ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
 	if change != nil {
 		change(&in)
 	}
@@ -234,7 +234,7 @@ func follow(feed *event.Feed, do func(event.Event)) {
 }
 
 // Deploy installs a chart, which must succeed.
-func (r *Rig) Deploy(chart string, change func(*kube.Install)) Outcome {
+func (r *Rig) Deploy(chart string, change func(*kube.Deploy)) Outcome {
 	r.T.Helper()
 	return r.MustRun(r.Install(chart, change))
 }

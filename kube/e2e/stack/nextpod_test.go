@@ -112,7 +112,7 @@ func TestNextPodCannotPlanARelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Install) {
+		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Deploy) {
 			i.RollbackOnFailure = rollback
 			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second
 		}))

@@ -201,7 +201,7 @@ func TestTakenByAnEarlierPod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Install) {
+		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Deploy) {
 			i.TakeOwnership, i.RollbackOnFailure = true, rollback
 			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second
 		}))

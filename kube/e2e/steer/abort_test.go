@@ -20,7 +20,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 		t.Run(string(command), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("shop", func(i *kube.Install) {
+			op, err := r.Install("shop", func(i *kube.Deploy) {
 				i.Values = rig.MergeValues(i.Values, map[string]any{"global": map[string]any{"speed": 1, "topicGroup": r.Namespace + ".example"}})
 			})
 			if err != nil {
@@ -59,7 +59,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 func TestAbortDeletesTheHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("hooks", func(i *kube.Install) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} })
+	op, err := r.Install("hooks", func(i *kube.Deploy) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestAbortDeletesTheHook(t *testing.T) {
 func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fanout", func(i *kube.Install) { i.Step = true })
+	op, err := r.Install("fanout", func(i *kube.Deploy) { i.Step = true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,22 +50,22 @@ const patience = 20 * time.Second
 // preparation with an error (R53).
 func TestCancelEndsPreparation(t *testing.T) {
 	t.Parallel()
-	chart := func(t *testing.T) func(*kube.Install) {
+	chart := func(t *testing.T) func(*kube.Deploy) {
 		return rig.UseChart(rig.MakeChart(t, rig.Files{"crds/gear.yaml": rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "cancel.example"}.CRD(nil),
 			"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("a")), rig.WithGenerateName(rig.ConfigMap("b-", rig.Group("b", "a"))), rig.Job("hook", map[string]string{"helm.sh/hook": "test"}, "0s")}, "\n---\n")}), nil)
 	}
 	common := func(r *rig.Rig) kube.Common { return kube.Common{Release: "t", Namespace: r.Namespace} }
 	calls := map[string]func(context.Context, *rig.Rig, *kube.Client) error{
 		"install": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
-			in := kube.Install{Common: kube.Common{Release: "other", Namespace: r.Namespace}}
+			in := kube.Deploy{Common: kube.Common{Release: "other", Namespace: r.Namespace}}
 			chart(r.T)(&in)
 			in.TakeOwnership = true
 			_, err := c.PrepareInstall(ctx, in)
 			return err
 		},
 		"upgrade": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
-			up := kube.Upgrade{Common: common(r), UpgradeCRDs: true}
-			in := kube.Install{}
+			up := kube.Deploy{Common: common(r), UpgradeCRDs: true}
+			in := kube.Deploy{}
 			chart(r.T)(&in)
 			up.ChartOptions = in.ChartOptions
 			_, err := c.PrepareUpgrade(ctx, up)
@@ -93,8 +93,8 @@ func TestCancelEndsPreparation(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.MustRun(r.Install("plain", chart(t)))
-			r.MustRun(r.Upgrade("plain", func(u *kube.Upgrade) {
-				in := kube.Install{}
+			r.MustRun(r.Upgrade("plain", func(u *kube.Deploy) {
+				in := kube.Deploy{}
 				chart(t)(&in)
 				u.ChartOptions = in.ChartOptions
 			}))

@@ -102,7 +102,7 @@ func resourceVersion(r *rig.Rig, configMap string) string {
 func TestEditAHeldInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) {
 		i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, editTimeout, map[string]any{"image": wrongImage}
 	}))
 	if err != nil {
@@ -168,7 +168,7 @@ func TestEditKeepsTheOperatorsRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) {
 		i.HoldOnFailure, i.ReadinessTimeout, i.Values, i.Readiness = true, editTimeout, map[string]any{"image": wrongImage}, []kube.Readiness{never}
 	}))
 	if err != nil {
@@ -194,8 +194,8 @@ func TestEditKeepsTheOperatorsRules(t *testing.T) {
 func TestEditAnUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
+	r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Deploy) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+	op, err := r.Upgrade("plain", rig.UseChart(editable(t), func(u *kube.Deploy) {
 		u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, editTimeout, map[string]any{"image": wrongImage, "extra": true}
 	}))
 	if err != nil {
@@ -224,8 +224,8 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
-		op, err := r.Upgrade("plain", rig.UpgradeTo(editable(t), func(u *kube.Upgrade) {
+		r.Deploy("plain", rig.UseChart(editable(t), func(i *kube.Deploy) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+		op, err := r.Upgrade("plain", rig.UseChart(editable(t), func(u *kube.Deploy) {
 			u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, editTimeout, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
@@ -244,7 +244,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) {
+		op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) {
 			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, editTimeout, map[string]any{"image": wrongImage}
 		}))
 		if err != nil {
@@ -262,7 +262,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 func TestEditBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Install) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	chart := rig.ChartOf(t, job(`{{ .Values.code }}`), rig.ConfigMap("last", rig.Group("last", "migrate")))
 	values := func(code string) map[string]any { return map[string]any{"code": code} }
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, kube.AllJobs, values("1") }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, kube.AllJobs, values("1") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	if text := fmt.Sprint(phrase.Reason(&failed.State), failed.Events); strings.Contains(text, "immutable") || !strings.Contains(text, "exited with code 2") {
 		t.Errorf("the edited run: %s", phrase.Reason(&failed.State))
 	}
-	up := rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install, u.WaitForJobs, u.Values = true, kube.AllJobs, values("0") })
+	up := rig.UseChart(chart, func(u *kube.Deploy) { u.Install, u.WaitForJobs, u.Values = true, kube.AllJobs, values("0") })
 	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate change") {
 		t.Errorf("the plan says %q", lines)
 	}

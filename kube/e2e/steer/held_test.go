@@ -43,7 +43,7 @@ func TestAcceptAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Meddles = "the test fixes objects by hand"
-	op, err := r.Install("fail-image", func(i *kube.Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
+	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestStopHere(t *testing.T) {
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),
 		rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
-		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
+		func(i *kube.Deploy) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 		return rig.UnpullableDeployment(name, annotations)
 	}
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failing("a", "1"), failing("b", "2"), rig.ConfigMap("c", rig.Group("c", "a")), rig.ConfigMap("d", rig.Group("d", "b"))),
-		func(i *kube.Install) { i.HoldOnFailure = true }))
+		func(i *kube.Deploy) { i.HoldOnFailure = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")), rig.UnpullableDeployment("slow", rig.Group("slow")), rig.ConfigMap("needs-slow", rig.Group("needs-slow", "slow"))),
-		func(i *kube.Install) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
+		func(i *kube.Deploy) { i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +216,8 @@ func TestHeldRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v1")), nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v2"), failingJob("bad", rig.Group("bad", "a"))),
-		func(u *kube.Upgrade) {
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "version: v2"), failingJob("bad", rig.Group("bad", "a"))),
+		func(u *kube.Deploy) {
 			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs = true, true, kube.AllJobs
 		}))
 	if err != nil {
@@ -263,7 +263,7 @@ func TestBreakpointOnARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "0s"), rig.ConfigMap("leaves", rig.Group("g"))), nil))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

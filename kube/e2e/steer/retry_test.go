@@ -23,7 +23,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Meddles = "the test fixes objects by hand"
-			op, err := r.Install("fail-image", func(i *kube.Install) {
+			op, err := r.Install("fail-image", func(i *kube.Deploy) {
 				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 6*time.Second, force
 			})
 			if err != nil {
@@ -59,7 +59,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 func TestRetryAfterHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
+	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

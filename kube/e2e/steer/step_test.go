@@ -13,7 +13,7 @@ import (
 func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fanout", func(i *kube.Install) { i.Step = true })
+	op, err := r.Install("fanout", func(i *kube.Deploy) { i.Step = true })
 	if err != nil {
 		t.Fatal(err)
 	}

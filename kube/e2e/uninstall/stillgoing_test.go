@@ -61,11 +61,11 @@ func TestRemovalStillRunning(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(more, nil))
 			mountClaim(r, "data")
 			r.PatchConfigMap("held", addFinalizer)
-			return r.Upgrade("plain", rig.UpgradeTo(less, func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
+			return r.Upgrade("plain", rig.UseChart(less, func(u *kube.Deploy) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
 		},
 		"rollback": func(r *rig.Rig) (*kube.Operation, error) {
 			r.Deploy("plain", rig.UseChart(less, nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(more, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(more, nil)))
 			mountClaim(r, "data")
 			r.PatchConfigMap("held", addFinalizer)
 			back := kube.Rollback{Common: r.Common(), Revision: 1}
@@ -106,7 +106,7 @@ func TestRemovalOfUnusedClaim(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec), rig.ConfigMap("goes", nil)), nil))
-	out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), nil)))
+	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil)), nil)))
 	if out.HasWarning("R30") {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
@@ -142,16 +142,16 @@ func TestSameNameAgain(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", rig.Group("x"), "more: data"), rig.ConfigMap("after", rig.Group("after", "x")))
-			quick := func(u *kube.Upgrade) {
+			quick := func(u *kube.Deploy) {
 				u.ReadinessTimeout, u.Timeout, u.ServerSide = 30*time.Second, time.Minute, serverSide
 			}
-			r.Deploy("plain", rig.UseChart(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
+			r.Deploy("plain", rig.UseChart(with, func(i *kube.Deploy) { i.ServerSide = serverSide }))
 			r.PatchConfigMap("x", addFinalizer)
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
 			if !isBeingDeleted(r, "x") {
 				t.Fatal("x is not being deleted")
 			}
-			op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
+			op, err := r.Upgrade("plain", rig.UseChart(with, quick))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,11 +180,11 @@ func TestSameNameNeverFree(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	with := rig.ChartOf(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
-	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 4*time.Second, time.Minute }
+	quick := func(u *kube.Deploy) { u.ReadinessTimeout, u.Timeout = 4*time.Second, time.Minute }
 	r.Deploy("plain", rig.UseChart(with, nil))
 	r.PatchConfigMap("x", addFinalizer)
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(with, quick))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
+	op, err := r.Upgrade("plain", rig.UseChart(with, quick))
 	out := r.MustFail(op, err)
 	if !strings.Contains(out.State.Cause, finalizer) && !strings.Contains(strings.Join(out.State.Evidence, " "), finalizer) {
 		t.Errorf("cause %q, evidence %q", out.State.Cause, out.State.Evidence)

@@ -42,10 +42,10 @@ func TestWayBackOfStatefulSet(t *testing.T) {
 		},
 		"upgrade": func(t *testing.T, r *rig.Rig, good, bad string) rig.Outcome {
 			fail(r, bad)
-			return r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, good), nil)))
+			return r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, good), nil)))
 		},
 		"rollback on failure": func(t *testing.T, r *rig.Rig, _, bad string) rig.Outcome {
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, bad), func(u *kube.Upgrade) { u.RollbackOnFailure, u.ReadinessTimeout = true, 4*time.Second }))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, bad), func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, 4*time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,8 +92,8 @@ func TestWayBackFromCrashes(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.TakesOver = []string{"pods/db-0"} // its controller made it
-	chart := func(annotations string) func(*kube.Upgrade) {
-		return rig.UpgradeTo(rig.ChartOf(t, strings.Replace(database(annotations, ""), "replicas: 2", "replicas: 1", 1)), func(u *kube.Upgrade) {
+	chart := func(annotations string) func(*kube.Deploy) {
+		return rig.UseChart(rig.ChartOf(t, strings.Replace(database(annotations, ""), "replicas: 2", "replicas: 1", 1)), func(u *kube.Deploy) {
 			u.Settle, u.ReadinessTimeout = 8*time.Second, 10*time.Second
 		})
 	}
@@ -126,7 +126,7 @@ func TestBrokenPodsAreKept(t *testing.T) {
 			r := rig.New(t)
 			good := rig.ChartOf(t, database("", ""))
 			r.Deploy("plain", rig.UseChart(good, nil))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, c.bad), func(u *kube.Upgrade) { u.ReadinessTimeout = 5 * time.Second }))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, c.bad), func(u *kube.Deploy) { u.ReadinessTimeout = 5 * time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestBrokenPodsAreKept(t *testing.T) {
 				set, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Get(t.Context(), "db", metav1.GetOptions{})
 				return err == nil && set.Status.ReadyReplicas < 2
 			})
-			op, err = r.Upgrade("plain", rig.UpgradeTo(good, func(u *kube.Upgrade) { u.KeepBrokenPods, u.ReadinessTimeout = c.keep, 8*time.Second }))
+			op, err = r.Upgrade("plain", rig.UseChart(good, func(u *kube.Deploy) { u.KeepBrokenPods, u.ReadinessTimeout = c.keep, 8*time.Second }))
 			out := r.MustFail(op, err, "still has the old template", "kubectl delete pod db-")
 			if slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Change == event.Deleted }) {
 				t.Error("a pod was deleted")
@@ -146,7 +146,7 @@ func TestBrokenPodsAreKept(t *testing.T) {
 
 // fail deploys a chart that must fail.
 func fail(r *rig.Rig, doc string) {
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(r.T, doc), func(u *kube.Upgrade) { u.ReadinessTimeout = 8 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, doc), func(u *kube.Deploy) { u.ReadinessTimeout = 8 * time.Second }))
 	r.MustFail(op, err, `secret "missing" not found`)
 }
 

@@ -25,7 +25,7 @@ func TestCleanupOnFail(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.ConfigMap("gone", rig.Group("two", "one"))), nil))
 			broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("three", "two"), "0s"), "example/app:1.0", "example/no-such-image:1")
 			next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one"), "v: new"), rig.ConfigMap("first", rig.Group("two", "one")), broken, rig.ConfigMap("never", rig.Group("four", "three")))
-			op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
+			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
 			r.MustFail(op, err, "Deployment/broken", "never started: edge:four")
 			r.AssertHistory("1 deployed", "2 failed")
 			want := []string{"ConfigMap/gone", "ConfigMap/old"}
@@ -51,7 +51,7 @@ func TestCleanupAfterAFailedHook(t *testing.T) {
 	hook := rig.ConfigMap("locked", map[string]string{"helm.sh/hook": "post-upgrade", "helm.sh/hook-delete-policy": "hook-succeeded"}, "is-not: it")
 	hook = strings.Replace(hook, "is: locked", "is: different", 1)
 	next := rig.ChartOf(t, rig.ConfigMap("old", nil), rig.ConfigMap("new", nil), rig.WithGenerateName(rig.ConfigMap("made-", nil)), hook)
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.SkipPreflight = true, true }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.SkipPreflight = true, true }))
 	r.MustFail(op, err, "post-upgrade:ConfigMap/locked")
 	if got := r.Remaining(); !slices.Equal(got, []string{"ConfigMap/old"}) {
 		t.Errorf("remaining: %v, want only ConfigMap/old", got)
@@ -66,7 +66,7 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	next := rig.ChartOf(t, rig.ConfigMap("old", nil), broken, rig.ConfigMap("never", rig.Group("two", "one")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
 	r.MustFail(op, err, "--timeout", "some new objects could not be deleted", "created by this run and not deleted: Deployment/broken")
 	if got := r.Remaining(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
 		t.Errorf("not removed: %v", got)
@@ -83,7 +83,7 @@ func TestCleanupInTurn(t *testing.T) {
 	secondDoc := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), secondDoc, broken, rig.ConfigMap("never", rig.Group("five", "four")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCleanupAfterItWasReady(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
 	next := rig.ChartOf(t, rig.ConfigMap("old", nil), rig.Deployment("web", rig.Group("a"), "0s"), rig.ConfigMap("last", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) {
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) {
 		u.CleanupOnFail, u.ReadinessTimeout, u.BreakOn = true, 12*time.Second, []string{"edge:b"}
 	}))
 	if err != nil {

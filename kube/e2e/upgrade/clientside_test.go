@@ -43,13 +43,13 @@ func TestPortsOfOneNumber(t *testing.T) {
 		web := strings.Replace(rig.Deployment("web", rig.Group("two", "one"), "0s", "  replicas: 0"), "example/app:1.0", "example/app:1.0"+ports, 1)
 		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("one"), "v: '"+v+"'"), web)
 	}
-	r.Deploy("plain", rig.UseChart(chart("1", ", ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}], env: [{name: A, value: b}]"), func(i *kube.Install) { i.ClientSide = true }))
+	r.Deploy("plain", rig.UseChart(chart("1", ", ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}], env: [{name: A, value: b}]"), func(i *kube.Deploy) { i.ServerSide = "false" }))
 	next := chart("2", ", ports: [{containerPort: 53, protocol: TCP}, {containerPort: 80}, {containerPort: 53, protocol: UDP}]")
 	says := []string{"Deployment/web: client-side apply cannot compare", "; apply it with --server-side=true"}
 	start := time.Now()
-	_, err := r.Upgrade("plain", rig.UpgradeTo(next, nil))
+	_, err := r.Upgrade("plain", rig.UseChart(next, nil))
 	r.MustRefuse(start, err, says...)
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.PlanOnly = true }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.PlanOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPortsOfOneNumber(t *testing.T) {
 	if _, changes := r.Changes(op, nil); changes["Deployment/web"].Action != inspect.Refuse || !strings.HasSuffix(changes["Deployment/web"].Message, says[1]) {
 		t.Errorf("planned %v", changes["Deployment/web"])
 	}
-	op, err = r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.SkipPreflight = true }))
+	op, err = r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.SkipPreflight = true }))
 	r.MustFail(op, err, says...)
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.ServerSide = "true" })))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.ServerSide = "true" })))
 }

@@ -28,17 +28,17 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 		}
 		return *d.Spec.Replicas
 	}
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
 	if n := replicas(); n != 3 {
 		t.Errorf("%d replicas after an upgrade without replicas, want the autoscaler's 3", n)
 	}
-	fixed := rig.UpgradeTo(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
+	fixed := rig.UseChart(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 	says, start := []string{"Deployment/app", `"autoscaler"`, ".spec.replicas", "--force-conflicts"}, time.Now()
 	_, err := r.Upgrade("plain", fixed)
 	r.MustRefuse(start, err, says...)
-	op, err := r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.SkipPreflight = true })
+	op, err := r.Upgrade("plain", func(u *kube.Deploy) { fixed(u); u.SkipPreflight = true })
 	r.MustFail(op, err, append(says, "never started: edge:b")...)
-	op, err = r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.ForceConflicts = true })
+	op, err = r.Upgrade("plain", func(u *kube.Deploy) { fixed(u); u.ForceConflicts = true })
 	r.MustRun(op, err)
 	if n := replicas(); n != 2 {
 		t.Errorf("%d replicas after --force-conflicts, want 2", n)
@@ -58,15 +58,15 @@ func TestFieldConflict(t *testing.T) {
 	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	says := []string{"ConfigMap/a", `"somebody"`, ".data.is", "--force-conflicts"}
 	start := time.Now()
-	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership = true }))
+	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership = true }))
 	r.MustRefuse(start, err, says...)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership, i.SkipPreflight = true, true }))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership, i.SkipPreflight = true, true }))
 	r.MustFail(op, err, says...)
-	r.Deploy("plain", rig.UseChart(chart, func(i *kube.Install) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
+	r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
 	r.PatchConfigMap("a", `{"data":{"is":"theirs"}}`)
-	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.SkipPreflight = true }))
+	op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.SkipPreflight = true }))
 	r.MustFail(op, err, says...)
-	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = true }))
+	op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ForceConflicts = true }))
 	r.MustRun(op, err)
 	a, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || a.Data["is"] != "a" {
@@ -101,9 +101,9 @@ func TestImmutableField(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.old), nil))
 			start := time.Now()
-			_, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), nil))
+			_, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.new), nil))
 			r.MustRefuse(start, err, tt.object, tt.field, "delete the object")
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, tt.new), func(u *kube.Upgrade) { u.SkipPreflight = true }))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.new), func(u *kube.Deploy) { u.SkipPreflight = true }))
 			out := r.MustFail(op, err, tt.object, tt.field, "delete the object")
 			if n := len(out.State.Message); n > 700 {
 				t.Errorf("the message is %d characters long: %s", n, out.State.Message)

@@ -20,13 +20,13 @@ import (
 
 // crdChart returns a chart with a CRD in crds/ that has the given versions and stores the last one, and if resource is set,
 // a custom resource.
-func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Upgrade {
+func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Deploy {
 	t.Helper()
 	fs := rig.Files{"crds/gears.yaml": crdText(group, versions...), "templates/a.yaml": rig.ConfigMap("a", nil)}
 	if last := versions[len(versions)-1]; resource {
 		fs["templates/gear.yaml"] = rig.Object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
 	}
-	return &kube.Upgrade{ChartOptions: kube.ChartOptions{Chart: rig.MakeChart(t, fs)}}
+	return &kube.Deploy{ChartOptions: kube.ChartOptions{Chart: rig.MakeChart(t, fs)}}
 }
 
 // crdText returns a CRD that has the given versions and stores the last one.
@@ -60,8 +60,8 @@ func TestUpgradeCRDs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	api := r.Namespace + ".example"
-	to := func(up *kube.Upgrade, crds bool) func(*kube.Upgrade) {
-		return rig.UpgradeTo(up.Chart, func(u *kube.Upgrade) { u.UpgradeCRDs = crds })
+	to := func(up *kube.Deploy, crds bool) func(*kube.Deploy) {
+		return rig.UseChart(up.Chart, func(u *kube.Deploy) { u.UpgradeCRDs = crds })
 	}
 	r.MustRun(r.Install("plain", rig.UseChart(crdChart(t, api, true, "v1").Chart, nil)))
 
@@ -117,7 +117,7 @@ func TestCRDConversion(t *testing.T) {
 	}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
 	next := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd("strategy: None"), "templates/a.yaml": rig.ConfigMap("a", nil)})
-	op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.UpgradeCRDs = true }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.UpgradeCRDs = true }))
 	_, changes := r.Changes(op, err)
 	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != inspect.Modify || !strings.Contains(c.Diff, "webhook") {
 		t.Errorf("the plan says %s %q\n%s", c.Action, c.Message, c.Diff)
@@ -136,7 +136,7 @@ func TestCRDMovesToCRDs(t *testing.T) {
 			return rig.Files{dir + "/gears.yaml": crdText(api, "v1"), "templates/a.yaml": rig.ConfigMap("a", nil)}
 		}
 		r.Deploy("plain", rig.UseChart(rig.MakeChart(t, crds("templates")), nil))
-		next := rig.UpgradeTo(rig.MakeChart(t, crds("crds")), func(u *kube.Upgrade) { u.UpgradeCRDs = upgradeCRDs })
+		next := rig.UseChart(rig.MakeChart(t, crds("crds")), func(u *kube.Deploy) { u.UpgradeCRDs = upgradeCRDs })
 		lines, _ := r.Changes(r.Upgrade("plain", next))
 		if slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+string(inspect.Delete)) }) {
 			t.Errorf("UpgradeCRDs %t: the plan is %v", upgradeCRDs, lines)

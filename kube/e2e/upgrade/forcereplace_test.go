@@ -16,11 +16,11 @@ func TestForceReplace(t *testing.T) {
 	chart := func(v, delay string) []string {
 		return []string{rig.Deployment("store", rig.Group("a"), delay), rig.ConfigMap("conf", rig.Group("a"), "version: "+v), rig.ConfigMap("after", rig.Group("b", "a"), "version: "+v)}
 	}
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("v1", "0s")...), func(i *kube.Install) { i.ClientSide = true }))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("v1", "0s")...), func(i *kube.Deploy) { i.ServerSide = "false" }))
 	r.PatchConfigMap("conf", `{"data":{"added":"by somebody"}}`)
 	start := time.Now()
-	replace := func(u *kube.Upgrade) { u.ServerSide, u.ForceReplace = "false", true }
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, chart("v2", "700ms")...), replace)))
+	replace := func(u *kube.Deploy) { u.ServerSide, u.ForceReplace = "false", true }
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, chart("v2", "700ms")...), replace)))
 	assertReplaced(r, start, "upgrade")
 	if got := r.ConfigMapData("conf"); got["version"] != "v2" || got["added"] != "" {
 		t.Errorf("after the upgrade conf has %v", got)

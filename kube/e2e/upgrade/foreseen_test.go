@@ -80,15 +80,15 @@ func TestProblemsBeforeTheFirstWrite(t *testing.T) {
 	r := rig.New(t)
 	r.SkipUnlessServed("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "1.30")
 	r.Deploy("plain", rig.UseChart(foreseen(t, "one"), nil))
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(foreseen(t, "one"), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(foreseen(t, "one"), nil)))
 	scale(r)
 	deny(r, false)
 	want := []string{"upgrade: 3 problems; nothing was written", "ConfigMap/checked", "two is not allowed", "Deployment/fixed: ", "immutable",
 		`Deployment/web: "kubectl" owns .spec.replicas; remove the field from the chart or give it the live value, or take it over with --force-conflicts`}
 	start := time.Now()
-	_, err := r.Upgrade("plain", rig.UpgradeTo(foreseen(t, "two"), nil))
+	_, err := r.Upgrade("plain", rig.UseChart(foreseen(t, "two"), nil))
 	r.MustRefuse(start, err, want...)
-	_, err = r.Upgrade("plain", rig.UpgradeTo(foreseen(t, "one"), nil)) // the manifest is the same, but not the live object
+	_, err = r.Upgrade("plain", rig.UseChart(foreseen(t, "one"), nil)) // the manifest is the same, but not the live object
 	r.MustRefuse(start, err, "Deployment/web", "--force-conflicts")
 	_, err = r.Rollback(1)
 	r.MustRefuse(start, err, "Deployment/web", "--force-conflicts")
@@ -127,7 +127,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 			if tt.object != "Deployment/fixed" { // which would be refused
 				next = rig.ChartOf(t, rig.ConfigMap("params", rig.Group("one"), "v: two"), rig.ConfigMap("checked", rig.Group("two", "one"), "v: two"))
 			}
-			op, err := r.Upgrade("plain", rig.UpgradeTo(next, func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.ReadinessTimeout = 2 * time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,8 +188,8 @@ func TestRefusedReplacement(t *testing.T) {
 	version := func(v string) *charts.Chart {
 		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("one"), "v: "+v), rig.Job("seed", rig.Group("two", "one"), "0s"))
 	}
-	r.MustRun(r.Install("plain", rig.UseChart(version("one"), func(in *kube.Install) { in.ClientSide = true })))
-	_, err := r.Upgrade("plain", rig.UpgradeTo(version("two"), func(u *kube.Upgrade) { u.ServerSide, u.ForceReplace = "false", true }))
+	r.MustRun(r.Install("plain", rig.UseChart(version("one"), func(in *kube.Deploy) { in.ServerSide = "false" })))
+	_, err := r.Upgrade("plain", rig.UseChart(version("two"), func(u *kube.Deploy) { u.ServerSide, u.ForceReplace = "false", true }))
 	if err == nil || !strings.Contains(err.Error(), "Job/seed: ") || !strings.Contains(err.Error(), "field is immutable") {
 		t.Errorf("the replacement of a Job: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestStrict(t *testing.T) {
 	r := rig.New(t)
 	chart := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a", "missing")), rig.ConfigMap("b", nil))
 	start := time.Now()
-	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Install) { i.Strict = true }))
+	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Strict = true }))
 	r.MustRefuse(start, err, "missing", "(R8)")
 	op, err := r.Install("plain", rig.UseChart(chart, nil))
 	if err != nil || !strings.Contains(fmt.Sprint(op.Warnings()), "missing") {
@@ -210,9 +210,9 @@ func TestStrict(t *testing.T) {
 	}
 	r.MustRun(op, err)
 	start = time.Now()
-	_, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Strict = true }))
+	_, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Strict = true }))
 	r.MustRefuse(start, err, "missing", "(R8)")
-	op, err = r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Strict, u.PlanOnly = true, true }))
+	op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Strict, u.PlanOnly = true, true }))
 	if err != nil || !strings.Contains(fmt.Sprint(op.Conflicts()), "missing") {
 		t.Errorf("%v, conflicts of the plan %v", err, op.Conflicts())
 	}

@@ -22,7 +22,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 		stays []string
 	}{
 		"upgrade": {func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
 		},
 			[]string{"remove-3 edge:fails: fails", "remove-3 edge/sub:second: d", "remove-3 edge/sub:first: c", "remove-2 edge/sub:second: b", "remove edge:(unsequenced): before"},
 			[]string{"a", "taken"}},
@@ -39,7 +39,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(good, nil))
 			for _, c := range []*charts.Chart{rig.FailingChart(t, "taken", "b"), rig.FailingChart(t, "c", "d")} {
-				op, err := r.Upgrade("plain", rig.UpgradeTo(c, nil))
+				op, err := r.Upgrade("plain", rig.UseChart(c, nil))
 				r.MustFail(op, err)
 			}
 			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)

@@ -69,8 +69,8 @@ func assertChained(r *rig.Rig, what string, since time.Time) {
 func TestHistoryMax(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := func(v string) func(*kube.Upgrade) {
-		return rig.UpgradeTo(rig.MakeChart(t, chained(v, "example/app:"+v)), func(u *kube.Upgrade) { u.Install, u.HistoryMax = true, 2 })
+	chart := func(v string) func(*kube.Deploy) {
+		return rig.UseChart(rig.MakeChart(t, chained(v, "example/app:"+v)), func(u *kube.Deploy) { u.Install, u.HistoryMax = true, 2 })
 	}
 	for _, v := range []string{"v1", "v2", "v3", "v4"} {
 		r.MustRun(r.Upgrade("plain", chart(v)))
@@ -84,7 +84,7 @@ func TestHistoryMax(t *testing.T) {
 
 	// Even with --history-max 1 the deployed revision is kept for the rollback on failure. As in Helm, that rollback
 	// prunes no revisions.
-	op, err = r.Upgrade("plain", func(u *kube.Upgrade) {
+	op, err = r.Upgrade("plain", func(u *kube.Deploy) {
 		chart("v6")(u)
 		u.Chart = rig.MakeChart(t, chained("v6", "example/no-such-image:6"))
 		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 8*time.Second

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +32,11 @@ func TestRemovalsKeepTheirGroups(t *testing.T) {
 	}{
 		{"upgrade", func(r *rig.Rig) {
 			r.Deploy("plain", rig.UseChart(whole, nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(less, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(less, nil)))
 		}, []string{"b", "z"}},
 		{"rollback", func(r *rig.Rig) {
 			r.Deploy("plain", rig.UseChart(less, nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(whole, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(whole, nil)))
 			r.MustRun(r.Rollback(1))
 		}, []string{"b", "z"}},
 		{"uninstall", func(r *rig.Rig) {
@@ -66,7 +67,7 @@ func TestOnePlanOfARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.ConfigMap("c", rig.Group("c", "b"))), nil))
-	lines, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil)))
+	lines, _ := r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil)))
 	want := []string{"edge:a ConfigMap/a unchanged", "edge:c ConfigMap/c delete", "edge:b ConfigMap/b delete"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("plan %q, want %q", lines, want)
@@ -88,9 +89,9 @@ func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	}
 	broken := strings.ReplaceAll(rig.Deployment("broken", layer("b", "a"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	docs := []string{rig.ConfigMap("one", layer("a")), rig.ConfigMap("new", layer("a"))}
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, broken, rig.ConfigMap("last", layer("c", "b")))...), func(u *kube.Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, append(docs, broken, rig.ConfigMap("last", layer("c", "b")))...), func(u *kube.Deploy) { u.ReadinessTimeout = 2 * time.Second }))
 	r.MustFail(op, err)
-	op, err = r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, rig.ConfigMap("last", layer("b", "a")))...), nil))
+	op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, append(docs, rig.ConfigMap("last", layer("b", "a")))...), nil))
 	out := r.MustRun(op, err)
 	if out.HasWarning("R28", "order") {
 		t.Errorf("warnings %v", out.State.Warnings)
@@ -124,10 +125,10 @@ func TestLostMarks(t *testing.T) {
 		run        func(r *rig.Rig) (*kube.Operation, error)
 	}{
 		"upgrade": {false, func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil))
 		}},
 		"client-side upgrade": {true, func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a), nil))
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil))
 		}},
 		"rollback":  {false, func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(1) }},
 		"uninstall": {false, (*rig.Rig).Uninstall},
@@ -137,8 +138,8 @@ func TestLostMarks(t *testing.T) {
 			t.Run(how+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), func(i *kube.Install) { i.ClientSide = removal.clientSide }))
-				r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, two), nil)))
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), func(i *kube.Deploy) { i.ServerSide = strconv.FormatBool(!removal.clientSide) }))
+				r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, two), nil)))
 				client := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
 				cm, err := client.Get(t.Context(), "two", metav1.GetOptions{})
 				if err != nil {
@@ -154,7 +155,7 @@ func TestLostMarks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if name == "upgrade" { // one that changes the object
-					op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, a, rig.ConfigMap("two", nil, "v: new")), func(u *kube.Upgrade) { u.PlanOnly = true }))
+					op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, rig.ConfigMap("two", nil, "v: new")), func(u *kube.Deploy) { u.PlanOnly = true }))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -59,7 +59,7 @@ func TestOneRequestPerObject(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, version("v2")...), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, version("v2")...), nil)))
 	once("upgrade")(start)
 	start = time.Now()
 	r.MustRun(r.Rollback(1))
@@ -85,9 +85,9 @@ func TestUnchangedObjects(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(chart, nil))
 	again := func(what string, gets, asked int, changes map[string]event.Change, force bool) {
 		t.Helper()
-		planned, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		planned, _ := r.Changes(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ForceConflicts = force })))
 		start := time.Now()
-		out := r.MustRun(r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		out := r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ForceConflicts = force })))
 		if n := verbs(r, start); n["get"] != gets || n["dry run"] != asked || n["patch"] != many || n["list"] > 4 {
 			t.Errorf("%s: %v", what, n)
 		}
@@ -142,7 +142,7 @@ func TestRequestsOfAPlan(t *testing.T) {
 	chart := rig.ChartOf(t, docs...)
 	r.Deploy("plain", rig.UseChart(chart, nil))
 	start := time.Now()
-	lines, _ := r.Changes(r.Upgrade("plain", rig.UpgradeTo(chart, nil)))
+	lines, _ := r.Changes(r.Upgrade("plain", rig.UseChart(chart, nil)))
 	if slices.ContainsFunc(lines, func(l string) bool { return !strings.HasSuffix(l, " unchanged") }) {
 		t.Errorf("the plan says %q", lines)
 	}
@@ -162,8 +162,8 @@ func TestFieldsOfClientSideApply(t *testing.T) {
 		}
 		return docs
 	}
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, version("old: x", "both: x")...), func(i *kube.Install) { i.ClientSide = true }))
-	r.MustRun(r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, version("both: z")...), func(u *kube.Upgrade) { u.ServerSide = "true" })))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, version("old: x", "both: x")...), func(i *kube.Deploy) { i.ServerSide = "false" }))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, version("both: z")...), func(u *kube.Deploy) { u.ServerSide = "true" })))
 	for i := range 5 {
 		if got := r.ConfigMapData(fmt.Sprint("c", i)); got["both"] != "z" || len(got) != 2 {
 			t.Errorf("c%d has %v", i, got)

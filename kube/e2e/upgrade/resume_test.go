@@ -29,7 +29,7 @@ func TestResumedInstall(t *testing.T) {
 	for command, prepare := range map[string]func(*rig.Rig) (*kube.Operation, error){
 		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", rig.UseChart(chart, nil)) },
 		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
-			return r.Upgrade("plain", rig.UpgradeTo(chart, func(u *kube.Upgrade) { u.Install = true }))
+			return r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Install = true }))
 		},
 	} {
 		t.Run(command, func(t *testing.T) {

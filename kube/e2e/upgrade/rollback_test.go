@@ -22,7 +22,7 @@ func TestRollbackToUnsequenced(t *testing.T) {
 	docs := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one"))}
 	first := map[string]func(*rig.Rig){
 		"hookOnly": func(r *rig.Rig) {
-			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, docs...), func(i *kube.Install) { i.Wait = "hookOnly" }))
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(r.T, docs...), func(i *kube.Deploy) { i.Wait = "hookOnly" }))
 		},
 		"helm": func(r *rig.Rig) {
 			in := action.NewInstall(r.Helm())
@@ -42,7 +42,7 @@ func TestRollbackToUnsequenced(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			install(r)
-			op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, append(docs, rig.ConfigMap("c", rig.Group("three", "two")))...), nil))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, append(docs, rig.ConfigMap("c", rig.Group("three", "two")))...), nil))
 			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 3 {
 				t.Errorf("the upgrade has %d groups, want 3", len(out.State.Phases[0].Groups))
 			}
@@ -67,8 +67,8 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 		t.Run(fmt.Sprint(rollback), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.Deploy("fail-image", func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} })
-			op, err := r.Upgrade("fail-image", func(u *kube.Upgrade) {
+			r.Deploy("fail-image", func(i *kube.Deploy) { i.Values = map[string]any{"image": "example/app:1.0"} })
+			op, err := r.Upgrade("fail-image", func(u *kube.Deploy) {
 				u.RollbackOnFailure, u.ReadinessTimeout = rollback, 8*time.Second
 				u.Values = map[string]any{"image": "example/no-such-image:2"}
 			})
@@ -112,7 +112,7 @@ func TestRollbackSendsTheSame(t *testing.T) {
 				c = rig.LoadChart(t, chart)
 			}
 			r.Deploy("plain", rig.UseChart(c, nil))
-			r.MustRun(r.Upgrade("plain", rig.UpgradeTo(c, nil)))
+			r.MustRun(r.Upgrade("plain", rig.UseChart(c, nil)))
 			lines, diffs := r.Changes(r.Rollback(1))
 			if len(lines) == 0 {
 				t.Fatal("nothing is planned")

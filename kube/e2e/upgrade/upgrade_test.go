@@ -32,7 +32,7 @@ func TestGroupsChange(t *testing.T) {
 	}
 	before, start := uids(), time.Now()
 	// b and c move to the new group first, a to last, and d is removed with group three.
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, rig.ConfigMap("b", rig.Group("first"), "v: new"), rig.ConfigMap("c", rig.Group("first"), "v: new"), rig.ConfigMap("a", rig.Group("last", "first"), "v: new")), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("b", rig.Group("first"), "v: new"), rig.ConfigMap("c", rig.Group("first"), "v: new"), rig.ConfigMap("a", rig.Group("last", "first"), "v: new")), nil))
 	out := r.MustRun(op, err)
 	after := uids()
 	for _, name := range []string{"a", "b", "c"} {
@@ -87,12 +87,12 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second })
+	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 2 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Run(op, nil)
-	op, err = r.Upgrade("fail-image", func(u *kube.Upgrade) { u.Values = map[string]any{"image": "example/app:1.0"} })
+	op, err = r.Upgrade("fail-image", func(u *kube.Deploy) { u.Values = map[string]any{"image": "example/app:1.0"} })
 	r.MustRun(op, err)
 	if got, want := r.History(), []string{"1 superseded", "2 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
@@ -106,7 +106,7 @@ func TestUpgradeInstalls(t *testing.T) {
 	if _, err := r.Upgrade("plain", nil); err == nil || !strings.Contains(err.Error(), "--install") {
 		t.Errorf("error %v", err)
 	}
-	op, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
+	op, err := r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true })
 	r.MustRun(op, err)
 	r.AssertDeployed("t")
 }
@@ -118,8 +118,8 @@ func TestReplace(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", nil)
 	for n, prepare := range []func() (*kube.Operation, error){
-		func() (*kube.Operation, error) { return r.Install("plain", func(i *kube.Install) { i.Replace = true }) },
-		func() (*kube.Operation, error) { return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true }) },
+		func() (*kube.Operation, error) { return r.Install("plain", func(i *kube.Deploy) { i.Replace = true }) },
+		func() (*kube.Operation, error) { return r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true }) },
 	} {
 		r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace}, KeepHistory: true}))
 		if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "in use") {

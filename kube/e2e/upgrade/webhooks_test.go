@@ -93,7 +93,7 @@ func TestWebhookComparesObjects(t *testing.T) {
 	}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, docs("one", "two")...), nil))
 	uniqueValues(r)
-	op, err := r.Upgrade("plain", rig.UpgradeTo(rig.ChartOf(t, docs("three", "one")...), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs("three", "one")...), nil))
 	_, changes := r.Changes(op, err)
 	const why = "ConfigMap/a may come first and change the webhook"
 	if c := changes["ConfigMap/b"]; c.Action != inspect.Modify || !strings.Contains(c.Message, why) || !strings.Contains(fmt.Sprint(op.Warnings()), why) {
@@ -101,9 +101,9 @@ func TestWebhookComparesObjects(t *testing.T) {
 	}
 	only := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one"), "v: one"), rig.ConfigMap("b", rig.Group("one"), "v: bad"), rig.ConfigMap("last", rig.Group("two", "one"), "v: onetwo"))
 	start := time.Now()
-	_, err = r.Upgrade("plain", rig.UpgradeTo(only, nil))
+	_, err = r.Upgrade("plain", rig.UseChart(only, nil))
 	r.MustRefuse(start, err, "ConfigMap/b", "value bad is not allowed")
-	_, changes = r.Changes(r.Upgrade("plain", rig.UpgradeTo(only, func(u *kube.Upgrade) { u.PlanOnly = true })))
+	_, changes = r.Changes(r.Upgrade("plain", rig.UseChart(only, func(u *kube.Deploy) { u.PlanOnly = true })))
 	if c := changes["ConfigMap/b"]; c.Action != inspect.Refuse {
 		t.Errorf("the plan says %s %q", c.Action, c.Message)
 	}

@@ -133,11 +133,11 @@ func (f *fleet) prepare(ctx context.Context, step string, n int) (*kube.Operatio
 	rendering := kube.ChartOptions{Chart: f.chart, Values: f.values}
 	switch step {
 	case "install":
-		return f.client.PrepareInstall(ctx, kube.Install{Common: common, ChartOptions: rendering})
+		return f.client.PrepareInstall(ctx, kube.Deploy{Common: common, ChartOptions: rendering})
 	case "upgrade":
 		rendering.Values = map[string]any{"greeting": "hello again"}
 		maps.Copy(rendering.Values, f.values)
-		return f.client.PrepareUpgrade(ctx, kube.Upgrade{Common: common, ChartOptions: rendering})
+		return f.client.PrepareUpgrade(ctx, kube.Deploy{Common: common, ChartOptions: rendering})
 	case "uninstall":
 		return f.client.PrepareUninstall(ctx, kube.Uninstall{Common: common})
 	}

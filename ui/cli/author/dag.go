@@ -50,7 +50,7 @@ lockstep dag -f helmfile.yaml`,
 	}
 	flags.Add(cmd.Flags())
 	stack.AddSelection(cmd)
-	command.AddOrder(cmd, &flags.Order)
+	command.AddOrder(cmd, &flags.Options.Order)
 	command.AddOutput(cmd, report.DagFormats...)
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")

@@ -36,7 +36,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		Args: command.Args(1, 2), ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.Kindless, flags.Flat = true, wait != string(kube.WaitOrdered)
-			if flags.Flat && flags.Order == kube.OrderInferred {
+			if flags.Flat && flags.Options.Order == kube.OrderInferred {
 				return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", wait)
 			}
 			r, err := flags.Render(a.App, cmd, args)
@@ -51,7 +51,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	}
 	f := cmd.Flags()
 	flags.Add(f)
-	command.AddOrder(cmd, &flags.Order)
+	command.AddOrder(cmd, &flags.Options.Order)
 	command.AddWait(cmd, &wait, "wait strategy to print for: ordered, or watcher, hookOnly or legacy for Helm's order without group comments")
 	f.BoolVar(&opts.IncludeCRDs, "include-crds", false, "also print crds/")
 	f.BoolVar(&opts.NoHooks, "no-hooks", false, "omit hooks")

@@ -50,39 +50,35 @@ type ChartInput struct {
 	Chart  ChartFlags
 	Values values.Options
 	Post   PostFlags
-	Order  string // of AddOrder
-
-	SkipSchema, EnableDNS bool
+	// Options are the options with flags that need not be loaded.
+	Options kube.ChartOptions
 }
 
 func (i *ChartInput) Add(f *pflag.FlagSet) {
 	AddValueFlags(f, &i.Values)
 	i.Chart.Add(f)
 	i.Post.Add(f)
-	f.BoolVar(&i.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
-	f.BoolVar(&i.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
+	f.BoolVar(&i.Options.SkipSchemaValidation, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	f.BoolVar(&i.Options.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
 }
 
 // Load loads a chart and its values. Logs hide the secret values from then on.
-func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.ChartOptions, _ error) {
-	c, err := i.Chart.Load(ctx, ref, a.Settings)
-	if err != nil {
-		return none, err
+func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (kube.ChartOptions, error) {
+	o := i.Options
+	var err error
+	if o.Chart, err = i.Chart.Load(ctx, ref, a.Settings); err != nil {
+		return o, err
 	}
-	vals, err := Load(ctx, "the values", func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
+	o.Values, err = Load(ctx, "the values", func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
 	if err != nil {
-		return none, err
+		return o, err
 	}
-	a.HideValues(c, vals)
-	post, err := i.Post.Renderer(a.Settings)
-	if err != nil {
-		return none, err
+	a.HideValues(o.Chart, o.Values)
+	if o.PostRenderer, err = i.Post.Renderer(a.Settings); err != nil {
+		return o, err
 	}
-	limits, err := RenderLimits()
-	return kube.ChartOptions{
-		Chart: c, Values: vals, Order: i.Order, SkipSchemaValidation: i.SkipSchema, EnableDNS: i.EnableDNS,
-		PostRenderer: post, Limits: limits,
-	}, err
+	o.Limits, err = RenderLimits()
+	return o, err
 }
 
 // RenderFlags are the flags of commands that render a chart without a cluster.
@@ -195,7 +191,7 @@ func (r *RenderFlags) plan(rendered *kube.Rendered) (*Rendered, error) {
 	case r.Flat:
 		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
 		return &Rendered{Rendered: rendered, AllWarnings: append(rendered.Warnings, warnings...)}, err
-	case r.Order == kube.OrderInferred:
+	case r.Options.Order == kube.OrderInferred:
 		out, order, err := PlanInferred(rendered)
 		if err == nil {
 			order.Explain(out.Planned.Groups)

@@ -140,10 +140,10 @@ func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.
 	out := report.DryRun{
 		Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text,
 		Print: func(w io.Writer) error {
-			return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.rendering.SkipCRDs, NoHooks: noHooks})
+			return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.Options.SkipCRDs, NoHooks: noHooks})
 		},
 	}
-	if !d.rendering.HideNotes {
+	if !d.Options.HideNotes {
 		out.Notes = r.Release.Info.Notes
 	}
 	return a.Display(cmd).DryRun(out)

@@ -145,7 +145,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 	}
 	p := packedRun{
 		release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: rendering.Labels,
-		createNamespace: d.createNamespace, printOnly: exec.printManifests,
+		createNamespace: d.options.CreateNamespace, printOnly: exec.printManifests,
 	}
 	if len(rendering.Values) > 0 {
 		values, err := kube.YAML(rendering.Values)

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -55,8 +56,7 @@ func listChartGroups(ref string) string {
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
 	command.ChartInput
-	rendering       kube.ChartOptions // the options for which ChartInput has no field
-	createNamespace bool
+	options kube.Deploy // without what ChartInput loads
 
 	dryRun                  string
 	hideSecret, showSecrets bool // in the output of --dry-run
@@ -65,19 +65,19 @@ type deployFlags struct {
 func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f := cmd.Flags()
 	d.Add(f)
-	command.AddOrder(cmd, &d.Order)
+	command.AddOrder(cmd, &d.Options.Order)
 	addDryRun(cmd, &d.dryRun, dryRunUsage)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
-	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the namespace if it does not exist")
-	f.BoolVar(&d.rendering.SkipCRDs, "skip-crds", false, "skip crds/")
-	f.BoolVar(&d.rendering.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
-	addForce(cmd, &d.rendering.ForceConflicts, &d.rendering.ForceReplace)
-	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "accepted for compatibility with Helm; the API server validates every object")
-	f.BoolVar(&d.rendering.SubNotes, "render-subchart-notes", false, "also show the notes of subcharts")
-	f.BoolVar(&d.rendering.HideNotes, "hide-notes", false, "hide notes")
-	f.StringVar(&d.rendering.Description, "description", "", "description of the release")
-	f.StringToStringVarP(&d.rendering.Labels, "labels", "l", nil, "labels to put on the stored release: key=value,…")
+	f.BoolVar(&d.options.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
+	f.BoolVar(&d.Options.SkipCRDs, "skip-crds", false, "skip crds/")
+	f.BoolVar(&d.Options.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
+	addForce(cmd, &d.Options.ForceConflicts, &d.Options.ForceReplace)
+	f.BoolVar(&d.Options.DisableOpenAPIValidation, "disable-openapi-validation", false, "accepted for compatibility with Helm; the API server validates every object")
+	f.BoolVar(&d.Options.SubNotes, "render-subchart-notes", false, "also show the notes of subcharts")
+	f.BoolVar(&d.Options.HideNotes, "hide-notes", false, "hide notes")
+	f.StringVar(&d.Options.Description, "description", "", "description of the release")
+	f.StringToStringVarP(&d.Options.Labels, "labels", "l", nil, "labels to put on the stored release: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
 }
 
@@ -94,12 +94,9 @@ func addForce(cmd *cobra.Command, conflicts, replace *bool) {
 
 // load loads the chart and the values. step, which may be nil, is called before each slow step.
 func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(string)) (kube.ChartOptions, error) {
-	input, r := d.ChartInput, d.rendering
+	input := d.ChartInput
 	input.Chart.Progress = step
-	loaded, err := input.Load(ctx, a.App, ref)
-	r.Chart, r.Values, r.PostRenderer, r.Limits = loaded.Chart, loaded.Values, loaded.PostRenderer, loaded.Limits
-	r.Order, r.SkipSchemaValidation, r.EnableDNS = loaded.Order, loaded.SkipSchemaValidation, loaded.EnableDNS
-	return r, err
+	return input.Load(ctx, a.App, ref)
 }
 
 // loadWithProgress loads the chart and the values, and prints the slow steps.
@@ -109,24 +106,26 @@ func (d *deployFlags) loadWithProgress(cmd *cobra.Command, a *app, ref string) (
 	return d.load(cmd.Context(), a, ref, steps.start)
 }
 
-// prepareFunc prepares an install or upgrade of a loaded chart.
-type prepareFunc func(context.Context, *kube.Client, kube.Common, kube.ChartOptions) (*kube.Operation, error)
+// prepareFunc prepares an install or an upgrade.
+type prepareFunc func(*kube.Client, context.Context, kube.Deploy) (*kube.Operation, error)
 
-// with returns the function for operationSpec.prepare that passes r to prepare.
-func (prepare prepareFunc) with(r kube.ChartOptions) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
+// with returns the function for operationSpec.prepare that passes d to prepare.
+func (prepare prepareFunc) with(d kube.Deploy) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
 	return func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-		return prepare(ctx, c, common, r)
+		d.Common = common
+		return prepare(c, ctx, d)
 	}
 }
 
 // deploy loads the chart and passes the operation to exec, or to dryRunServer with --dry-run.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
-	rendering, err := d.loadWithProgress(cmd, a, ref)
-	if err != nil {
+	opts := d.options
+	var err error
+	if opts.ChartOptions, err = d.loadWithProgress(cmd, a, ref); err != nil {
 		return err
 	}
-	rendering.Limits.Time = r.timeout()
+	opts.Limits.Time = r.timeout()
 	reg, err := d.Chart.Registry(a.Settings)
 	if err != nil {
 		return err
@@ -137,20 +136,21 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		next: func(s *event.State, m *kube.Mask) []string {
 			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
-		prepare: prepare.with(rendering), listGroups: listChartGroups(ref),
+		prepare: prepare.with(opts), listGroups: listChartGroups(ref),
 	}
 	if r.sandbox {
 		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {
 			dir.markLoaded()
-			reloaded, err := d.load(ctx, a, ref, nil) // no progress messages while the screen is open
-			reloaded.Limits, reloaded.Values = rendering.Limits, values
-			restarted := spec
+			var err error
+			reloaded, restarted := opts, spec
+			reloaded.ChartOptions, err = d.load(ctx, a, ref, nil) // no progress messages while the screen is open
+			reloaded.Limits, reloaded.Values = opts.Limits, values
 			restarted.prepare = prepare.with(reloaded)
 			return restarted, err
 		}
 	}
 	if d.dryRun != dryRunNone {
-		return a.dryRunServer(cmd, spec, rendering.Chart, d)
+		return a.dryRunServer(cmd, spec, opts.Chart, d)
 	}
 	return exec.run(cmd, spec)
 }
@@ -160,7 +160,6 @@ type installFlags struct {
 	deploy     deployFlags
 	name       command.NameFlags
 	serverSide bool
-	replace    bool
 }
 
 func (a *app) newInstall(exec executor) *cobra.Command {
@@ -195,7 +194,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.name.Add(cmd.Flags())
 	f := cmd.Flags()
 	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
-	f.BoolVar(&flags.replace, "replace", false, "reuse the name of an uninstalled release whose history was kept")
+	f.BoolVar(&flags.deploy.options.Replace, "replace", false, "reuse the name of an uninstalled release whose history was kept")
 	a.completeGroups(cmd, func(args []string) string {
 		_, ref, _ := flags.name.NameAndChart(args)
 		return ref
@@ -214,12 +213,7 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 	if flags.run.cluster.enabled {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
-		return c.PrepareInstall(ctx, kube.Install{
-			Common: common, ChartOptions: rendering,
-			CreateNamespace: flags.deploy.createNamespace || r.sandbox,
-			ClientSide:      !flags.serverSide, Replace: flags.replace,
-		})
-	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, exec)
+	o := &flags.deploy.options
+	o.CreateNamespace, o.ServerSide = o.CreateNamespace || r.sandbox, strconv.FormatBool(flags.serverSide)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareInstall, exec)
 }

@@ -44,7 +44,7 @@ func (a *app) newPlan() *cobra.Command {
 lockstep plan uninstall shop
 lockstep plan -f helmfile.yaml
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
-	flags.Install = true
+	flags.deploy.options.Install = true
 	subs := []*cobra.Command{a.newInstall(show), a.newUpgrade(show), a.newRollback(show), a.newUninstall(show)}
 	for _, sub := range subs {
 		sub.GroupID, sub.Long, sub.Example = "", planLong, ""

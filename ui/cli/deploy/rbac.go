@@ -67,12 +67,9 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	}
 	flags.deploy.dryRun = dryRunNone
 	r.common.SkipPreflight = true // the new account must pass the checks, not this user
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
-		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: common, ChartOptions: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
-		})
-	}
-	err = a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
+	o := &flags.deploy.options
+	o.Install, o.CreateNamespace, o.ServerSide = true, true, strconv.FormatBool(flags.serverSide)
+	err = a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareUpgrade, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
 		})

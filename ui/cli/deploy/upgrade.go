@@ -1,8 +1,6 @@
 package deploy
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
@@ -19,7 +17,6 @@ The screen, the checks and Ctrl-C work as in "lockstep install". With --rollback
 the last good revision, in that revision's order.`
 
 type upgradeFlags struct {
-	kube.Upgrade
 	run    runFlags
 	deploy deployFlags
 }
@@ -53,15 +50,16 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.addStrict(cmd)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd, dryRunUsage)
-	addServerSide(cmd, &flags.ServerSide)
+	o := &flags.deploy.options
+	addServerSide(cmd, &o.ServerSide)
 	f := cmd.Flags()
-	f.BoolVarP(&flags.Install, "install", "i", false, "install if the release does not exist")
-	f.BoolVar(&flags.ReuseValues, "reuse-values", false, "merge given values into the last revision's")
-	f.BoolVar(&flags.ResetValues, "reset-values", false, "ignore the last revision's values")
-	f.BoolVar(&flags.ResetThenReuseValues, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
-	f.BoolVar(&flags.UpgradeCRDs, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
-	f.BoolVar(&flags.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
-	f.IntVar(&flags.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
+	f.BoolVarP(&o.Install, "install", "i", false, "install if the release does not exist")
+	f.BoolVar(&o.ReuseValues, "reuse-values", false, "merge given values into the last revision's")
+	f.BoolVar(&o.ResetValues, "reset-values", false, "ignore the last revision's values")
+	f.BoolVar(&o.ResetThenReuseValues, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
+	f.BoolVar(&o.UpgradeCRDs, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
+	f.BoolVar(&o.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
+	f.IntVar(&o.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
 	a.completeGroups(cmd, func(args []string) string { return args[len(args)-1] }, &flags.deploy)
 	return cmd, flags
 }
@@ -70,11 +68,6 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, nam
 	if flags.run.cluster.enabled || exec.printManifests {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
-		opts := flags.Upgrade
-		opts.Common, opts.ChartOptions, opts.CreateNamespace = common, rendering, flags.deploy.createNamespace
-		return c.PrepareUpgrade(ctx, opts)
-	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, exec)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareUpgrade, exec)
 }
