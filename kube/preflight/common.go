@@ -184,9 +184,11 @@ func (c Common) ReportStep(step string) {
 	}
 }
 
-// WithTimeout returns a context that limits the preparation by the operation's timeout (R25).
+// WithTimeout returns a context that limits the preparation by the operation's timeout (R25). The options of a stack are not
+// complete.
 func (c Common) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
+	timeout := cmp.Or(c.Timeout, DefaultTimeout)
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %s (--timeout)", timeout))
 }
 
 // WaitStrategy returns the wait strategy. The options must be complete.

@@ -148,7 +148,7 @@ func (b stackRig) pods(store *memory) func(down, rollback bool, releases ...rele
 		}
 		return b.prepare(down, func(o *kube.StackOptions) {
 			o.Journal, o.Common.Job, o.Common.RollbackOnFailure = j, b.Namespace+"/job", rollback
-			o.Common.ReadinessTimeout = 2 * time.Second
+			o.Common.Timeout, o.Common.ReadinessTimeout = 0, 2*time.Second // without --timeout
 		}, releases...)
 	}
 }
