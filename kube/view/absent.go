@@ -14,8 +14,11 @@ const Expired = "result unknown; probably deleted by ttlSecondsAfterFinished"
 // absent returns the status of an object that is not in the cluster. A Job that the cluster deletes after it has finished is
 // expected to be gone; a failure that was observed before stays.
 func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
-	release, expires := v.revision.rel.Info.Status, v.revision.expiring[o]
+	info, expires := v.revision.rel.Info, v.revision.expiring[o]
+	release := info.Status
 	switch result := v.result(g, o); {
+	case !info.Deleted.IsZero() && release != rcommon.StatusDeployed: // by an uninstall, which may have failed
+		return event.Gone, ""
 	case result == event.Ready:
 		return event.Gone, "it was ready before; probably deleted by ttlSecondsAfterFinished"
 	case result != "":
@@ -28,8 +31,6 @@ func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
 		return event.Waiting, "not in the cluster yet"
 	case release == rcommon.StatusFailed: // the operation may not have reached it
 		return event.Waiting, event.NotCreated
-	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
-		return event.Gone, ""
 	}
 	return event.Failed, "not in the cluster"
 }

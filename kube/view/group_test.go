@@ -2,6 +2,10 @@ package view
 
 import (
 	"testing"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -52,6 +56,38 @@ func TestGoneInAGroup(t *testing.T) {
 		g.record(run.Observation{Object: job, Status: event.Gone})
 		if status, _ := g.derive(); status != c.want {
 			t.Errorf("%+v: the group is %s", c, status)
+		}
+	}
+}
+
+// TestAbsentObjects: what the record says of the release decides why an object is not in the cluster. What a failed uninstall has
+// deleted was created.
+func TestAbsentObjects(t *testing.T) {
+	web, job := plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "Job", Name: "work"}
+	for _, c := range []struct {
+		release    rcommon.Status
+		deleted    bool
+		web, job   event.Status
+		webMessage string
+	}{
+		{rcommon.StatusDeployed, false, event.Failed, event.Gone, "not in the cluster"},
+		{rcommon.StatusDeployed, true, event.Failed, event.Gone, "not in the cluster"},
+		{rcommon.StatusFailed, false, event.Waiting, event.Waiting, event.NotCreated},
+		{rcommon.StatusFailed, true, event.Gone, event.Gone, ""},
+		{rcommon.StatusUninstalling, true, event.Gone, event.Gone, ""},
+		{rcommon.StatusUninstalled, true, event.Gone, event.Gone, ""},
+		{rcommon.StatusPendingInstall, false, event.Waiting, event.Waiting, "not in the cluster yet"},
+	} {
+		rel := &rel1.Release{Info: &rel1.Info{Status: c.release}}
+		if c.deleted {
+			rel.Info.Deleted = time.Unix(1, 0)
+		}
+		v := &View{revision: &revision{rel: rel, expiring: map[plan.Object]bool{job: true}}}
+		g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web, job}}, nil, nil)
+		status, message := v.absent(g, web)
+		ofJob, _ := v.absent(g, job)
+		if status != c.web || message != c.webMessage || ofJob != c.job {
+			t.Errorf("%s, deleted %t: %s (%s), Job %s", c.release, c.deleted, status, message, ofJob)
 		}
 	}
 }
