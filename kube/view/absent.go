@@ -31,8 +31,23 @@ func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
 		return event.Waiting, "not in the cluster yet"
 	case release == rcommon.StatusFailed: // the operation may not have reached it
 		return event.Waiting, event.NotCreated
+	case release == rcommon.StatusSuperseded:
+		return event.Gone, "a newer revision may have removed it"
 	}
 	return event.Failed, "not in the cluster"
+}
+
+// mayBeGone returns the objects that are expected to be absent although nothing is wrong: the Jobs that the cluster deletes, and
+// all objects of a superseded revision.
+func (r *revision) mayBeGone() map[plan.Object]bool {
+	if r.rel.Info.Status != rcommon.StatusSuperseded {
+		return r.expiring
+	}
+	all := map[plan.Object]bool{}
+	for _, o := range event.Objects(r.phases) {
+		all[o] = true
+	}
+	return all
 }
 
 // result returns the status of a Job that the cluster deletes after it has finished, if it was ready, failed or gone when

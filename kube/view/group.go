@@ -15,15 +15,14 @@ type group struct {
 	fresh map[plan.Object]bool // whether each planned object has been observed in this revision
 	count map[event.Status]int // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
-	awaited []plan.Object
-	// expiring are the Jobs that the cluster deletes after they have finished.
-	expiring map[plan.Object]bool
-	status   event.Status // published
-	message  string       // published
+	awaited   []plan.Object
+	mayBeGone map[plan.Object]bool // see revision.mayBeGone
+	status    event.Status         // published
+	message   string               // published
 }
 
-func newGroup(g *plan.Group, expiring map[plan.Object]bool, old *group) *group {
-	n := &group{Group: g, expiring: expiring, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
+	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
 		n.last, n.status, n.message = old.last, old.status, old.message
 	}
@@ -77,7 +76,7 @@ func (g *group) derive() (event.Status, string) {
 		return event.Applied, event.NotAwaited.Text()
 	}
 	isDone := func(o plan.Object) bool {
-		return g.last[o].Status == event.Ready || g.last[o].Status == event.Gone && g.expiring[o]
+		return g.last[o].Status == event.Ready || g.last[o].Status == event.Gone && g.mayBeGone[o]
 	}
 	if !slices.ContainsFunc(objects, func(o plan.Object) bool { return !isDone(o) }) {
 		return event.Ready, ""

@@ -76,6 +76,7 @@ func TestAbsentObjects(t *testing.T) {
 		{rcommon.StatusFailed, true, event.Gone, event.Gone, ""},
 		{rcommon.StatusUninstalling, true, event.Gone, event.Gone, ""},
 		{rcommon.StatusUninstalled, true, event.Gone, event.Gone, ""},
+		{rcommon.StatusSuperseded, false, event.Gone, event.Gone, "a newer revision may have removed it"},
 		{rcommon.StatusPendingInstall, false, event.Waiting, event.Waiting, "not in the cluster yet"},
 	} {
 		rel := &rel1.Release{Info: &rel1.Info{Status: c.release}}

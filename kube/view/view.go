@@ -191,7 +191,7 @@ func (v *View) show(r *revision) {
 	v.revision, v.groups, v.unseen, v.seen = r, map[string]*group{}, 0, make(chan struct{})
 	v.mask.AddPlan(r.phases)
 	for g := range event.Groups(r.phases) {
-		v.groups[g.ID] = newGroup(g.Group, r.expiring, before[g.ID])
+		v.groups[g.ID] = newGroup(g.Group, r.mayBeGone(), before[g.ID])
 		v.unseen += len(g.Objects)
 	}
 	if v.unseen == 0 {
