@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -119,15 +121,17 @@ func asksCluster(text []byte) bool {
 // cachedPostRenderer caches the outputs of a post-renderer by input.
 type cachedPostRenderer struct {
 	inner   postrenderer.PostRenderer
+	limit   time.Duration
 	outputs map[string]string
 }
 
-// PostRenderOnce returns a post-renderer that calls inner once per input, nil if inner is nil.
-func PostRenderOnce(inner postrenderer.PostRenderer) postrenderer.PostRenderer {
+// PostRenderOnce returns a post-renderer that calls inner once per input, and waits for it as long as templates may take. It
+// returns nil if inner is nil.
+func PostRenderOnce(inner postrenderer.PostRenderer, l Limits) postrenderer.PostRenderer {
 	if _, cached := inner.(*cachedPostRenderer); cached || inner == nil {
 		return inner
 	}
-	return &cachedPostRenderer{inner, map[string]string{}}
+	return &cachedPostRenderer{inner, cmp.Or(l.Time, defaultLimits.Time), map[string]string{}}
 }
 
 // Run returns the output of the inner post-renderer, from the cache if possible.
@@ -136,11 +140,24 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 	if output, ok := p.outputs[input]; ok {
 		return bytes.NewBufferString(output), nil
 	}
-	out, err := p.inner.Run(manifests)
-	if err == nil {
-		p.outputs[input] = out.String()
+	type result struct {
+		out *bytes.Buffer
+		err error
 	}
-	return out, err
+	done := make(chan result, 1)
+	go func() {
+		out, err := p.inner.Run(manifests)
+		done <- result{out, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err == nil {
+			p.outputs[input] = r.out.String()
+		}
+		return r.out, r.err
+	case <-time.After(p.limit): // Helm starts its program without a context
+		return nil, fmt.Errorf("the post-renderer did not finish within %s", p.limit)
+	}
 }
 
 // ReplaceTemplates replaces the templates of c with calls that return their cached outputs. The

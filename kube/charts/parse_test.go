@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockstep/engine/plan"
 
@@ -141,6 +143,19 @@ type postRenderer func(string) string
 
 func (f postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(f(in.String())), nil
+}
+
+// TestPostRendererWithoutEnd (R54): a post-renderer is waited for as long as templates may take.
+func TestPostRendererWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		defer close(stop)
+		p := PostRenderOnce(postRenderer(func(s string) string { <-stop; return s }), Limits{Time: time.Minute})
+		start := time.Now()
+		if _, err := p.Run(bytes.NewBufferString("a")); err == nil || err.Error() != "the post-renderer did not finish within 1m0s" || time.Since(start) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
 }
 
 // TestPostRenderer has a post-renderer that keeps Helm's Source comments, and one that drops

@@ -48,7 +48,7 @@ func (d *Deploy) setValues(values map[string]any) {
 
 // prepare prepares an install or an upgrade.
 func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation string, check func() error, makePlan planFunc) (*Operation, error) {
-	d.PostRenderer = charts.PostRenderOnce(d.PostRenderer)
+	d.PostRenderer = charts.PostRenderOnce(d.PostRenderer, d.Limits)
 	if err := d.continueEdit(); err != nil {
 		return nil, err
 	}
