@@ -161,6 +161,9 @@ type Event struct {
 	// Cause says in one sentence, without the object's name, why Object is not ready:
 	// `container api exited with code 3 (3 restarts): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
+	// Tally has the counts in Cause. OnlyState means that Cause is the status of Object, because no cause is known.
+	Tally     Tally `json:"tally,omitzero"`
+	OnlyState bool  `json:"onlyState,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
 	// Outside means that Object is not of the release: Group waits for it before it starts (R22d).

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
@@ -67,6 +66,9 @@ type ObjectState struct {
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
+	// Tally and OnlyState are those of the cause, see Event.
+	Tally     Tally
+	OnlyState bool
 	// Degraded means that waiting alone will not make it ready, DegradedSince is when that was diagnosed or it failed.
 	Degraded      bool
 	DegradedSince time.Time
@@ -280,7 +282,7 @@ func (s *State) applyObject(e Event) {
 }
 
 func (o *ObjectState) clearDiagnosis() {
-	o.Cause, o.Evidence, o.Diagnosis = "", nil, nil
+	o.Cause, o.Evidence, o.Diagnosis, o.Tally, o.OnlyState = "", nil, nil, Tally{}, false
 	o.setDegraded(false, time.Time{})
 }
 
@@ -310,28 +312,12 @@ func (o *ObjectState) setCause(cause string, e Event) {
 	if o.Cause != cause || e.Kind != KindWaiting { // a heartbeat repeats the cause
 		o.causeAt = e.Time
 	}
-	o.Cause, o.Evidence = cause, e.Evidence
+	o.Cause, o.Evidence, o.Tally, o.OnlyState = cause, e.Evidence, e.Tally, e.OnlyState
 }
 
-// causeFresh is how long the counts in a cause are shown after the diagnosis that found them.
-const causeFresh = 5 * time.Second
-
-// tally matches a count in a cause that grows until the next diagnosis.
-var tally = regexp.MustCompile(` \(\d+ (?:restarts?|pods failed|tries)\)`)
-
-// CauseAt returns the cause to show for an object at a time. While the group is running, it leaves out old counts, such as
-// "(2 restarts)": there may be more by now.
-func (g *GroupState) CauseAt(o *ObjectState, now time.Time) string {
-	if g.Status.Over() || now.Sub(o.causeAt) < causeFresh {
-		return o.Cause
-	}
-	return tally.ReplaceAllString(o.Cause, "")
-}
-
-// refineCause replaces a known cause if the event has evidence. A group failure always replaces it, a heartbeat only if the
-// two causes differ only in numbers.
+// refineCause replaces a known cause by the newest one, if that has evidence.
 func (o *ObjectState) refineCause(e Event) {
-	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
+	if o != nil && !o.Done() && len(e.Evidence) > 0 && o.Cause != "" {
 		o.setCause(e.Cause, e)
 	}
 }

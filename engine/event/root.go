@@ -2,7 +2,6 @@ package event
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -72,7 +71,7 @@ func (g *GroupState) findFailedObject() *ObjectState {
 func (g *GroupState) root(o *ObjectState) Root {
 	r := Root{Group: g, Object: o, Cause: o.Cause, Evidence: o.Evidence}
 	blamed := g.FailedObject != nil && g.index[*g.FailedObject] == o
-	if blamed && (r.Cause == "" || r.Cause == o.Message) && g.Cause != "" { // the group's cause is more specific
+	if blamed && (r.Cause == "" || r.Cause == o.Message || o.OnlyState) && g.Cause != "" { // the group's cause is more specific
 		r.Cause, r.Evidence = g.Cause, g.Evidence
 	}
 	if len(r.Evidence) == 0 { // an old record
@@ -87,10 +86,3 @@ func (g *GroupState) root(o *ObjectState) Root {
 	}
 	return r
 }
-
-// SameCause reports whether two causes differ only in numbers, such as a count of restarts.
-func SameCause(a, b string) bool {
-	return counts.ReplaceAllString(a, "") == counts.ReplaceAllString(b, "")
-}
-
-var counts = regexp.MustCompile(tally.String() + `|\d+`)

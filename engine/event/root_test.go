@@ -145,27 +145,3 @@ func TestRootBeforeItsDiagnosis(t *testing.T) {
 		t.Errorf("roots %+v, want one with the cause and the evidence", roots)
 	}
 }
-
-// TestCauseAt: while the run waits for the object, counts in its cause are left out once they are old.
-func TestCauseAt(t *testing.T) {
-	const cause = "container main exited with code 3 (1 restart): panic"
-	r := newRun("a")
-	r.group("a", Running)
-	r.object("a", InProgress, Created)
-	o := object("a")
-	r.apply(1, Event{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &o, Cause: cause, Evidence: []string{"x"}})
-	g := r.Find("apply", "a")
-	at := func() string { return g.CauseAt(g.Objects[0], r.at) }
-	r.apply(2, Event{Kind: KindWaiting, Phase: "apply", Group: "a", Object: &o, Cause: cause, Evidence: []string{"x"}})
-	if got := at(); got != cause {
-		t.Errorf("after 2s: %q, want %q", got, cause)
-	}
-	r.apply(10, Event{Kind: KindWaiting, Phase: "apply", Group: "a", Object: &o, Cause: cause, Evidence: []string{"x"}})
-	if got, want := at(), "container main exited with code 3: panic"; got != want {
-		t.Errorf("after 12s: %q, want %q", got, want)
-	}
-	r.group("a", Failed)
-	if got := at(); got != cause {
-		t.Errorf("after the failure: %q, want %q", got, cause)
-	}
-}

@@ -62,6 +62,9 @@ type Finding struct {
 	// Cause and Evidence are those of an Event.
 	Cause    string
 	Evidence []string
+	// Tally and OnlyState are those of an Event.
+	Tally     event.Tally
+	OnlyState bool
 	// Symptom means that Cause only describes the state of the object; it never replaces a real cause.
 	Symptom bool
 	// Declared means that Cause includes the readiness expression by which the object has failed, see Observation.FailureDeclared.

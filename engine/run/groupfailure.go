@@ -117,7 +117,7 @@ func (f *failure) addReason(found Finding) Finding {
 	case f.Timeout != nil || found.Declared || f.reason == "":
 		return found
 	case found.Symptom || partial && found.Cause == "":
-		found.Cause = f.reason
+		found.Cause, found.OnlyState = f.reason, false
 	case partial:
 		found.Evidence = slices.Insert(slices.Clone(found.Evidence), 0, f.reason)
 	}
@@ -130,7 +130,7 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 	best := o.found
 	s.m.publish(event.Event{
 		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &actual, Status: best.Status(),
-		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines, Outside: g.gated != nil,
+		Message: best.Cause, Cause: best.Cause, Tally: best.Tally, OnlyState: best.OnlyState, Evidence: best.Evidence, Lines: lines, Outside: g.gated != nil,
 	})
 }
 

@@ -347,6 +347,6 @@ func (m *machine) publishHeartbeat(s *stage) {
 	obj := oldest.actual()
 	m.publish(event.Event{
 		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
-		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
+		Message: message, Cause: oldest.found.Cause, Tally: oldest.found.Tally, OnlyState: oldest.found.OnlyState, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
 	})
 }

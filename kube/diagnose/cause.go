@@ -16,6 +16,7 @@ import (
 // related object, such as a claim or a Service. The zero value means that no such cause was found.
 type finding struct {
 	cause    string
+	tally    event.Tally // as in run.Finding
 	evidence []string
 	symptom  bool     // as in run.Finding
 	fails    bool     // as in run.Finding

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 )
 
 func (c Container) title() string {
@@ -25,7 +28,8 @@ func (c Container) problem() (severity, string) {
 	case c.State == "waiting" && c.Reason == "CrashLoopBackOff",
 		c.State == "terminated" && c.Exit != 0,
 		c.State == "running" && !c.Ready && c.Restarts > 0 && c.Exit != 0:
-		return crashed, c.title() + " " + c.exitText()
+		ended, reason := c.exitText()
+		return crashed, phrase.WithTally(c.title()+" "+ended, reason, event.Tally{})
 	case c.imagePullFailed():
 		return cannotStart, c.imagePullCause()
 	case c.State == "waiting" && c.Reason != "" && c.Reason != "ContainerCreating" && c.Reason != "PodInitializing":
@@ -36,17 +40,17 @@ func (c Container) problem() (severity, string) {
 	return healthy, ""
 }
 
-// exitText describes how the container last exited.
-func (c Container) exitText() string {
+// exitText describes how the container last exited, and the reason for its end if that is worth a mention.
+func (c Container) exitText() (ended, reason string) {
 	switch {
 	case !c.Ended:
-		return "exited"
+		return "exited", ""
 	case c.EndReason == "OOMKilled" && c.Limit != "":
-		return fmt.Sprintf("was killed for exceeding its memory limit of %s (OOMKilled)", c.Limit)
+		return "was killed for exceeding its memory limit of " + c.Limit, c.EndReason
 	case c.EndReason == "OOMKilled":
-		return "(no memory limit) was killed because its node ran out of memory (OOMKilled)"
+		return "(no memory limit) was killed because its node ran out of memory", c.EndReason
 	}
-	return fmt.Sprintf("exited with code %d", c.Exit)
+	return fmt.Sprintf("exited with code %d", c.Exit), ""
 }
 
 // exitWithReason says how the container ended: "exited with code 137 (OOMKilled)".

@@ -51,7 +51,7 @@ func (d *Diagnoser) mismatchCause(ctx context.Context, namespace string, selecto
 	for _, o := range all {
 		if o.Kind != "Pod" && matcher.Matches(labels.Set(o.labels)) {
 			r := d.Object(ctx, o.Object)
-			return finding{cause: fmt.Sprintf("%s: %s has none: %s", f.cause, o.Object, r.Cause), evidence: r.Evidence}
+			return finding{cause: fmt.Sprintf("%s: %s has none: %s", f.cause, o.Object, r.Cause), tally: r.Tally, evidence: r.Evidence}
 		}
 		if near, score := similarLabels(selector.MatchLabels, o.labels); score > best {
 			best, nearest = score, fmt.Sprintf("; %s %s", o, strings.Join(near, ","))

@@ -214,7 +214,7 @@ func (d *Diagnoser) backendCause(ctx context.Context, namespace string, b *netwo
 	if r.hasEndpoints || r.Symptom {
 		return finding{}
 	}
-	return finding{cause: fmt.Sprintf("its backend Service %s: %s", b.Name, r.Cause), evidence: r.Evidence}
+	return finding{cause: fmt.Sprintf("its backend Service %s: %s", b.Name, r.Cause), tally: r.Tally, evidence: r.Evidence}
 }
 
 func hasPort(s *corev1.Service, want networkingv1.ServiceBackendPort) bool {

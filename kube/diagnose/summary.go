@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
@@ -22,6 +22,7 @@ func (b *reportBuilder) summarise() string {
 	b.Degraded = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
 	if b.found.cause != "" {
 		b.Symptom = b.found.symptom
+		b.Tally = cmp.Or(b.found.tally, b.Tally)
 		return b.found.cause
 	}
 	if len(b.Pods) > 0 && b.Pods[0].severity > starting {
@@ -38,7 +39,7 @@ func (b *reportBuilder) summarise() string {
 	if e := b.newestWarning(); e != nil {
 		return e.Reason + ": " + e.Message
 	}
-	b.Symptom = true
+	b.Symptom, b.OnlyState = true, true
 	return cmp.Or(b.verdict().Message, "no known problem")
 }
 
@@ -192,37 +193,30 @@ func (b *reportBuilder) podProblem(p Pod) string {
 // crashCause describes how a pod's container failed, how often, and its decisive log line.
 func (b *reportBuilder) crashCause(p Pod) string {
 	c := p.container(p.culprit)
-	restarts := b.restartSuffix(c)
-	if e := b.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
-		if m := probeFailure.FindStringSubmatch(e.Message); m != nil {
-			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), restarts, m[2])
-		}
-	}
-	if !strings.HasPrefix(p.Why, c.title()) { // the whole pod was terminated
+	if _, why := c.problem(); why != p.Why { // the whole pod was terminated
 		return p.Why
 	}
-	text := p.Why + restarts
-	if why, ok := strings.CutSuffix(p.Why, ")"); ok && restarts != "" { // "(OOMKilled, 2 restarts)"
-		text = why + ", " + strings.TrimPrefix(restarts, " (")
+	b.Tally = b.countFailures(c)
+	if e := b.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
+		if m := probeFailure.FindStringSubmatch(e.Message); m != nil {
+			return phrase.WithTally(c.title()+" was killed because its "+strings.ToLower(m[1])+" probe failed", "", b.Tally) + ": " + m[2]
+		}
 	}
+	ended, reason := c.exitText()
+	text := phrase.WithTally(c.title()+" "+ended, reason, b.Tally)
 	if line := cmp.Or(decisiveLine(b.Logs), c.terminationMessage()); line != "" && c.EndReason != "OOMKilled" {
 		text += ": " + line
 	}
 	return text
 }
 
-// restartSuffix returns " (2 restarts)". For a Job that replaced its pods it returns " (2 pods failed)".
-func (b *reportBuilder) restartSuffix(c Container) string {
+// countFailures counts the restarts of a container. For a Job that replaced its pods it counts those instead.
+func (b *reportBuilder) countFailures(c Container) event.Tally {
 	failed, _, _ := unstructured.NestedInt64(b.live.Object, "status", "failed")
-	switch {
-	case b.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts):
-		return fmt.Sprintf(" (%d pods failed)", failed)
-	case c.Restarts == 1:
-		return " (1 restart)"
-	case c.Restarts > 1:
-		return fmt.Sprintf(" (%d restarts)", c.Restarts)
+	if b.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts) {
+		return event.Tally{PodsFailed: int(failed)}
 	}
-	return ""
+	return event.Tally{Restarts: c.Restarts}
 }
 
 // lacksPods reports whether a workload has fewer pods than replicas.

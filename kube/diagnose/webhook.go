@@ -94,7 +94,7 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 		return f
 	}
 	f.cause += fmt.Sprintf("; Service %s/%s: %s", namespace, name, r.Cause)
-	f.evidence = r.Evidence
+	f.tally, f.evidence = r.Tally, r.Evidence
 	return f
 }
 

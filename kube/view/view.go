@@ -414,7 +414,7 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 // no timeout.
 func (v *View) explain(t target, found run.Finding) {
 	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: t.Phase, Group: t.Group, Object: &t.object, Status: found.Status(),
-		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
+		Message: found.Cause, Cause: found.Cause, Tally: found.Tally, OnlyState: found.OnlyState, Evidence: found.Evidence, Lines: found.Lines})
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {

@@ -31,7 +31,7 @@ func TestHeartbeatShowsTheNewestState(t *testing.T) {
 	phase := apply(readPlan("c:a: Job/a"))
 	job := &phase.Groups[0].Objects[0]
 	in := func(kind event.Kind, n int, status event.Status, message, cause string) event.Event {
-		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: job, Status: status, Message: message, Cause: cause}
+		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: job, Status: status, Message: message, Cause: cause, OnlyState: cause != ""}
 	}
 	const earlier, later = "running · 0 of 1 complete", "running 10 s · 0 of 1 complete"
 	var out bytes.Buffer
@@ -43,7 +43,7 @@ func TestHeartbeatShowsTheNewestState(t *testing.T) {
 		in(event.KindDiagnosis, 5, "", earlier, earlier),
 		in(event.KindObject, 10, event.InProgress, later, ""),
 		in(event.KindWaiting, 10, event.InProgress, "in-progress, "+later+"; 10s so far", earlier),
-		in(event.KindGroup, 12, event.Failed, "Job/a: not ready after 12s (--timeout): "+later, later),
+		in(event.KindGroup, 12, event.Failed, "Job/a: "+later+"; gave up after 12s (--timeout)", later),
 		in(event.KindDiagnosis, 12, "", later, later),
 	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{

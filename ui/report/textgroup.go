@@ -185,7 +185,7 @@ func (t *textLog) diagnosis(e event.Event) {
 		t.line(e, event.InProgress, format.WithReason(t.about(e), o.Cause))
 	default:
 		key := objectKey{e.Phase, e.Group, *e.Object}
-		if known := t.reported[key]; len(known) == 0 || !repeatsCause(known[0], o.Cause) {
+		if known := t.reported[key]; len(known) == 0 || known[0] != o.Cause {
 			t.reported[key] = append([]string{o.Cause}, known...)
 			t.line(e, event.Failed, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/ui/report/format"
 )
 
@@ -48,7 +49,7 @@ func (t *textLog) waitingFor(e event.Event) string {
 		return waitText(e.Object.Kind, e.Message)
 	}
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
-	if isEarlierState(o.Cause, o.Message) {
+	if o.OnlyState { // the message is newer
 		return waitText(e.Object.Kind, status)
 	}
 	if o.Message != "" {
@@ -59,19 +60,7 @@ func (t *textLog) waitingFor(e event.Event) string {
 		})
 		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
 	}
-	return g.CauseAt(o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
-}
-
-// repeatsCause reports whether a cause says nothing that a known one does not say.
-func repeatsCause(known, cause string) bool {
-	return event.SameCause(known, cause) || strings.Contains(known, cause) || isEarlierState(known, cause)
-}
-
-// isEarlierState reports whether a cause is only an earlier state of the object: "running · 0 of 1 complete" is one of
-// "running 10 s · 0 of 1 complete".
-func isEarlierState(cause, state string) bool {
-	before, now := strings.Split(cause, " · "), strings.Split(state, " · ")
-	return cause != state && slices.EqualFunc(before, now, func(a, b string) bool { return strings.HasPrefix(b, a) || event.SameCause(a, b) })
+	return phrase.CauseAt(g, o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
 }
 
 // shortestRepeat is the length from which the end of a message counts as said by the cause.

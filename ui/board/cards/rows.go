@@ -99,7 +99,7 @@ func (l *Layout) outsideRows(n *graph.Node, limit int) (rows []row) {
 			return append(rows, row{kind: moreRow, text: fmt.Sprintf("and %d more", len(missing)-i)})
 		}
 		rows = append(rows, row{kind: moreRow, text: "waits for " + plan.FormatOutside(o.Object, l.State.Operation.Namespace)})
-		if why := cmp.Or(n.CauseAt(o, l.Now()), o.Message); why != "" && len(rows) < limit {
+		if why := cmp.Or(phrase.CauseAt(n.GroupState, o, l.Now()), o.Message); why != "" && len(rows) < limit {
 			rows = append(rows, row{kind: reasonRow, text: why})
 		}
 	}

@@ -66,7 +66,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	}
 	switch {
 	case o.Cause != "" && !o.Done(): // takes precedence over the message
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: n.CauseAt(o, s.Now())})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.CauseAt(n.GroupState, o, s.Now())})
 	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.State.ReleaseProgress(n.GroupState, o)})
 	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
@@ -228,7 +228,7 @@ func (s Subject) outsideLines(n *graph.Node) (lines []canvas.Line) {
 		if left := s.TimesOutIn(n, o); left != "" {
 			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
 		}
-		if why := cmp.Or(n.CauseAt(o, s.Now()), o.Message); why != "" {
+		if why := cmp.Or(phrase.CauseAt(n.GroupState, o, s.Now()), o.Message); why != "" {
 			l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + why})
 		}
 		lines = append(lines, l)
