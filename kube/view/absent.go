@@ -29,12 +29,21 @@ func (v *View) absent(g *group, o plan.Object) (event.Status, string) {
 		return event.Waiting, event.NotCreated + ", or deleted by ttlSecondsAfterFinished"
 	case release.IsPending():
 		return event.Waiting, "not in the cluster yet"
-	case release == rcommon.StatusFailed: // the operation may not have reached it
+	case release == rcommon.StatusFailed && v.revision.ran[g.ID] == "":
 		return event.Waiting, event.NotCreated
+	case release == rcommon.StatusFailed && !v.revision.reached(g.ID):
+		return event.Waiting, event.NotCreated + ", or deleted since"
+	case release == rcommon.StatusFailed && v.number != 0: // perhaps by a newer revision
+		return event.Gone, "deleted since"
 	case release == rcommon.StatusSuperseded:
 		return event.Gone, "a newer revision may have removed it"
 	}
 	return event.Failed, "not in the cluster"
+}
+
+// reached reports whether all objects of a group existed when the revision was deployed.
+func (r *revision) reached(group string) bool {
+	return r.ran[group] == event.Ready || r.ran[group] == event.Applied
 }
 
 // mayBeGone returns the objects that are expected to be absent although nothing is wrong: the Jobs that the cluster deletes, and

@@ -69,21 +69,26 @@ func TestAbsentObjects(t *testing.T) {
 		deleted    bool
 		web, job   event.Status
 		webMessage string
+		ran        event.Status // of the group, when the run ended
+		number     int          // of the revision, if it was asked for
 	}{
-		{rcommon.StatusDeployed, false, event.Failed, event.Gone, "not in the cluster"},
-		{rcommon.StatusDeployed, true, event.Failed, event.Gone, "not in the cluster"},
-		{rcommon.StatusFailed, false, event.Waiting, event.Waiting, event.NotCreated},
-		{rcommon.StatusFailed, true, event.Gone, event.Gone, ""},
-		{rcommon.StatusUninstalling, true, event.Gone, event.Gone, ""},
-		{rcommon.StatusUninstalled, true, event.Gone, event.Gone, ""},
-		{rcommon.StatusSuperseded, false, event.Gone, event.Gone, "a newer revision may have removed it"},
-		{rcommon.StatusPendingInstall, false, event.Waiting, event.Waiting, "not in the cluster yet"},
+		{rcommon.StatusDeployed, false, event.Failed, event.Gone, "not in the cluster", "", 0},
+		{rcommon.StatusDeployed, true, event.Failed, event.Gone, "not in the cluster", "", 0},
+		{rcommon.StatusFailed, false, event.Waiting, event.Waiting, event.NotCreated, "", 0},
+		{rcommon.StatusFailed, false, event.Failed, event.Waiting, "not in the cluster", event.Ready, 0},
+		{rcommon.StatusFailed, false, event.Gone, event.Waiting, "deleted since", event.Ready, 2},
+		{rcommon.StatusFailed, false, event.Waiting, event.Waiting, "not created, or deleted since", event.Failed, 0},
+		{rcommon.StatusFailed, true, event.Gone, event.Gone, "", "", 0},
+		{rcommon.StatusUninstalling, true, event.Gone, event.Gone, "", "", 0},
+		{rcommon.StatusUninstalled, true, event.Gone, event.Gone, "", "", 0},
+		{rcommon.StatusSuperseded, false, event.Gone, event.Gone, "a newer revision may have removed it", "", 0},
+		{rcommon.StatusPendingInstall, false, event.Waiting, event.Waiting, "not in the cluster yet", "", 0},
 	} {
 		rel := &rel1.Release{Info: &rel1.Info{Status: c.release}}
 		if c.deleted {
 			rel.Info.Deleted = time.Unix(1, 0)
 		}
-		v := &View{revision: &revision{rel: rel, expiring: map[plan.Object]bool{job: true}}}
+		v := &View{number: c.number, revision: &revision{rel: rel, expiring: map[plan.Object]bool{job: true}, ran: map[string]event.Status{"a": c.ran}}}
 		g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web, job}}, nil, nil)
 		status, message := v.absent(g, web)
 		ofJob, _ := v.absent(g, job)

@@ -52,7 +52,8 @@ type revision struct {
 	rel      *rel1.Release
 	builder  *manifest.Builder
 	list     helmkube.ResourceList
-	expiring map[plan.Object]bool // the Jobs with ttlSecondsAfterFinished
+	expiring map[plan.Object]bool    // the Jobs with ttlSecondsAfterFinished
+	ran      map[string]event.Status // the groups that had started when the run of the revision ended, by ID
 	phases   []event.Phase
 	warnings []plan.Warning
 }
@@ -175,7 +176,15 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 			expiring[f.Resource.Object] = true
 		}
 	}
-	return &revision{rel, b, list, expiring, helmclient.Phases(planned), warnings}, nil
+	r := &revision{rel, b, list, expiring, map[string]event.Status{}, helmclient.Phases(planned), warnings}
+	for _, t := range release.TimingsOf(rel) {
+		for _, p := range r.phases {
+			if p.Name == t.Phase {
+				r.ran[t.Group] = t.Status
+			}
+		}
+	}
+	return r, nil
 }
 
 // Explain diagnoses every object that is not ready and returns when the findings are published, or when ctx is done. Call
