@@ -116,7 +116,7 @@ func TestViewOfOtherReleases(t *testing.T) {
 
 	r.MustRun(r.Upgrade("fanout", nil))
 	old := r.OpenView(1)
-	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.AllGroups(s, event.Failed) })
+	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.AllGroups(s, event.Gone) })
 	old.Stop()
 	if err := <-old.Done; err != nil {
 		t.Error(err)
