@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
 	"lockstep/kube/operation"
@@ -110,9 +112,27 @@ func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRu
 // does not run in the pod of a task.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
 
-// OpenJournal opens the journal of the run in this pod. It is nil outside of the pod of a task.
-func (c *Client) OpenJournal(ctx context.Context) (*Journal, error) {
+// OpenJournal opens the journal of the run in this pod. It is nil outside of the pod of a task. The outage that replaced the pod
+// may last: it is waited out until the timeout (R53).
+func (c *Client) OpenJournal(ctx context.Context, timeout time.Duration) (*Journal, error) {
+	if JobName() == "" {
+		return nil, nil
+	}
+	if err := c.awaitServer(ctx, timeout); err != nil {
+		return nil, err
+	}
 	return incluster.OpenJournal(ctx, c.Clientset)
+}
+
+// awaitServer waits until the API server responds.
+func (c *Client) awaitServer(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %s (--timeout)", timeout))
+	defer cancel()
+	bound, err := c.Bind(connect.WithRetryTimeout(ctx, 0), &connect.Writes{})
+	if err != nil {
+		return err
+	}
+	return bound.CheckReachable(ctx)
 }
 
 // ExplainDenied replaces an error about a missing permission with one that names the user and the

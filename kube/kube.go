@@ -82,6 +82,9 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 	if err != nil {
 		return nil, err
 	}
+	if JobName() != "" { // the API server has started this pod
+		c.Link().KnowServer()
+	}
 	return &Client{c}, nil
 }
 

@@ -106,6 +106,14 @@ func (l *Link) oldest() *gate {
 	return oldest
 }
 
+// KnowServer says that the address and the credentials are right, although the API server has not responded yet: from the first
+// request on, an outage is waited out (R53).
+func (l *Link) KnowServer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.connected, l.responded = true, true
+}
+
 // linkState is the known state of an API server.
 type linkState struct {
 	unreachable bool // it does not respond now

@@ -220,6 +220,25 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// TestKnownServer: if the address is known to be right, the first request waits for an outage to end, too (R53).
+func TestKnownServer(t *testing.T) {
+	for _, err := range []error{errRefused, errLookup, errReset} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			x, _ := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) {
+				if time.Since(start) < time.Minute {
+					return nil, err
+				}
+				return response(200, "{}"), nil
+			})
+			x.link.KnowServer()
+			if resp, err := x.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
+				t.Errorf("%v after %s: %v", resp, time.Since(start), err)
+			}
+		})
+	}
+}
+
 // TestFirstContact expects that a request fails soon if the API server never responded, and at once if it refuses the
 // connection, because the address may be wrong. Once a connection was accepted, both failures are retried (R53).
 func TestFirstContact(t *testing.T) {

@@ -127,7 +127,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	common := spec.common
 	common.OnStep, common.Job = steps.start, kube.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
-	journal, err := openJournal(cmd, client, d)
+	journal, err := openJournal(cmd, client, spec.timeout(), d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,8 +147,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 }
 
 // openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none.
-func openJournal(cmd *cobra.Command, client *kube.Client, d report.Display) (*kube.Journal, error) {
-	journal, err := client.OpenJournal(cmd.Context())
+func openJournal(cmd *cobra.Command, client *kube.Client, timeout time.Duration, d report.Display) (*kube.Journal, error) {
+	journal, err := client.OpenJournal(cmd.Context(), timeout)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; lockstep rbac --in-cluster prints the permission", err))
 		return nil, nil

@@ -171,7 +171,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 		if kube.JobName() != "" { // the run's own cluster
 			client, err := connect("")
 			if err == nil {
-				journal, err = openJournal(cmd, client, a.Display(cmd))
+				journal, err = openJournal(cmd, client, r.timeout(), a.Display(cmd))
 			}
 			if err != nil {
 				return err
