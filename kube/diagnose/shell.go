@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/muesli/cancelreader"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -136,12 +137,12 @@ func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Exec
 // Run runs the shell on a terminal until it exits or ctx is done. It sets the terminal to raw mode and restores it. It
 // handles no signals, and leaves unread input to later readers.
 func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
-	stdin, err := cancelreader.NewReader(in)
+	cancellable, err := cancelreader.NewReader(in)
 	if err != nil {
 		return fmt.Errorf("read the terminal: %w", err)
 	}
-	defer stdin.Close()
-	defer stdin.Cancel()
+	stdin := &endingReader{CancelReader: cancellable}
+	defer stdin.end()
 	tty := term.TTY{In: in, Out: out, Raw: true, Parent: interrupt.New(func(os.Signal) {})}
 	var size remotecommand.TerminalSizeQueue
 	if queue := tty.MonitorSize(tty.GetSize()); queue != nil { // nil: not a terminal
@@ -160,6 +161,26 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		return nil
 	})
+}
+
+// endingReader is a reader whose last Read has returned before end does, so that it takes nothing from later readers.
+type endingReader struct {
+	cancelreader.CancelReader
+	reading sync.Mutex
+}
+
+func (r *endingReader) Read(p []byte) (int, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	return r.CancelReader.Read(p)
+}
+
+func (r *endingReader) end() {
+	if r.Cancel() { // else nothing can interrupt the Read
+		r.reading.Lock()
+		defer r.reading.Unlock()
+	}
+	_ = r.Close()
 }
 
 // sizeQueue adapts kubectl's queue of terminal sizes to client-go's.
