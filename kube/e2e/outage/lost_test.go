@@ -31,7 +31,7 @@ func TestLostAPI(t *testing.T) {
 	tests := []lostAPI{
 		{"upgrade", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""},
 		// The outage is longer than the timeout and the wait for requests in flight.
-		{"install", rig.LinkSilent, 2 * time.Second, 14 * time.Second, "--timeout"},
+		{"install", rig.LinkSilent, 8 * time.Second, 20 * time.Second, "--timeout"},
 	}
 	if rig.Long {
 		tests = append(tests, lostAPI{"install", rig.LinkCut, 2 * time.Minute, 6 * time.Second, ""}, lostAPI{"uninstall", rig.LinkCut, 2 * time.Minute, 3 * time.Second, ""})
