@@ -258,8 +258,12 @@ func TestUnchangedMustSettle(t *testing.T) {
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
 	b.mustUp(stack...)
 	b.annotatePods("a", `"sandbox/run-duration":"4s","sandbox/exit-code":"3"`)
+	b.Eventually("a has crashed and started again", func() bool {
+		pods, err := b.Cluster.CoreV1().Pods(b.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=a"})
+		return err == nil && len(pods.Items) == 1 && pods.Items[0].Status.ContainerStatuses[0].RestartCount > 0
+	})
 	stack[1].Values = map[string]any{"data": "two"}
-	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 8*time.Second, 8*time.Second }, stack...)
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 12*time.Second, 12*time.Second }, stack...)
 	state, _ := b.run(s, err, nil)
 	if state.Exit != event.ExitNothingWritten || !strings.Contains(phrase.Reason(state), "Deployment/a") {
 		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
