@@ -112,10 +112,6 @@ func (s Status) Over() bool {
 	return false
 }
 
-// Detail returns a message without the status at its start: "failed: Evicted" becomes "Evicted". It is for texts that show
-// the status anyway.
-func (s Status) Detail(message string) string { return strings.TrimPrefix(message, string(s)+": ") }
-
 // Change is what a request did to an object.
 type Change string
 

@@ -71,12 +71,6 @@ func (s *State) ReleaseRequests() (n int) {
 	return n
 }
 
-// ReleaseProgress returns the message about a stack's release without the status of its run (see ReleaseRun): "held: 1 of 3
-// groups done" becomes "1 of 3 groups done".
-func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
-	return s.ReleaseRun(g).Detail(o.Message)
-}
-
 // InProgress names the groups that run, in a stack those of its releases: "a:one and 2 more groups in progress". It returns ""
 // if none does. A paused run may still have some: they finish.
 func (s *State) InProgress() string {

@@ -128,7 +128,7 @@ func (b *reportBuilder) jobCause() finding {
 	}
 	for _, c := range listConditions(b.live) {
 		if (c.kind == "Failed" || c.kind == "FailureTarget") && c.status == "True" {
-			return finding{cause: "failed: " + joinColon(c.reason, c.message), evidence: []string{c.String()}}
+			return finding{cause: cmp.Or(joinColon(c.reason, c.message), "failed"), evidence: []string{c.String()}}
 		}
 	}
 	return finding{}

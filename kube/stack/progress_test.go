@@ -20,9 +20,9 @@ func TestProgressOfSteppedRelease(t *testing.T) {
 		status event.Status
 		want   string
 	}{
-		{"kafka:zookeeper", event.Ready, "paused: 1 of 2 groups done"},
-		{"kafka:broker", event.Running, "paused: 1 of 2 groups done; kafka:broker in progress"},
-		{"kafka:broker", event.Ready, "paused: 2 of 2 groups done"},
+		{"kafka:zookeeper", event.Ready, "1 of 2 groups done"},
+		{"kafka:broker", event.Running, "1 of 2 groups done; kafka:broker in progress"},
+		{"kafka:broker", event.Ready, "2 of 2 groups done"},
 	} {
 		apply(event.Event{Kind: event.KindGroup, Group: step.group, Status: step.status})
 		if got := m.progress(); got != step.want {

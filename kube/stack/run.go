@@ -261,7 +261,7 @@ func (m *member) progress() string {
 	case m.state.Status == event.RollingBack:
 		return "rolling back: " + text
 	case m.state.Run != event.Running && m.state.Run != "":
-		return string(m.state.Run) + ": " + strings.TrimSuffix(text+"; "+m.state.InProgress(), "; ")
+		return strings.TrimSuffix(text+"; "+m.state.InProgress(), "; ")
 	}
 	return text
 }

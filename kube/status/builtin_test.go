@@ -87,7 +87,7 @@ func TestSpecKeepsItBack(t *testing.T) {
 	}
 	add("job with parallelism 0", job(`parallelism: 0`, `startTime: "2026-01-01T11:59:57Z"`), Rule{}, ready("", "parallelism 0: no pod runs"))
 	add("job with completions 0", job(`completions: 0`, `conditions: [{type: Complete, status: "True"}]`), complete, ready("0 of 0 complete", ""))
-	add("job suspended after a failure", job(`suspend: true, backoffLimit: 0`, `conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded}]`), Rule{}, fails("failed: BackoffLimitExceeded"))
+	add("job suspended after a failure", job(`suspend: true, backoffLimit: 0`, `conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded}]`), Rule{}, fails("BackoffLimitExceeded"))
 	add("cronjob", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: j}, spec: {schedule: "0 3 * * *"}}`, Rule{}, ready("", ""))
 	add("cronjob suspended", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: j}, spec: {suspend: true}}`, Rule{}, ready("", "suspended: no Job is scheduled"))
 
@@ -107,7 +107,7 @@ func TestSpecKeepsItBack(t *testing.T) {
 	pod := func(status string) string {
 		return `{apiVersion: v1, kind: Pod, metadata: {name: p}, status: {` + status + `}}`
 	}
-	add("pod failed", pod(`phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2}}}]`), Rule{}, fails("failed: c exited with code 2"))
+	add("pod failed", pod(`phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2}}}]`), Rule{}, fails("c exited with code 2"))
 	add("pod succeeded", pod(`phase: Succeeded`), Rule{}, ready("succeeded", ""))
 
 	for _, kind := range []string{

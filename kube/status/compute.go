@@ -242,7 +242,7 @@ func unschedulable(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) Result {
 	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget is set first, while the pods still exist
 		if c, ok := findCondition(u, t); ok && c.status == "True" {
-			return result(event.Failed, joinText("failed", c.text())).by(event.ByBuiltIn)
+			return result(event.Failed, cmp.Or(c.text(), "failed")).by(event.ByBuiltIn)
 		}
 	}
 	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {

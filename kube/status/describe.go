@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -241,6 +242,8 @@ func describePod(u *unstructured.Unstructured) string {
 	}
 	ready, _ := findCondition(u, "Ready")
 	switch {
+	case why != "" && phase == "failed":
+		return why
 	case why != "":
 		return joinText(phase, why)
 	case phase == "running" && ready.status == "True":
@@ -248,9 +251,9 @@ func describePod(u *unstructured.Unstructured) string {
 	case phase == "running":
 		return "running but not ready"
 	case phase == "failed":
-		return joinText(phase, joinText(
+		return cmp.Or(joinText(
 			kstatus.GetStringField(u.Object, ".status.reason", ""),
-			kstatus.GetStringField(u.Object, ".status.message", "")))
+			kstatus.GetStringField(u.Object, ".status.message", "")), phase)
 	}
 	return phase
 }

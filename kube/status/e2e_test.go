@@ -70,7 +70,7 @@ func TestClusterReadiness(t *testing.T) {
 	if o := l.wait(t, objectName(good), event.Ready, created["good"]); o.Message != "1 of 1 complete" {
 		t.Errorf("job: %q", o.Message)
 	}
-	if o := l.wait(t, objectName(bad), event.Failed, created["bad"]); !strings.HasPrefix(o.Message, "failed: BackoffLimitExceeded") {
+	if o := l.wait(t, objectName(bad), event.Failed, created["bad"]); !strings.HasPrefix(o.Message, "BackoffLimitExceeded") {
 		t.Errorf("failed job: %q", o.Message)
 	}
 	l.wait(t, objectName(custom), event.Ready, created["custom"])

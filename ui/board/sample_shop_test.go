@@ -116,7 +116,7 @@ func Script() map[string]Behaviour {
 func Broken(tries int) map[string]Behaviour {
 	s := Script()
 	b := s["Job/shop-db-migrate-1-0-0"]
-	b.fails, b.tries = "failed: BackoffLimitExceeded: Job has reached the specified backoff limit", tries
+	b.fails, b.tries = "BackoffLimitExceeded: Job has reached the specified backoff limit", tries
 	s["Job/shop-db-migrate-1-0-0"] = b
 	return s
 }

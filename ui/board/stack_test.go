@@ -241,7 +241,7 @@ func TestStepOfStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: release.Phases[0].Name, Group: first, Status: event.Ready})
 		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Paused})
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused})
-		feed(event.Event{Kind: event.KindObject, Phase: "releases", Group: "data/database", Object: &object, Status: event.Applying, Message: "paused: 0 of 3 groups done"})
+		feed(event.Event{Kind: event.KindObject, Phase: "releases", Group: "data/database", Object: &object, Status: event.Applying, Message: "0 of 3 groups done"})
 		expect("‖ paused  ▷ next: data/database, group "+group, "‖ ▷ data/database", "‖ paused: 0 of 3 groups done")
 		if strings.Contains(ansi.Strip(s.View().Content), "in flight") {
 			t.Errorf("a paused release has a request in flight:\n%s", ansi.Strip(s.View().Content))

@@ -62,7 +62,7 @@ type LiveObject struct {
 	// Degraded means that waiting alone will not make it ready, Cause is why it is not ready, if known.
 	Degraded bool   `json:"degraded,omitempty"`
 	Cause    string `json:"cause,omitempty"`
-	// run and progress are event.State.ReleaseRun and ReleaseProgress of a stack's release.
+	// run is event.State.ReleaseRun of a stack's release, progress is why the object is not ready.
 	run      event.Status
 	progress string
 }
@@ -99,7 +99,7 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 		group.Phase = g.Phase
 	}
 	for _, o := range g.Objects {
-		progress := s.ReleaseProgress(g, o)
+		progress := o.Message
 		switch {
 		case o.InTrouble() && (g.Status == event.Failed || o.Degraded):
 			progress = cmp.Or(o.Cause, progress)
@@ -213,7 +213,7 @@ func withMessage(text string, status event.Status, message string) string {
 	if status == event.Ready {
 		return text
 	}
-	return format.WithReason(text, clean(status.Detail(message)))
+	return format.WithReason(text, clean(message))
 }
 
 // ready counts the objects that are ready, or gone in a removal.

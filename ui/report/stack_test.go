@@ -30,7 +30,7 @@ func TestStackRunStatus(t *testing.T) {
 		{Kind: event.KindRun, Scope: "n/a", Status: event.Paused},
 		{Kind: event.KindRun, Status: event.Paused},
 		{Kind: event.KindGroup, Scope: "n/a", Phase: "apply", Group: "a:one", Status: event.Ready},
-		{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "paused: 1 of 2 groups done"},
+		{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "1 of 2 groups done"},
 	} {
 		e.Time = time.Unix(1, 0)
 		s.Apply(e)
@@ -48,7 +48,7 @@ func TestStackRunStatus(t *testing.T) {
 	s.Apply(event.Event{Kind: event.KindGroup, Scope: "n/a", Phase: "apply", Group: "a:two", Status: event.Running})
 	expect("up stack paused; a:two in progress; next: n/b; 0 of 2 releases ready")
 	s.Apply(event.Event{Kind: event.KindRun, Scope: "n/a", Status: event.Held, Message: "a:two: Job/a:two: exit code 3"})
-	s.Apply(event.Event{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "held: a:two failed; 1 of 2 groups done"})
+	s.Apply(event.Event{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "a:two failed; 1 of 2 groups done"})
 	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
 }
 

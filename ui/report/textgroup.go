@@ -284,7 +284,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 		}
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
-		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", event.Failed.Detail(cause)))
+		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", cause))
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }

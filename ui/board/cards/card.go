@@ -316,7 +316,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	}
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
-	why := cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), l.State.ReleaseProgress(n.GroupState, r.o))
+	why := cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), r.o.Message)
 	if left := r.o.Until.Sub(l.Now()); left > 0 && r.o.Status == event.InProgress && !r.rest {
 		why = l.Join("stable in "+canvas.Span(left+time.Second-1), why)
 		text = l.Join(mark.Word, why)

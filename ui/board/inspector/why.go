@@ -41,8 +41,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	head = canvas.WrapLines(head, w)
 	tail := s.dependencyLines(n, w)
 	if o != nil {
-		now := event.Failed.Detail(s.State.ReleaseProgress(n.GroupState, o))
-		head = append(head, diagnosis(o, now, room-len(head)-len(tail))...)
+		head = append(head, diagnosis(o, o.Message, room-len(head)-len(tail))...)
 	}
 	return append(head, tail...)
 }
@@ -68,7 +67,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case o.Cause != "" && !o.Done(): // takes precedence over the message
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.CauseAt(n.GroupState, o, s.Now())})
 	case o.Message != "":
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.State.ReleaseProgress(n.GroupState, o)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
 	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}

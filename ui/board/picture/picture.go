@@ -214,7 +214,7 @@ func MissingOutside(n *graph.Node) []*event.ObjectState {
 // Reason says in one line why an object is not ready, starting with its status; "" if it is
 // ready, or if no reason is known.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
-	why := cmp.Or(phrase.CauseAt(n.GroupState, o, p.clockNow()), p.State.ReleaseProgress(n.GroupState, o))
+	why := cmp.Or(phrase.CauseAt(n.GroupState, o, p.clockNow()), o.Message)
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.Join(p.ObjectMark(n, o).Word, why)
