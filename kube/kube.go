@@ -51,8 +51,12 @@ const (
 	StartedJobs = plan.StartedJobs
 )
 
-// DefaultTimeout is the default of Common.Timeout.
-const DefaultTimeout = preflight.DefaultTimeout
+// The defaults of Common.Timeout, of Common.ReadinessTimeout without a Timeout, and of Common.FirstStatusTimeout.
+const (
+	DefaultTimeout     = preflight.DefaultTimeout
+	DefaultReadiness   = preflight.DefaultReadiness
+	DefaultFirstStatus = preflight.DefaultFirstStatus
+)
 
 // The order in which a chart is deployed: its own, or one inferred from its manifests (R68).
 const (

@@ -10,15 +10,13 @@ import (
 
 // Stacks of releases, as a helmfile describes them.
 type (
-	Helmfile           = helmfile.File
-	HelmfileOptions    = helmfile.Options
-	HelmfileRelease    = helmfile.Release
-	HelmfileRepository = helmfile.Repository
+	Helmfile        = helmfile.File
+	HelmfileOptions = helmfile.Options
+	HelmfileRelease = helmfile.Release
 	// Stack is an operation on many releases, in the order of their needs.
 	Stack = stack.Stack
 	// StackOptions are the options of PrepareStack.
 	StackOptions = stack.Options
-	StackRelease = stack.Release
 	StackNeed    = stack.Need
 	// ClusterID identifies a cluster, whatever its contexts are called (S10).
 	ClusterID = connect.ClusterID

@@ -37,21 +37,27 @@ type Config struct {
 	// removed.
 	Tree *plan.Chart
 	Old  Revision
-	// Apply and Remove are the plan. If Helm passes other objects, the Client plans again.
-	Apply, Remove Planned
-	// Leftovers are removed in addition to Remove.
-	Leftovers Leftovers
-	// DeferredAPIs are APIs that are not served yet. Their objects are not read.
-	DeferredAPIs []schema.GroupVersion
+	// Work is the plan. If Helm passes other objects, the Client plans again.
+	Work
 	// Announced are the phases already published.
 	Announced []event.Phase
-	// Hooks are the events of the hooks that Helm will execute.
-	Hooks HookEvents
 	// Uninstalling is set if the objects are built to be deleted.
 	Uninstalling bool
 	// Embedded is set in other programs that use Helm's actions, which then handle the
 	// namespace, crds/ and hooks.
 	Embedded bool
+}
+
+// Work is what Helm's action does with the objects and hooks of a release.
+type Work struct {
+	// Apply and Remove are the phases of the objects; either may be empty. Hooks are the events of the hooks.
+	Apply, Remove Planned
+	Hooks         HookEvents
+	// Leftovers are removed in addition to Remove (R32a).
+	Leftovers Leftovers
+	// DeferredAPIs are aggregated APIs that are not served yet, because the target itself provides them. Their objects are not
+	// read.
+	DeferredAPIs []schema.GroupVersion
 }
 
 // announce publishes a phase unless it is in Announced.

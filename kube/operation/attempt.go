@@ -101,12 +101,8 @@ func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Ses
 		},
 		Tree:         p.Target.Tree,
 		Old:          p.Old.Revision,
-		Apply:        p.Apply,
-		Remove:       p.Remove,
-		Leftovers:    p.Leftovers,
-		DeferredAPIs: p.DeferredAPIs,
+		Work:         p.Work,
 		Announced:    r.op.prepared.Phases,
-		Hooks:        p.Hooks,
 		Uninstalling: t.uninstalling,
 	}
 }

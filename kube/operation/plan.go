@@ -86,9 +86,10 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.hooks, scoped)
 	main := helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...)
 	return &preflight.Prepared{
-		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks,
+		Common: s.Common, Info: info, Target: p.target, Old: p.old,
+		Work:     helmclient.Work{Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks, DeferredAPIs: p.deferredAPIs},
 		Phases:   slices.Concat(p.prelude, pre, main, post),
-		Warnings: uniqueWarnings(warnings), Conflicts: p.conflicts, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
+		Warnings: uniqueWarnings(warnings), Conflicts: p.conflicts, Basis: p.state.basis(s, info.Revision),
 	}, nil
 }
 

@@ -41,7 +41,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 		Common: s.Common,
 		Info:   s.Info("test", rel),
 		Target: preflight.Target{Release: selected, Method: helmclient.Method{ClientSide: !serverSide("", rel)}},
-		Hooks:  helmclient.HookEvents{Before: rel1.HookTest},
+		Work:   helmclient.Work{Hooks: helmclient.HookEvents{Before: rel1.HookTest}},
 		Basis:  preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}},
 	}
 	p.Phases, _ = helmclient.HookPhases(selected, "", p.Hooks, nil)

@@ -212,7 +212,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 				return madeByHook(rb.Common, revs.All, o) != nil
 			}},
 		},
-		Old: old, Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
 	return task{prepared: prepared, do: run, rollbackOnFailure: true}, nil

@@ -79,7 +79,7 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 	rel := state.Last
 	p := &preflight.Prepared{
 		Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel},
-		Hooks: u.hookEvents(rel), Basis: state.basis(s, 0), Warnings: state.warnings,
+		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
 		return p, nil
@@ -154,7 +154,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 	leftovers, _ := search.leftovers()
 	prepared := &preflight.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel},
-		Old: old, Leftovers: leftovers, Hooks: u.hookEvents(rel),
+		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: u.hookEvents(rel)},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }
 	return task{prepared: prepared, do: run, rollbackOnFailure: true, uninstalling: true}, nil

@@ -115,8 +115,9 @@ func (r *RunProgress) Created(revision int) bool { return r != nil && r.Revision
 
 const (
 	// DefaultTimeout is the timeout of an operation.
-	DefaultTimeout   = 5 * time.Minute
-	defaultReadiness = time.Minute
+	DefaultTimeout = 5 * time.Minute
+	// DefaultReadiness is the default of Common.ReadinessTimeout if Common.Timeout is not set.
+	DefaultReadiness = time.Minute
 	// DefaultFirstStatus is the default of Common.FirstStatusTimeout.
 	DefaultFirstStatus = 10 * time.Second
 )
@@ -134,7 +135,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 		c.Namespace = namespace
 	}
 	if c.ReadinessTimeout == 0 {
-		c.ReadinessTimeout = cmp.Or(c.Timeout, defaultReadiness)
+		c.ReadinessTimeout = cmp.Or(c.Timeout, DefaultReadiness)
 	}
 	c.FirstStatusTimeout = cmp.Or(c.FirstStatusTimeout, DefaultFirstStatus)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)

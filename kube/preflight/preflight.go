@@ -11,7 +11,6 @@ import (
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -31,12 +30,7 @@ type Prepared struct {
 	// Target is the revision to apply, Old the one whose objects are removed.
 	Target Target
 	Old    OldRevision
-	// Apply and Remove are the phases of the release's objects; either may be empty.
-	// Hooks are the events of its hooks.
-	Apply, Remove helmclient.Planned
-	Hooks         helmclient.HookEvents
-	// Leftovers are removed in addition to objects of Old (R32a).
-	Leftovers helmclient.Leftovers
+	helmclient.Work
 	// Phases are all phases, in order.
 	Phases []event.Phase
 	// Breakpoints are the ids of the groups that match Common.BreakOn.
@@ -48,8 +42,6 @@ type Prepared struct {
 	// Unmatched are warnings about what the operator says of objects that the target does not have, by Override.For. The
 	// releases of a stack share what the operator says, so theirs are not in Warnings.
 	Unmatched map[string]plan.Warning
-	// DeferredAPIs are aggregated APIs that are not served yet, because the target itself provides them.
-	DeferredAPIs []schema.GroupVersion
 	Basis
 }
 

@@ -98,17 +98,6 @@ func Join(farther, nearer []Override) []Override {
 	return append(all, nearer...)
 }
 
-// Overrides returns the overrides, nil for none.
-func (o *Operator) Overrides() (all []Override) {
-	if o == nil {
-		return nil
-	}
-	for _, r := range o.rules {
-		all = append(all, r.Override)
-	}
-	return all
-}
-
 // RuleOf returns the rule by which an object is ready. The nearest wins: an override that names the object, one for its kind,
 // one for its labels, then the annotations of the chart, then what the kind says. The caller sets JobsComplete and Hook.
 //

@@ -238,22 +238,13 @@ func (s *Stack) failedResults(results []event.ReleaseResult) error {
 	return err
 }
 
-// countNoStatus returns the number of objects that count as ready although their controllers have written no status (R22a).
-func (s *Stack) countNoStatus() (n int) {
+// counts returns the number of objects that count as ready although their controllers have written no status (R22a), and of
+// those that the releases did not wait for (R22b).
+func (s *Stack) counts() (noStatus, notAwaited int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
-		n += m.state.NoStatus
+		noStatus, notAwaited = noStatus+m.state.NoStatus, notAwaited+m.state.NotAwaited
 	}
-	return n
-}
-
-// countNotAwaited returns the number of objects that the releases did not wait for (R22b).
-func (s *Stack) countNotAwaited() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.members {
-		n += m.state.NotAwaited
-	}
-	return n
+	return noStatus, notAwaited
 }

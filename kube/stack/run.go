@@ -55,7 +55,8 @@ func (s *Stack) Run() error {
 	if err := s.failedResults(results); err != nil {
 		return s.fail(err)
 	}
-	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results, NoStatus: s.countNoStatus(), NotAwaited: s.countNotAwaited()}); err != nil {
+	noStatus, notAwaited := s.counts()
+	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results, NoStatus: noStatus, NotAwaited: notAwaited}); err != nil {
 		return s.fail(err)
 	}
 	return nil

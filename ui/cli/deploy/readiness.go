@@ -19,7 +19,7 @@ type readinessFlags struct {
 }
 
 func (r *readinessFlags) add(f *pflag.FlagSet, limit *time.Duration) {
-	*limit = defaultReadiness
+	*limit = kube.DefaultReadiness
 	r.timeouts.limit = limit
 	f.Var(&r.timeouts, "readiness-timeout", "time for each object except hooks to become ready, at most --timeout (default: --timeout if that is given); KIND/NAME=DURATION for one object (repeatable)")
 	f.StringArrayVar(&r.expressions, "readiness", nil, "when objects are ready, instead of what the chart says: KIND.GROUP[/NAME]='SUCCESS; FAILURE' (repeatable; see lockstep help readiness)")

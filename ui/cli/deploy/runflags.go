@@ -29,10 +29,7 @@ type runFlags struct {
 }
 
 const (
-	defaultReadiness = time.Minute
-	heartbeat        = 10 * time.Second
-	// defaultFirstStatus is how long a run waits for the first status of a custom resource (R22a).
-	defaultFirstStatus = 10 * time.Second
+	heartbeat = 10 * time.Second
 	// defaultSettle is how long the containers of workloads without probes must have run before the outcome (R22c).
 	defaultSettle = 5 * time.Second
 )
@@ -68,7 +65,7 @@ func (r *runFlags) addStrict(cmd *cobra.Command) {
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.readiness.add(f, &r.common.ReadinessTimeout)
-	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", defaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
+	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", kube.DefaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
 	f.DurationVar(&r.common.Settle, "settle", defaultSettle, "how long the containers of workloads without a readiness or startup probe must have run before the operation succeeds; at most --timeout (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
