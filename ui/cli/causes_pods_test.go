@@ -75,7 +75,7 @@ var podCauses = []cause{
 	{"on-failure", job("on-failure", crashing(""), "backoffLimit: 3", "restartPolicy: OnFailure, "+oneContainer), "Job/on-failure", // the pod may be removed before its last failure is read
 		`container main exited with code 3(?: \(\d restarts?\))?: ` + orders, orders},
 	{"deadline", job("deadline", "sandbox/run-duration: 1h", "activeDeadlineSeconds: 2", "restartPolicy: Never, "+oneContainer), "Job/deadline",
-		`failed: DeadlineExceeded: Job was active longer than specified deadline`, `Job was active longer than specified deadline`},
+		`DeadlineExceeded: Job was active longer than specified deadline`, `Job was active longer than specified deadline`},
 	{"asleep", job("asleep", "", "suspend: true", "restartPolicy: Never, "+oneContainer), "Job/asleep", `suspended \(spec.suspend: true\)`, `Suspended`},
 	{"account", deployment("account", "", `serviceAccountName: nobody, `+oneContainer), "Deployment/account",
 		`no pods can be created: error looking up service account \$NS/nobody: serviceaccount "nobody" not found`, `serviceaccount "nobody" not found`},

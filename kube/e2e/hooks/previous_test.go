@@ -63,7 +63,7 @@ func TestPreviousHookObject(t *testing.T) {
 			upgrade := func(timeout time.Duration) (*kube.Operation, error) {
 				return r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Timeout, u.ReadinessTimeout = timeout, timeout }))
 			}
-			op, err := upgrade(3 * time.Second)
+			op, err := upgrade(8 * time.Second)
 			out := r.MustFail(op, err, keepFinalizer)
 			failed := out.State.FailedObject
 			if failed == nil || failed.Name != "work" || !strings.Contains(out.State.Cause, "being deleted") || !strings.Contains(out.State.Cause, keepFinalizer) {
