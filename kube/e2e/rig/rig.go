@@ -104,6 +104,10 @@ func NewNamed(t *testing.T, name string) *Rig {
 	if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	r.Eventually("pods can be created", func() bool {
+		_, err := r.Cluster.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil
+	})
 	t.Cleanup(r.assertNothingForeignWritten)
 	return r
 }
