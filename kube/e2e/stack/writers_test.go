@@ -263,7 +263,9 @@ func TestUnchangedMustSettle(t *testing.T) {
 		return err == nil && len(pods.Items) == 1 && pods.Items[0].Status.ContainerStatuses[0].RestartCount > 0
 	})
 	stack[1].Values = map[string]any{"data": "two"}
-	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReadinessTimeout, o.Common.Settle = 12*time.Second, 12*time.Second }, stack...)
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.ReadinessTimeout, o.Common.Settle = 12*time.Second, 12*time.Second
+	}, stack...)
 	state, _ := b.run(s, err, nil)
 	if state.Exit != event.ExitNothingWritten || !strings.Contains(phrase.Reason(state), "Deployment/a") {
 		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
