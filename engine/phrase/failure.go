@@ -56,13 +56,10 @@ func Why(r event.Root) string {
 // failure; State.Message if there is none or the operation did not fail.
 func Reason(s *event.State) string {
 	failure := FirstFailure(s)
-	switch {
-	case failure == "":
+	if failure == "" {
 		return s.Message
-	case s.Outcome == "":
-		return failure
 	}
-	return failure + "; " + s.Outcome
+	return join(failure, s.Outcome)
 }
 
 // FirstFailure is Reason without the outcome, "" if no group failed or the operation did not fail.
@@ -88,11 +85,7 @@ func FirstFailure(s *event.State) string {
 // Result describes how an operation ended, and the outcome for the release, without the reason:
 // "install shop failed; the release is marked failed".
 func Result(s *event.State) string {
-	text := s.Operation.Name + " " + s.Operation.Release + " " + string(s.Status)
-	if s.Outcome != "" {
-		text += "; " + s.Outcome
-	}
-	return text
+	return join(s.Operation.Name+" "+s.Operation.Release+" "+string(s.Status), s.Outcome)
 }
 
 // Fixed describes a failure, and how it was fixed.

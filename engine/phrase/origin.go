@@ -2,7 +2,6 @@ package phrase
 
 import (
 	"cmp"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -49,5 +48,5 @@ func join(first, second string) string {
 	if first == "" || second == "" {
 		return first + second
 	}
-	return strings.Join([]string{first, second}, "; ")
+	return first + "; " + second
 }

@@ -66,9 +66,10 @@ func (l *Ledger) Waited() {
 	l.last.stale = true
 }
 
-// Admit returns a *lease.LostError if this run must not write any more. It reads the records again if the last look is old: the
-// run may also have waited inside a group, for a slow server, or while it was suspended. What remains is the time from that answer to the write: a record that somebody else
-// creates in between is found by the write itself if it is the same revision or has the same resourceVersion.
+// Admit returns a *lease.LostError if this run must not write any more. It reads the records again if the last look is old:
+// the run may also have waited inside a group, for a slow server, or while it was suspended. What remains is the time from
+// that answer to the write: a record that somebody else creates in between is found by the write itself if it is the same
+// revision or has the same resourceVersion.
 //
 // Rule R51b: a run writes nothing to a release whose newest revision it neither created nor started from.
 func (l *Ledger) Admit(ctx context.Context, r Records) error {
