@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/run"
 	"lockstep/kube/journal"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -153,12 +154,14 @@ func (s *Stack) continueEnding() (ended bool, err error) {
 	return true, s.fail(errors.Join(append([]error{begun.Cause}, s.recover()...)...))
 }
 
-// recover marks the revisions that an earlier pod left unfinished as failed (R52).
+// recover marks the revisions that an earlier pod left unfinished as failed (R52). It leaves a release that somebody else has
+// changed since it was planned (R51b); the outcome names that.
 func (s *Stack) recover() (errs []error) {
 	for _, m := range slices.DeleteFunc(slices.Clone(s.members), func(m *member) bool { return !m.changedEarlier() }) {
 		common := s.common(m)
-		common.Journal = nil
-		if _, err := operation.Recover(context.Background(), m.client, common); err != nil {
+		common.Journal, common.Continues = nil, m.op.Ledger()
+		_, err := operation.Recover(context.Background(), m.client, common)
+		if lost := (*lease.LostError)(nil); err != nil && !(errors.As(err, &lost) && lost.Newer != nil) {
 			errs = append(errs, fmt.Errorf("release %s: %w", m.id, err))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +99,41 @@ func TestTakenBeforeItStarts(t *testing.T) {
 	s, err = pod(false, true, stack(good, "two")...)
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 3 deployed" || got[1] != "b 2 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
+		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
+// TestNextPodLeavesWhatHelmBegins (S13, R51b): the first pod of a Job failed, and was killed before it could mark revision 2 of a
+// as failed. After the next pod has planned, Helm begins revision 3 of b. The next pod marks its own revision, not Helm's.
+func TestNextPodLeavesWhatHelmBegins(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.Meddles = "begins an upgrade of b"
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	stack := func(second, v string) []release {
+		return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}}}
+	}
+	b.mustUp(stack(good, "one")...)
+	pod := b.pods(&memory{})
+	s, err := pod(false, false, stack(bad, "two")...)
+	b.run(s, err, nil)
+	records := b.Helm().Releases
+	stored, err := records.Get("a", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := stored.(*rel1.Release)
+	if killed.Info.Status = rcommon.StatusPendingUpgrade; records.Update(killed) != nil {
+		t.Fatal("revision 2 of a cannot be written")
+	}
+	s, err = pod(false, false, stack(bad, "two")...)
+	begun := &rel1.Release{Name: "b", Namespace: b.Namespace, Version: 3, Chart: killed.Chart, Info: &rel1.Info{Status: rcommon.StatusPendingUpgrade}}
+	if err := records.Create(begun); err != nil {
+		t.Fatal(err)
+	}
+	state, _ := b.run(s, err, nil)
+	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 2 failed" || got[1] != "b 3 pending-upgrade" || strings.Count(phrase.Reason(state), "newer revision 3") != 1 {
 		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
 	}
 }
