@@ -106,8 +106,8 @@ type planFunc func(*preflight.Session, *connect.Client) (*Operation, error)
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
 // makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has
 // completed the operation, it deletes that pod's Lease, if it is still there, and returns ErrCompleted. Secret values
-// are masked in errors of makePlan. If makePlan fails after an earlier pod has changed the release, the operation only ends
-// the run, as e says.
+// are masked in errors of makePlan. If check or makePlan fails after an earlier pod has changed the release, the operation
+// only ends the run, as e says.
 func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, check func() error, makePlan planFunc) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
 	if err != nil {
@@ -115,8 +115,10 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 	}
 	*common = completed
 	if check != nil {
-		if err := check(); err != nil {
+		if err := check(); err != nil && common.Journal.Before().Start == nil {
 			return nil, err
+		} else if err != nil {
+			makePlan = func(*preflight.Session, *connect.Client) (*Operation, error) { return nil, err }
 		}
 	}
 	ctx, cancel := common.WithTimeout(ctx)

@@ -31,6 +31,9 @@ import (
 type ChartOptions struct {
 	Chart  *charts.Chart
 	Values map[string]any
+	// NotLoaded is why the chart or the values could not be loaded, nil if they were. The operation is then refused, or ends
+	// the run that an earlier pod of its Job began.
+	NotLoaded error
 
 	// Order is OrderDeclared, the default, or OrderInferred (R68).
 	Order string

@@ -49,10 +49,15 @@ func (d *Deploy) setValues(values map[string]any) {
 // prepare prepares an install or an upgrade.
 func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation string, check func() error, makePlan planFunc) (*Operation, error) {
 	d.PostRenderer = charts.PostRenderOnce(d.PostRenderer, d.Limits)
-	if err := d.continueEdit(); err != nil {
-		return nil, err
-	}
-	return prepare(ctx, c, &d.Common, ending{operation, d.undo}, check, makePlan)
+	return prepare(ctx, c, &d.Common, ending{operation, d.undo}, func() error {
+		if d.NotLoaded != nil {
+			return d.NotLoaded
+		}
+		if err := d.continueEdit(); err != nil {
+			return err
+		}
+		return check()
+	}, makePlan)
 }
 
 // PrepareUpgrade checks and plans an upgrade. It does not change the release.

@@ -120,6 +120,11 @@ func (m *member) changedEarlier() bool {
 	return changed && !rolledBack
 }
 
+// begunEarlier reports whether an earlier pod of the Job had planned the run.
+func (s *Stack) begunEarlier() bool {
+	return slices.ContainsFunc(s.members, func(m *member) bool { return s.opts.Journal.Entry(m.id).Before().Start != nil })
+}
+
 // rollingBackEarlier reports whether an earlier pod of the Job had started the rollback.
 func (s *Stack) rollingBackEarlier() bool {
 	begun := s.opts.Journal.Entry("").Before().Ending()

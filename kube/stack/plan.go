@@ -62,12 +62,10 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.checkIdentities(); err != nil {
 		return err
 	}
-	if err := s.addPruned(ctx); err != nil {
-		return err
-	}
+	notPruned := s.addPruned(ctx)
 	s.restoreBreakpoints()
 	s.assignBreakpoints()
-	if err := s.planAll(ctx); err != nil {
+	if err := errors.Join(notPruned, s.planAll(ctx)); err != nil {
 		if slices.ContainsFunc(s.members, (*member).changedEarlier) {
 			s.unplanned = err // Run ends what an earlier pod began (S13)
 			return nil
@@ -272,10 +270,7 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, continues 
 		return p
 	}
 	chart, err := s.opts.Load(ctx, m.Release)
-	if err != nil {
-		return planned{err: err}
-	}
-	chart.Labels = s.labels(chart.Labels)
+	chart.NotLoaded, chart.Labels = err, s.labels(chart.Labels)
 	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Deploy{
 		Common: common, ChartOptions: chart, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
@@ -359,7 +354,8 @@ func (s *Stack) ambiguous(name string) bool {
 	return n > 1
 }
 
-// resolveBreakpoints sets each breakpoint that names no release on the matching groups of all releases.
+// resolveBreakpoints sets each breakpoint that names no release on the matching groups of all releases. In the next pod of a
+// Job, the releases that have them may be done.
 func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, _ := s.splitScope(text); m != nil {
@@ -377,7 +373,7 @@ func (s *Stack) resolveBreakpoints() error {
 				}
 			}
 		}
-		if !found {
+		if !found && !s.begunEarlier() {
 			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes; "+
 				"list both with: lockstep plan -f %s", text, s.opts.File.Path)
 		}

@@ -1,7 +1,9 @@
 package stack
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +102,82 @@ func TestTakenBeforeItStarts(t *testing.T) {
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 3 deployed" || got[1] != "b 2 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
 		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
+// TestNextPodCannotLoad (S13, R33) is TestNextPodCannotPlan with a chart that can no longer be loaded: that of a release of a
+// stack, or of the only release.
+func TestNextPodCannotLoad(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	gone := filepath.Join(t.TempDir(), "gone")
+	stack := func(second, v string) []release {
+		return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}}}
+	}
+	b.mustUp(stack(good, "one")...)
+	pod := b.pods(&memory{forgets: true})
+	s, err := pod(false, false, stack(bad, "two")...)
+	b.run(s, err, nil)
+	s, err = pod(false, true, stack(gone, "two")...)
+	state, _ := b.run(s, err, nil)
+	if got := b.history("a", "b"); state.Exit != 1 || !slices.Equal(got, []string{"a 3 deployed", "b 3 deployed"}) || !strings.Contains(phrase.Reason(state), gone) {
+		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+
+	store := &memory{forgets: true}
+	for _, notLoaded := range []error{nil, errors.New("the registry no longer has the chart")} {
+		j, err := journal.Open(t.Context(), store, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := b.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("mine", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h")), func(i *kube.Deploy) {
+			if i.RollbackOnFailure = notLoaded != nil; notLoaded != nil {
+				i.ChartOptions = kube.ChartOptions{NotLoaded: notLoaded}
+			}
+			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := b.Run(op, nil); out.State.Exit != 1 || notLoaded != nil && !strings.Contains(phrase.Reason(&out.State), notLoaded.Error()) {
+			t.Errorf("exit %d: %s", out.State.Exit, phrase.Reason(&out.State))
+		}
+	}
+	if got := b.history("t"); got[0] != "t none" || slices.Contains(b.ConfigMaps(b.Namespace), "mine") {
+		t.Errorf("the next pod leaves %v, %v", got, b.ConfigMaps(b.Namespace))
+	}
+}
+
+// TestNextPodBreaksOnADeployedRelease (S13): the first pod of a Job deployed a, which alone has the group of --break-on, and was
+// killed. The next pod passes a as unchanged, and goes on.
+func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	chart := func(group, delay string) string {
+		return rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", rig.Group(group), delay)})
+	}
+	store := &memory{forgets: true}
+	for _, delay := range []string{"1h", "0s"} {
+		j, err := journal.Open(t.Context(), store, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.prepare(false, func(o *kube.StackOptions) {
+			o.Journal, o.Common.Job, o.Common.ReadinessTimeout, o.Common.BreakOn = j, b.Namespace+"/job", 2*time.Second, []string{"early"}
+			if delay == "0s" {
+				o.Common.ReadinessTimeout = 20 * time.Second
+			}
+		}, release{Name: "a", Dir: chart("early", "0s")}, release{Name: "b", Dir: chart("late", delay), Needs: []string{"a"}})
+		state, _ := b.run(s, err, func(e event.Event) {
+			if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
+				s.Command(event.Command{Name: event.Resume})
+			}
+		})
+		if (state.Exit == 0) != (delay == "0s") {
+			t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
+		}
 	}
 }
 

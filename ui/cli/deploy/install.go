@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -121,14 +122,12 @@ func (prepare prepareFunc) with(d kube.Deploy) func(context.Context, *kube.Clien
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
 	opts := d.options
-	var err error
-	if opts.ChartOptions, err = d.loadWithProgress(cmd, a, ref); err != nil {
-		return err
-	}
-	opts.Limits.Time = r.timeout()
+	var notLoaded error
+	opts.ChartOptions, notLoaded = d.loadWithProgress(cmd, a, ref)
 	reg, err := d.Chart.Registry(a.Settings)
-	if err != nil {
-		return err
+	opts.NotLoaded, opts.Limits.Time = cmp.Or(notLoaded, err), r.timeout()
+	if opts.NotLoaded != nil && kube.JobName() == "" { // in a Job it may have to end what an earlier pod began (S13)
+		return opts.NotLoaded
 	}
 	saved := &savedValues{}
 	spec := operationSpec{
