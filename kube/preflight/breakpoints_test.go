@@ -20,7 +20,7 @@ func TestFindBreakpoints(t *testing.T) { // R42
 	}{
 		{texts: []string{"api:~", "ema"}, want: []string{"shop/api:(unsequenced)", "shop/db:schema"}},
 		{texts: []string{"warm", "*:web"}, want: []string{"pre-install:Job/warm", "shop:web"}},
-		{texts: []string{"web", "db:shema"}, wantErr: "--break-on: no group db:shema; did you mean shop/db:schema?"},
+		{texts: []string{"web", "db:shema"}, want: []string{"shop:web"}, wantErr: "--break-on: no group db:shema; did you mean shop/db:schema?"},
 		{texts: []string{""}, wantErr: "--break-on: the name of the group is empty; the groups are pre-install:Job/warm, shop/db:schema, shop/api:(unsequenced), shop:web"},
 	} {
 		ids, err := findBreakpoints(tt.texts, phases)

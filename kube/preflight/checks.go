@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -160,18 +161,18 @@ func (f *findings) add(more findings) {
 	f.conflicts = append(f.conflicts, more.conflicts...)
 }
 
-// findBreakpoints returns the ids of the groups that match --break-on (R42).
+// findBreakpoints returns the ids of the groups that match --break-on (R42), also with an error about those that match none.
 func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
 	var groups []*plan.Group
 	for _, p := range phases {
 		groups = append(groups, p.Groups...)
 	}
 	for _, text := range texts {
-		found, err := plan.PickBreakpoint(text, groups)
-		if err != nil {
-			return nil, fmt.Errorf("--break-on: %w", err)
+		found, missing := plan.PickBreakpoint(text, groups)
+		if missing != nil {
+			err = errors.Join(err, fmt.Errorf("--break-on: %w", missing))
 		}
 		ids = append(ids, found...)
 	}
-	return ids, nil
+	return ids, err
 }

@@ -249,7 +249,8 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	}
 	p.refuseLostOrder()
 	var err error
-	if p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases); err != nil {
+	p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases)
+	if err != nil && p.Common.Journal.Before().Start == nil { // what the next pod of a Job plans may lack what is done
 		return nil, err
 	}
 	if err := checkWaits(p, incoming); err != nil {

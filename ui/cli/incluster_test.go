@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -429,17 +431,17 @@ func TestManifests(t *testing.T) {
 
 // TestLargeChartInTheCluster installs a chart that does not fit into Secrets. Its large subchart is
 // disabled, so it fits into a release record. A chart in a directory is refused; the pod downloads one
-// in a registry with the user's credentials.
+// in a registry with the user's credentials. If the registry no longer has it, the next pod ends the run.
 func TestLargeChartInTheCluster(t *testing.T) {
 	limitedParallel(t)
 	const ns = "large-chart"
-	inNamespace(t, ns)
+	client := inNamespace(t, ns)
 	m := newMachine(t)
 	dir := filepath.Join(t.TempDir(), "large")
 	files := map[string][]byte{
 		"Chart.yaml":            []byte("apiVersion: v2\nname: large\nversion: 1.0.0\ndependencies: [{name: off, version: 1.0.0, condition: off.enabled}]\n"),
-		"values.yaml":           []byte("off: {enabled: false}\n"),
-		"templates/cm.yaml":     []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large}\n"),
+		"values.yaml":           []byte("off: {enabled: false}\nv: one\nfail: false\n"),
+		"templates/cm.yaml":     []byte(keptChart["templates/all.yaml"]),
 		"charts/off/Chart.yaml": []byte("apiVersion: v2\nname: off\nversion: 1.0.0\n"),
 	}
 	for n := range 4 {
@@ -454,8 +456,18 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	}
 	archive := helmPackage(t, dir)
 	fetched := make(chan string, 100)
-	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", OnRequest: func(path string) { fetched <- path }})
-	if s := m.run(0, append([]string{"install", "s", ref, "--plain-http", "--username", "ann", "--password", "pass-1"}, in...)...); !strings.Contains(s, "install s done") {
+	var gone atomic.Bool
+	ref := ociregistry.Serve(t, ociregistry.Chart{
+		Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", Gone: &gone,
+		OnRequest: func(path string) {
+			select {
+			case fetched <- path:
+			default: // counted already
+			}
+		},
+	})
+	from := []string{ref, "--plain-http", "--username", "ann", "--password", "pass-1"}
+	if s := m.run(0, slices.Concat([]string{"install", "s"}, from, in)...); !strings.Contains(s, "install s done") {
 		t.Errorf("from a registry: %s", s)
 	}
 	pulls := 0
@@ -466,6 +478,18 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	}
 	if pulls < 3 { // this process reads the config and the chart, the pod at least the chart
 		t.Errorf("the pod did not download the chart: %d requests for blobs", pulls)
+	}
+
+	// The registry no longer has the chart when the pod is replaced: the next one rolls back (S13).
+	out, ends := m.startInCluster(ns, slices.Concat([]string{"upgrade", "s"}, from, []string{"--set", "v=two", "--break-on", "second", "--rollback-on-failure"})...)
+	m.runUntil("ctl s status -n "+ns, "paused")
+	gone.Store(true)
+	replacePod(t, client, ns, "s")
+	if code := ends(); code != 1 || !strings.Contains(out.String(), "rolled back to revision 1") {
+		t.Errorf("exit code %d, and the run says\n%s", code, out.String())
+	}
+	if s := m.run(0, "get", "values", "s", "-n", ns); strings.Contains(s, "v: two") {
+		t.Errorf("the values are %s\n%s", s, m.run(0, "history", "s", "-n", ns))
 	}
 }
 

@@ -150,13 +150,16 @@ func TestNextPodCannotLoad(t *testing.T) {
 	}
 }
 
-// TestNextPodBreaksOnADeployedRelease (S13): the first pod of a Job deployed a, which alone has the group of --break-on, and was
-// killed. The next pod passes a as unchanged, and goes on.
+// TestNextPodBreaksOnADeployedRelease (S13): the first pod of a Job deployed a, which alone has the groups of --break-on, one of
+// which is a hook of the installation, and was killed. The next pod passes a as unchanged, and goes on.
 func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	chart := func(group, delay string) string {
-		return rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", rig.Group(group), delay)})
+		return rig.MakeDir(t, rig.Files{
+			"templates/all.yaml":  rig.Deployment("{{ .Release.Name }}", rig.Group(group), delay),
+			"templates/hook.yaml": rig.ConfigMap("{{ .Release.Name }}-hook", map[string]string{"helm.sh/hook": "pre-install"}),
+		})
 	}
 	store := &memory{forgets: true}
 	for _, delay := range []string{"1h", "0s"} {
@@ -165,7 +168,7 @@ func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := b.prepare(false, func(o *kube.StackOptions) {
-			o.Journal, o.Common.Job, o.Common.ReadinessTimeout, o.Common.BreakOn = j, b.Namespace+"/job", 2*time.Second, []string{"early"}
+			o.Journal, o.Common.Job, o.Common.ReadinessTimeout, o.Common.BreakOn = j, b.Namespace+"/job", 2*time.Second, []string{"early", "a/pre-install:ConfigMap/a-hook"}
 			if delay == "0s" {
 				o.Common.ReadinessTimeout = 20 * time.Second
 			}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type Chart struct {
 	Name, Version, Archive string
 	// User and Password are needed to pull the chart, unless they are "".
 	User, Password string
+	// Gone makes the registry forget the chart. It may be nil.
+	Gone *atomic.Bool
 	// OnRequest is called with the path of each authorized request. It may be nil.
 	OnRequest func(path string)
 }
@@ -80,6 +83,10 @@ func Serve(t *testing.T, c Chart) string {
 		}
 		if c.OnRequest != nil {
 			c.OnRequest(r.URL.Path)
+		}
+		if c.Gone != nil && c.Gone.Load() {
+			http.NotFound(w, r)
+			return
 		}
 		mux.ServeHTTP(w, r)
 	}))
