@@ -101,29 +101,39 @@ type Options struct {
 // Run returns ErrTerminalGone on SIGHUP. SIGINT and SIGTERM are left to the caller: they are
 // meant for the run, not for the screen.
 func Run(ctx context.Context, o Options) error {
+	return RunModel(ctx, Terminal{o.Input, o.Output, o.Environ}, func(ctx context.Context) tea.Model {
+		if o.Release != nil || o.replaysStack() {
+			return newStack(ctx, o)
+		}
+		return newModel(ctx, o)
+	})
+}
+
+// Terminal is where a screen is shown: standard input and output, and the environment of the process, by default.
+type Terminal struct {
+	Input   io.Reader
+	Output  io.Writer
+	Environ []string
+}
+
+// RunModel runs a model until it quits or ctx is done, as Run does. The context of the model ends with it.
+func RunModel(ctx context.Context, t Terminal, open func(context.Context) tea.Model) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer onHangup(cancel)()
-
-	var m tea.Model
-	if o.Release != nil || o.replaysStack() {
-		m = newStack(ctx, o)
-	} else {
-		m = newModel(ctx, o)
-	}
 	opts := []tea.ProgramOption{
 		tea.WithContext(ctx),
-		tea.WithOutput(guardOutput(ctx, o.Output, cancel)),
+		tea.WithOutput(guardOutput(ctx, t.Output, cancel)),
 		tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond),
 	}
-	if in := guardInput(o.Input, cancel); in != nil {
+	if in := guardInput(t.Input, cancel); in != nil {
 		opts = append(opts, tea.WithInput(in))
 	}
-	if o.Environ != nil {
-		opts = append(opts, tea.WithEnvironment(o.Environ))
+	if t.Environ != nil {
+		opts = append(opts, tea.WithEnvironment(t.Environ))
 	}
-	_, err := tea.NewProgram(m, opts...).Run()
+	_, err := tea.NewProgram(open(ctx), opts...).Run()
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		err = cause

@@ -6,12 +6,10 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/breakpoints"
-	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/columns"
 	"lockstep/ui/board/dialogs"
 	"lockstep/ui/board/edit"
@@ -34,8 +32,6 @@ type model struct {
 	feed
 	replay  *replay.Replay // nil unless a record is replayed
 	after   afterRun
-	pens    *canvas.Pens
-	theme   theme.Options               // as requested; the terminal may support less
 	frame   string                      // the last frame, reused unless stale
 	stale   bool                        // the frame is out of date
 	first   bool                        // the user has not seen the screen before
@@ -68,7 +64,7 @@ type modes struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, theme: o.Theme, stale: true, first: o.First}
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, stale: true, first: o.First}
 	m.restart, m.next = o.Restart, o.Next
 	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
@@ -87,13 +83,8 @@ func newModel(ctx context.Context, o Options) *model {
 	if o.record != nil {
 		m.replay = replay.New(ctx, s, o.record, m.refresh)
 	}
-	m.setTheme(o.Theme)
+	m.SetTheme(o.Theme)
 	return m
-}
-
-func (m *model) setTheme(o theme.Options) {
-	m.Theme = theme.New(o)
-	m.pens = canvas.NewPens(m.Theme)
 }
 
 // Init asks for the first events and, if unknown, for the terminal's background, and shows the
@@ -108,10 +99,7 @@ func (m *model) Init() tea.Cmd {
 	if m.first {
 		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, then n step; g go to a group, ? all keys")))
 	}
-	if m.Theme.Background == theme.Detect && m.Theme.Depth != theme.None {
-		cmds = append(cmds, tea.RequestBackgroundColor)
-	}
-	return tea.Batch(cmds...)
+	return tea.Batch(append(cmds, m.AskBackground())...)
 }
 
 // firstFor is how long the introduction stays.
@@ -141,15 +129,9 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.W, m.H = msg.Width, msg.Height
 		m.board.Show()
 	case tea.BackgroundColorMsg:
-		if o := m.Theme.Options; o.Background == theme.Detect {
-			o.Background = theme.Dark
-			if !msg.IsDark() {
-				o.Background = theme.Light
-			}
-			m.setTheme(o)
-		}
+		m.SetBackground(msg.IsDark())
 	case tea.ColorProfileMsg:
-		m.setDepth(msg.Profile)
+		m.SetDepth(msg.Profile)
 	case batchMsg:
 		if msg.afterRun {
 			return m.observe(msg)
@@ -190,21 +172,6 @@ func (m *model) forward(msg tea.Msg) tea.Cmd {
 		cmds = append(cmds, m.replay.Update(msg))
 	}
 	return tea.Batch(cmds...)
-}
-
-func (m *model) setDepth(p colorprofile.Profile) {
-	o := m.Theme.Options
-	switch {
-	case o.Depth == theme.None:
-		return
-	case p <= colorprofile.ASCII:
-		o.Depth = theme.None
-	case p == colorprofile.ANSI:
-		o.Depth = theme.Basic
-	default:
-		o.Depth = m.theme.Depth
-	}
-	m.setTheme(o)
 }
 
 // absorb adds a batch of events to the picture.
@@ -278,11 +245,7 @@ func (m *model) draw() {
 		m.frame = ""
 		return
 	}
-	if m.Canvas == nil {
-		m.Canvas = canvas.New(m.W, m.H, m.pens)
-	}
-	m.Canvas.Reset(m.W, m.H, m.pens)
-	m.Buttons = m.Buttons[:0]
+	m.Clear()
 	if m.TooSmall() {
 		m.header.DrawTooSmall()
 	} else {
@@ -298,6 +261,6 @@ func (m *model) draw() {
 	for _, open := range m.Modes {
 		open.Draw()
 	}
-	m.drawFlash()
+	m.DrawFlash()
 	m.frame = m.Canvas.String()
 }

@@ -67,7 +67,7 @@ func (s *stack) boardOf(scope string) *model {
 			}
 		}
 		m = newModel(s.ctx, o)
-		m.setTheme(s.Theme.Options)
+		m.SetTheme(s.Theme.Options)
 		m.ShareCommands(s.Screen)
 		m.W, m.H = s.W, s.H
 		m.Stack, m.Scope, m.stackBoard = &s.Picture, scope, s.model

@@ -45,6 +45,12 @@ func (b Binding) Key() string {
 // Name returns the names of its keys as shown to users.
 func (b Binding) Name() string { return cmp.Or(b.Label, strings.ReplaceAll(b.Keys, " ", ", ")) }
 
+// FirstName returns the name of its first key.
+func (b Binding) FirstName() string {
+	first, _, _ := strings.Cut(b.Name(), ", ")
+	return first
+}
+
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 
 // Press runs the binding, or says why it is disabled.

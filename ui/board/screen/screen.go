@@ -32,6 +32,7 @@ type Screen struct {
 	picture.Picture
 	Canvas *canvas.Canvas
 	W, H   int
+	look
 
 	Sel       Spot
 	Follow    bool // the view follows the run, until the user moves
