@@ -26,6 +26,7 @@ func TestImportRules(t *testing.T) {
 		{"lockstep/engine/...", "the engine needs nothing but the standard library", []string{"."}},
 		{"lockstep/theme", "the theme knows colours, not deployments", []string{"lockstep/engine", "lockstep/ui", "lockstep/kube", helm, client}},
 		{"lockstep/ui/board/...", "the screen consumes events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
+		{"lockstep/ui/home/...", "home shows what its source reads", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
 		{"lockstep/ui/report/...", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},
 		{"lockstep/ui/report", "the log knows no report files", []string{"lockstep/ui/report/reportfile"}},
 		{"lockstep/ui/report/reportfile", "report files share only the words of package format with the log", []string{"lockstep/theme", charm}},

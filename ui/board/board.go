@@ -78,6 +78,8 @@ type Options struct {
 	// WatchAfter watches the release after the operation while the screen stays open,
 	// until the context is done. Nil: the screen keeps its last state.
 	WatchAfter func(context.Context) (Source, error)
+	// Home is set if quitting returns to home. Then esc quits, too, unless that would end the run.
+	Home bool
 	// Theme is the look. With theme.Detect as its Background, the screen asks the terminal.
 	Theme theme.Options
 	// Title is shown if the operation has no name, for instance for a plan.

@@ -43,7 +43,7 @@ func (m *model) boardKeys() []keys.Binding {
 		}
 		return noSubject()
 	}
-	var back func() string
+	back := keys.When("home", func() bool { return m.home && m.CanQuit() })
 	if m.back != nil {
 		back = keys.Always("all releases")
 	}

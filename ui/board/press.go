@@ -68,7 +68,7 @@ func (m *model) askAbort() tea.Cmd {
 	return m.abort.Open()
 }
 
-// escape closes the inspector, clears the filter, or returns to the stack.
+// escape closes the inspector, clears the filter, or returns to the stack or to home.
 func (m *model) escape() tea.Cmd {
 	switch {
 	case m.insp.Shown:
@@ -77,6 +77,8 @@ func (m *model) escape() tea.Cmd {
 		m.filter.Clear()
 	case m.back != nil:
 		return m.back()
+	case m.home && m.CanQuit():
+		return m.quit()
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/deploy"
 	"lockstep/ui/cli/help"
+	"lockstep/ui/cli/home"
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/sandbox"
@@ -41,6 +42,9 @@ func Main() int {
 	}
 	signals := command.NewSignals(context.Background())
 	root := newRoot(signals)
+	if opensHome(root, os.Args[1:]) {
+		os.Args = slices.Insert(os.Args, 1, "home")
+	}
 	var failed error
 	captureErrors(root, &failed)
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
@@ -112,6 +116,31 @@ func offerFlags(cmd *cobra.Command, err error) error {
 	return err
 }
 
+// opensHome reports whether a command line has no command, so that home opens: in a terminal, unless its flags ask for
+// something else.
+func opensHome(root *cobra.Command, args []string) bool {
+	cmd, _, err := root.Find(args)
+	other := func(arg string) bool { return slices.Contains([]string{"-h", "--help", "-v", "--version"}, arg) }
+	return err == nil && cmd == root && !slices.ContainsFunc(args, other) && command.CheckScreen() == nil
+}
+
+// runFromHome runs a command line for home, and prints its error.
+func runFromHome(signals *command.Signals, args []string) error {
+	shared := command.NewApp(signals)
+	shared.FromHome = true
+	root := rootOf(shared)
+	var failed error
+	captureErrors(root, &failed)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	err := cmp.Or(root.ExecuteContext(signals.Context), failed)
+	if err != nil {
+		err = explainUsage(root, args, err)
+		printError(report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto")), err)
+	}
+	return err
+}
+
 // printError prints the error of a command. It prints each of several plan.Errors on a separate line.
 func printError(notices report.Notices, err error) {
 	shown := new(kube.Mask).Error(command.ErrorToShow(err)) // hides credentials
@@ -155,8 +184,10 @@ subcharts. You can watch, pause and step through a deployment.
 
 Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan: 0 no changes, 4 changes.`
 
-func newRoot(signals *command.Signals) *cobra.Command {
-	a := &app{command.NewApp(signals)}
+func newRoot(signals *command.Signals) *cobra.Command { return rootOf(command.NewApp(signals)) }
+
+func rootOf(shared *command.App) *cobra.Command {
+	a := &app{shared}
 	a.Image = defaultImage()
 	root := &cobra.Command{
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
@@ -187,6 +218,7 @@ lockstep dag ./shop                      # show the order`,
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(deploy.Commands(a.App)...)
+	root.AddCommand(home.New(a.App, func(args []string) error { return runFromHome(a.Signals, args) }))
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)

@@ -97,6 +97,7 @@ type App struct {
 	Signals  *Signals
 	Logs     Logs
 	Image    string // container image of this version
+	FromHome bool   // home started the command, and is shown again after it
 }
 
 // Display returns the Display that a command prints to, in the format that its -o selects.

@@ -32,9 +32,15 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 // Open prepares the terminal for the screen and sets o.Theme. Call close after the screen has closed: it
 // prints the warnings that could not be shown meanwhile.
 func Open(a *command.App, cmd *cobra.Command, o *board.Options) (close func()) {
+	o.Home = a.FromHome
+	return OpenTheme(a, cmd, &o.Theme)
+}
+
+// OpenTheme is Open for another screen than the board.
+func OpenTheme(a *command.App, cmd *cobra.Command, look *theme.Options) (close func()) {
 	d := a.Display(cmd)
 	var invalid error
-	o.Theme, invalid = theme.FromEnv(os.Getenv)
+	*look, invalid = theme.FromEnv(os.Getenv)
 	restore := a.Logs.ToFile(d.Notices)
 	discardInput()
 	return func() {
@@ -48,6 +54,7 @@ func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context
 	if err := command.CheckScreen(); err != nil {
 		return err
 	}
+	o.Home = a.FromHome
 	o.Theme, err = theme.FromEnv(os.Getenv)
 	command.WarnIf(a.Display(cmd).Notices, err)
 	return show(cmd.Context(), o)

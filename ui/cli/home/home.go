@@ -1,0 +1,135 @@
+// Package home implements the command home, which lockstep runs without a command in a terminal. It connects the screen of
+// package ui/home to a cluster and to the runs of this machine, and runs the commands that the screen ends with. Only ui/cli
+// imports it.
+package home
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"lockstep/kube"
+	"lockstep/theme"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/screen"
+	"lockstep/ui/home"
+)
+
+const homeLong = `Show the live runs and the releases of a namespace: charts, revisions, health, and who changed them last. From there, open,
+upgrade, roll back, test and uninstall releases, and install new ones. "lockstep" without a command opens home, too.
+
+Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you quit.`
+
+type app struct {
+	*command.App
+	run func(args []string) error
+}
+
+// New returns the command. run runs a command line of lockstep in this process.
+func New(shared *command.App, run func(args []string) error) *cobra.Command {
+	a := &app{shared, run}
+	var all bool
+	cmd := &cobra.Command{
+		Use: "home", GroupID: "release", Short: "live runs and releases, and what to do with them", Long: homeLong,
+		Example: `lockstep
+lockstep home -n shop
+lockstep home -A`,
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.home(cmd, all) },
+	}
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show all namespaces")
+	return cmd
+}
+
+// home shows home until the user quits, and runs the commands that it ends with.
+func (a *app) home(cmd *cobra.Command, all bool) error {
+	if err := command.CheckScreen(); err != nil {
+		return err
+	}
+	client, err := a.Connect()
+	if err != nil {
+		return err
+	}
+	o := home.Options{
+		Source: &source{client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
+	}
+	for cmd.Context().Err() == nil {
+		args, err := a.show(cmd, o)
+		if err != nil || args == nil {
+			return err
+		}
+		o.Notice, o.NoticeRole = a.start(cmd, args)
+	}
+	return context.Cause(cmd.Context())
+}
+
+// show shows home once.
+func (a *app) show(cmd *cobra.Command, o home.Options) ([]string, error) {
+	defer screen.OpenTheme(a.App, cmd, &o.Theme)()
+	args, err := home.Run(cmd.Context(), o)
+	if cmd.Context().Err() != nil {
+		return nil, nil // a signal quits, as the key q does
+	}
+	return args, err
+}
+
+// start runs a command line. It returns what home says about its end.
+func (a *app) start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
+	line := append(connectionArgs(cmd), args...)
+	err := a.run(line)
+	if err = command.ErrorToShow(err); err == nil {
+		return "", theme.Text
+	}
+	return strings.Join(args[:min(len(args), 2)], " ") + ": " + new(kube.Mask).Error(err).Error(), theme.Bad
+}
+
+// connectionArgs returns the flags of home that select the cluster, for the commands that it runs.
+func connectionArgs(cmd *cobra.Command) (args []string) {
+	cmd.InheritedFlags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			if f.Name != "namespace" {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+		}
+	})
+	return args
+}
+
+// source reads releases and runs.
+type source struct{ client *kube.Client }
+
+// Follow follows the releases of a namespace.
+func (s *source) Follow(ctx context.Context, namespace string, show func(home.Snapshot)) {
+	var now home.Snapshot
+	err := s.client.Overview(namespace).Follow(ctx, func(rows []kube.ReleaseRow, away error) {
+		now.Away = ""
+		if away != nil {
+			now.Away = "API server unreachable: " + away.Error()
+		} else {
+			now.Listed = true
+		}
+		now.Releases = nil
+		for _, r := range rows {
+			now.Releases = append(now.Releases, home.Release{Key: home.Key(r.Key), Revision: r.Revision, Status: r.Status, Changed: r.Changed})
+		}
+		show(now)
+	})
+	if err != nil {
+		now.Away = cmp.Or(s.client.ExplainDenied(err), err).Error()
+		show(now)
+	}
+}
+
+// Need does nothing yet.
+func (s *source) Need([]home.Key) {}
+
+func (s *source) History(context.Context, home.Key) ([]home.Revision, error) { return nil, nil }
+
+func (s *source) Namespaces(context.Context) ([]string, error) { return nil, nil }

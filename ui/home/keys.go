@@ -1,0 +1,161 @@
+package home
+
+import (
+	"cmp"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/ui/board/keys"
+)
+
+// The headings of the keys, in the order of the help.
+const (
+	partOpen   = "open"
+	partChange = "change a release"
+	partFind   = "find something"
+	partMove   = "move around"
+)
+
+// keys returns the table of keys in the order of the footer, which always shows the last one.
+func (m *model) keys() []keys.Binding {
+	noRow := keys.Unless(func() bool { return m.row() != nil }, "nothing is selected")
+	isRelease := func() bool { return m.release() != nil }
+	noRelease := keys.Unless(isRelease, "select a release first")
+	operation := func(key, name, word string, needsRelease bool, about, more string) keys.Binding {
+		return keys.Binding{Keys: key, Part: partChange, About: about, More: more,
+			Hint: keys.When(word, func() bool { return m.whyNot(name) == "" && (!needsRelease || isRelease()) }),
+			Disabled: func() string {
+				if needsRelease {
+					return cmp.Or(noRelease(), m.whyNot(name))
+				}
+				return m.whyNot(name)
+			},
+			Do: func() tea.Cmd { return m.open(m.request(name)) }}
+	}
+	return []keys.Binding{
+		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
+		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
+		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
+		{Keys: "h", Hint: keys.When("history", isRelease), Disabled: noRelease, Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
+		operation("i", "install", "install", false, "install…", "a chart as a new release; shows the plan first"),
+		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
+		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
+		{Keys: "/", Hint: keys.Always("filter"), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
+		{Keys: "s", Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by name, health, last change"},
+		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
+		{Keys: "A", Hint: m.allHint, Do: keys.Run(m.toggleAll), Part: partFind, About: "all namespaces", More: "or only the one before"},
+		{Keys: "up k", Do: keys.By(m.move, -1), Part: partMove, About: "up one line"},
+		{Keys: "down j", Do: keys.By(m.move, 1), Part: partMove, About: "down one line"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.page, -1), Part: partMove, About: "page up"},
+		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(m.page, 1), Part: partMove, About: "page down"},
+		{Keys: "home g", Do: keys.Run(func() { m.selectRow(0) }), Part: partMove, About: "first line"},
+		{Keys: "end G", Do: keys.Run(func() { m.selectRow(len(m.table.rows) - 1) }), Part: partMove, About: "last line"},
+		{Keys: "esc", Do: keys.Run(m.escape), Part: partMove, About: "back", More: "clears the filter"},
+		{Keys: "q ctrl+c", Label: "q, ctrl-c", Hint: keys.Always("quit"), Do: m.quit, Part: partMove, About: "quit", More: "runs continue"},
+		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
+	}
+}
+
+func (m *model) quit() tea.Cmd { return tea.Quit }
+
+// run ends home with a command line.
+func (m *model) run(args ...string) tea.Cmd {
+	m.args = args
+	return tea.Quit
+}
+
+// enter attaches to the selected run, or watches the selected release.
+func (m *model) enter() tea.Cmd {
+	r := m.row()
+	command := "watch"
+	if r.run != nil {
+		command = "attach"
+	}
+	return m.run(command, r.key().Name, "--namespace", r.key().Namespace)
+}
+
+func (m *model) enterHint() string {
+	switch r := m.row(); {
+	case r == nil:
+		return ""
+	case r.run != nil:
+		return "attach"
+	}
+	return "open"
+}
+
+// history opens the revisions of the selected release.
+func (m *model) history() tea.Cmd {
+	r := m.release()
+	return m.run("history", r.Name, "--namespace", r.Namespace)
+}
+
+// whyNot says why an operation cannot be started, "" if it can.
+func (m *model) whyNot(operation string) string {
+	if m.options.Form == nil {
+		return "use the command line: lockstep " + operation
+	}
+	return m.snapshot.Denied[operation]
+}
+
+// request returns the request for an operation on the selected release.
+func (m *model) request(operation string) Request {
+	r := Request{Operation: operation, Namespace: m.state.Namespace}
+	if rel := m.release(); rel != nil && operation != "install" {
+		r.Release, r.Namespace = rel.Name, rel.Namespace
+	}
+	return r
+}
+
+// open opens the form of a request.
+func (m *model) open(r Request) tea.Cmd {
+	if m.options.Form == nil {
+		return nil
+	}
+	m.form = m.options.Form(m.Screen, r, func(args []string) tea.Cmd {
+		m.Modes.Close(m.form)
+		m.form = nil
+		if args != nil {
+			return m.run(args...)
+		}
+		if m.options.Open != nil {
+			return m.quit()
+		}
+		return nil
+	})
+	m.Modes.Open(m.form)
+	if starts, ok := m.form.(interface{ Init() tea.Cmd }); ok {
+		return starts.Init()
+	}
+	return nil
+}
+
+func (m *model) nextSort() { m.state.Sort = (m.state.Sort + 1) % sorts; m.arrange() }
+
+func (m *model) chooseNamespace() tea.Cmd {
+	m.namespace.Reset()
+	return m.namespace.Open()
+}
+
+func (m *model) openNamespace() {
+	if name := m.namespace.Value(); name != "" {
+		m.state.Namespace, m.state.All = name, false
+		m.follow()
+	}
+}
+
+func (m *model) allHint() string {
+	if m.state.All {
+		return "one namespace"
+	}
+	return "all namespaces"
+}
+
+func (m *model) toggleAll() {
+	m.state.All = !m.state.All
+	m.follow()
+}
+
+func (m *model) page(by int) { m.move(by * max(m.room()-1, 1)) }
+
+func (m *model) escape() { m.filter.Clear() }

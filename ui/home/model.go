@@ -1,0 +1,337 @@
+package home
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/text"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/line"
+	"lockstep/ui/board/page"
+	"lockstep/ui/board/screen"
+)
+
+// model is home. It follows one namespace at a time.
+type model struct {
+	*screen.Screen
+	options Options
+	state   *State
+	follower
+	snapshot Snapshot
+	table    table
+	top      int // the first row in view
+	selected int // the row of state.Selected
+	modes
+	args  []string // what to run after the screen has closed
+	frame string
+	stale bool
+}
+
+// modes can be opened on top of the table.
+type modes struct {
+	filter, namespace *line.Line
+	help              *page.Page
+	form              keys.Mode // nil unless a form is open
+}
+
+// follower receives the snapshots of the source.
+type follower struct {
+	ctx       context.Context
+	stop      context.CancelFunc
+	snapshots chan Snapshot // holds the latest one
+	number    int           // counts the namespaces that were followed
+	polled    int           // the number of the one that poll waits for
+	ended     chan struct{}
+}
+
+func newModel(ctx context.Context, o Options) *model {
+	m := &model{options: o, state: o.State, stale: true}
+	m.ctx = ctx
+	m.Screen = screen.New(o.Now, screen.Run{Abort: func() tea.Cmd { return m.quit() }})
+	m.modes = modes{
+		filter: line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.setFilter, OnClear: func() { m.setFilter("") }, Status: m.matches}),
+		namespace: line.New(m.Screen, line.Config{Prompt: "namespace: ", Enter: "open", Esc: "cancel", OnInput: func(string) {}, OnClear: func() {},
+			Status: func() string { return "" }, OnAccept: m.openNamespace}),
+		help: page.New(m.Screen, "keys", m.helpLines),
+	}
+	m.SetTheme(o.Theme)
+	m.follow()
+	return m
+}
+
+// follow starts to follow the namespace of the state, and stops following another one.
+func (m *model) follow() {
+	m.close()
+	ctx, stop := context.WithCancel(m.ctx)
+	shown, ended := make(chan Snapshot, 1), make(chan struct{})
+	m.stop, m.snapshots, m.ended = stop, shown, ended
+	m.number++
+	m.snapshot = Snapshot{}
+	m.arrange()
+	go func() {
+		defer close(ended)
+		m.options.Source.Follow(ctx, m.state.scope(), func(s Snapshot) {
+			select {
+			case <-shown: // nobody needs the one before
+			default:
+			}
+			shown <- s
+		})
+	}()
+}
+
+// close stops following.
+func (m *model) close() {
+	if m.stop != nil {
+		m.stop()
+		<-m.ended
+	}
+}
+
+// snapshotMsg is a snapshot of the namespace with a number.
+type snapshotMsg struct {
+	Snapshot
+	number int
+}
+
+// poll waits for the next snapshot.
+func (m *model) poll() tea.Cmd {
+	shown, number, ended := m.snapshots, m.number, m.ended
+	m.polled = number
+	return func() tea.Msg {
+		select {
+		case s := <-shown:
+			screen.Sleep(m.ctx, screen.BatchEvery)
+			select {
+			case s = <-shown:
+			default:
+			}
+			return snapshotMsg{s, number}
+		case <-ended:
+			return nil
+		}
+	}
+}
+
+// tickMsg redraws the ages.
+type tickMsg struct{}
+
+const tickEvery = time.Second
+
+func tick() tea.Cmd { return tea.Tick(tickEvery, func(time.Time) tea.Msg { return tickMsg{} }) }
+
+func (m *model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.poll(), tick(), m.AskBackground()}
+	if o := m.options; o.Notice != "" {
+		cmds = append(cmds, m.SayFor(noticeFor, o.NoticeRole, o.Notice))
+	}
+	if m.options.Open != nil {
+		cmds = append(cmds, m.open(*m.options.Open))
+	}
+	return tea.Batch(cmds...)
+}
+
+// noticeFor is how long the end of the last command is shown.
+const noticeFor = 20 * time.Second
+
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.stale = true
+	cmd := m.handle(msg)
+	m.show()
+	if m.polled != m.number {
+		cmd = tea.Batch(cmd, m.poll())
+	}
+	return m, cmd
+}
+
+func (m *model) handle(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.W, m.H = msg.Width, msg.Height
+	case tea.BackgroundColorMsg:
+		m.SetBackground(msg.IsDark())
+	case tea.ColorProfileMsg:
+		m.SetDepth(msg.Profile)
+	case snapshotMsg:
+		if msg.number == m.number {
+			m.snapshot = msg.Snapshot
+			m.arrange()
+			return m.poll()
+		}
+	case tickMsg:
+		return tick()
+	case screen.FlashOver:
+		if int(msg) == m.Flash.N {
+			m.Flash.Text = ""
+		}
+	case tea.KeyPressMsg:
+		return m.press(msg)
+	case tea.MouseClickMsg:
+		return m.click(msg.Mouse())
+	case tea.MouseWheelMsg:
+		return m.wheel(msg)
+	default:
+		return m.forward(msg)
+	}
+	return nil
+}
+
+// forward passes a message to the open modes; each ignores those of the others.
+func (m *model) forward(msg tea.Msg) tea.Cmd {
+	var cmds []tea.Cmd
+	for _, open := range slices.Clone(m.Modes) {
+		cmds = append(cmds, open.Update(msg))
+	}
+	return tea.Batch(cmds...)
+}
+
+// press runs the binding of a key in the topmost mode, or of the table.
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
+	name, top := k.String(), m.Modes.Top()
+	if top == nil {
+		if b, ok := keys.Find(m.keys(), name); ok {
+			return b.Press(m.Explain)
+		}
+		return nil
+	}
+	if b, ok := keys.Find(top.Keys(), name); ok {
+		return b.Press(m.Explain)
+	}
+	return top.Update(k)
+}
+
+func (m *model) click(at tea.Mouse) tea.Cmd {
+	if at.Button != tea.MouseLeft || m.Modes.Covers() || m.TooSmall() {
+		return nil
+	}
+	for _, b := range m.Buttons {
+		if b.Rect.Has(at.X, at.Y) {
+			if b, ok := keys.Find(m.keys(), b.Key); ok {
+				return b.Press(m.Explain)
+			}
+		}
+	}
+	if n, ok := m.rowAt(at.Y); ok {
+		if n == m.selected {
+			return m.enter()
+		}
+		m.selectRow(n)
+	}
+	return nil
+}
+
+func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	if m.Modes.Covers() {
+		return m.Modes.Top().Update(msg)
+	}
+	switch msg.Button {
+	case tea.MouseWheelUp:
+		m.move(-3)
+	case tea.MouseWheelDown:
+		m.move(3)
+	}
+	return nil
+}
+
+// arrange makes the table from the snapshot, and keeps the selection.
+func (m *model) arrange() {
+	m.table = newTable(&m.snapshot, m.state.Filter, m.state.Sort)
+	if n := slices.IndexFunc(m.table.rows, func(r row) bool { return r.id() == m.state.Selected }); n >= 0 {
+		m.selected = n
+	}
+	m.selected = min(max(m.selected, 0), max(len(m.table.rows)-1, 0))
+}
+
+// selectRow selects a row.
+func (m *model) selectRow(n int) {
+	m.selected = min(max(n, 0), max(len(m.table.rows)-1, 0))
+	if r := m.row(); r != nil {
+		m.state.Selected = r.id()
+	}
+}
+
+func (m *model) move(by int) { m.selectRow(m.selected + by) }
+
+// row returns the selected row, nil if the table is empty.
+func (m *model) row() *row {
+	if m.selected >= len(m.table.rows) {
+		return nil
+	}
+	return &m.table.rows[m.selected]
+}
+
+// release returns the selected release, nil if none is.
+func (m *model) release() *Release {
+	if r := m.row(); r != nil {
+		return r.release
+	}
+	return nil
+}
+
+// show scrolls to the selected row, and asks for what is in view.
+func (m *model) show() {
+	room := m.room()
+	m.top = min(m.top, m.selected)
+	m.top = max(m.top, m.selected-room+1, 0)
+	m.top = min(m.top, max(len(m.table.rows)-room, 0))
+	var inView []Key
+	for _, r := range m.inView() {
+		if r.release != nil {
+			inView = append(inView, r.release.Key)
+		}
+	}
+	m.options.Source.Need(inView)
+}
+
+// inView returns the rows in view.
+func (m *model) inView() []row {
+	return m.table.rows[min(m.top, len(m.table.rows)):min(m.top+m.room(), len(m.table.rows))]
+}
+
+func (m *model) setFilter(query string) {
+	m.state.Filter = query
+	m.arrange()
+}
+
+// matches says how many releases match the filter.
+func (m *model) matches() string {
+	return text.Count(len(m.table.rows)-m.table.runs, "release")
+}
+
+func (m *model) View() tea.View {
+	if m.stale {
+		m.draw()
+	}
+	v := tea.NewView(m.frame)
+	v.AltScreen = true
+	if !m.Theme.Still {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	if top, ok := m.Modes.Top().(keys.Cursor); ok && !m.TooSmall() {
+		v.Cursor = top.Cursor()
+	}
+	return v
+}
+
+// helpLines returns the table of keys.
+func (m *model) helpLines(width int) (out []canvas.Line) {
+	const keyWidth, nameWidth = 14, 20
+	part := ""
+	for _, k := range m.keys() {
+		if k.Part != part {
+			if part != "" {
+				out = append(out, nil)
+			}
+			part = k.Part
+			out = append(out, canvas.Plain(theme.Strong, part))
+		}
+		out = append(out, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Name(), keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
+			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}})
+	}
+	return out
+}

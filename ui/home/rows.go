@@ -1,0 +1,140 @@
+package home
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+)
+
+// Sort is the order of the releases.
+type Sort int
+
+const (
+	ByName Sort = iota
+	ByHealth
+	ByChange
+	sorts
+)
+
+// sortNames are the words for the orders.
+var sortNames = [sorts]string{"name", "health", "last change"}
+
+// row is a line of the table. Exactly one of run, part and release is set; run is also that of a part.
+type row struct {
+	run     *LiveRun
+	part    *Part
+	last    bool // the last part of its run
+	release *Release
+}
+
+// id identifies a row while the table changes.
+func (r row) id() string {
+	switch {
+	case r.part != nil:
+		return "part " + r.run.Namespace + "/" + r.run.Name + "/" + r.part.Name
+	case r.run != nil:
+		return "run " + r.run.Namespace + "/" + r.run.Name + "/" + r.run.Cluster
+	}
+	return "release " + r.release.Namespace + "/" + r.release.Name
+}
+
+// key returns the release of a row, or the stack.
+func (r row) key() Key {
+	if r.run != nil {
+		return r.run.Key
+	}
+	return r.release.Key
+}
+
+// table is the rows that match the filter, runs first.
+type table struct {
+	rows []row
+	runs int // how many of the rows are runs and their parts
+}
+
+// newTable filters and sorts the rows of a snapshot.
+func newTable(s *Snapshot, filter string, order Sort) table {
+	words := strings.Fields(strings.ToLower(filter))
+	var t table
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if !matches(words, r.Namespace, r.Name, r.Operation, string(r.Status), r.Why, r.By) {
+			continue
+		}
+		t.rows = append(t.rows, row{run: r})
+		for n := range r.Parts {
+			t.rows = append(t.rows, row{run: r, part: &r.Parts[n], last: n == len(r.Parts)-1})
+		}
+	}
+	t.runs = len(t.rows)
+	for i := range s.Releases {
+		r := &s.Releases[i]
+		if matches(words, r.Namespace, r.Name, r.Chart, r.Status, r.Health.Cause, r.By) {
+			t.rows = append(t.rows, row{release: r})
+		}
+	}
+	slices.SortStableFunc(t.rows[t.runs:], func(a, b row) int { return compare(a.release, b.release, order) })
+	return t
+}
+
+// matches reports whether each word is in one of the fields.
+func matches(words []string, fields ...string) bool {
+	for _, w := range words {
+		if !slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(strings.ToLower(f), w) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func compare(a, b *Release, order Sort) int {
+	byName := cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	switch order {
+	case ByHealth:
+		return cmp.Or(a.rank()-b.rank(), byName)
+	case ByChange:
+		return cmp.Or(b.Changed.Compare(a.Changed), byName)
+	}
+	return byName
+}
+
+// rank is lower for a release that needs somebody sooner.
+func (r *Release) rank() int {
+	return slices.Index([]string{"failed", "degraded", "in-progress", "", "ready", "gone"}, r.mark())
+}
+
+// mark returns the status whose glyph stands before a release.
+func (r *Release) mark() string {
+	switch {
+	case r.Status == "failed", r.Health.Status == event.Failed && !r.Health.Degraded:
+		return "failed"
+	case r.Health.Degraded:
+		return "degraded"
+	case strings.HasPrefix(r.Status, "pending"), r.Status == "uninstalling", r.Health.Status == event.InProgress:
+		return "in-progress"
+	case r.Status == "uninstalled":
+		return "gone"
+	case r.Health.Status == event.Ready:
+		return "ready"
+	}
+	return ""
+}
+
+// health describes the state of the objects.
+func (r *Release) health() string {
+	h := r.Health
+	switch {
+	case r.Status == "uninstalled", h.Status == "":
+		return ""
+	case h.Of == 0:
+		return "no objects"
+	}
+	text := fmt.Sprintf("%d of %d ready", h.Ready, h.Of)
+	if h.Cause != "" {
+		text += " · " + h.Cause
+	}
+	return text
+}

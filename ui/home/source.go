@@ -1,0 +1,90 @@
+package home
+
+import (
+	"context"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// Source is where the rows come from.
+type Source interface {
+	// Follow calls show with the state of a namespace ("" for all) at first and after changes, until ctx is done. It never calls
+	// it concurrently.
+	Follow(ctx context.Context, namespace string, show func(Snapshot))
+	// Need says whose charts and health are wanted: the releases in view. It does not wait.
+	Need(releases []Key)
+	// History reads the revisions of a release, the newest first.
+	History(ctx context.Context, release Key) ([]Revision, error)
+	// Namespaces lists the namespaces to choose from.
+	Namespaces(ctx context.Context) ([]string, error)
+}
+
+// Key identifies a release.
+type Key struct{ Namespace, Name string }
+
+// Snapshot is what is known of a namespace.
+type Snapshot struct {
+	Runs     []LiveRun
+	Releases []Release // sorted by namespace and name
+	// Listed is set once the releases have been listed, and Away says why what is shown may be out of date, "" if it is not.
+	Listed bool
+	Away   string
+	// Denied says why an operation is not permitted, by the name of the operation.
+	Denied map[string]string
+}
+
+// Release is the latest revision of a release.
+type Release struct {
+	Key
+	Revision int
+	Status   string // as Helm calls it
+	Changed  time.Time
+	Record   // zero until it has been read
+	Health   Health
+}
+
+// Record is what only the content of a release's record tells.
+type Record struct {
+	Chart string // name and version: "shop 1.2.3"
+	By    string // who made the revision: "ann on box"
+}
+
+// Health is the state of the release's objects.
+type Health struct {
+	// Status is Ready, InProgress, Failed, or "" while it is unknown. Degraded means that waiting will not help.
+	Status    event.Status
+	Degraded  bool
+	Ready, Of int
+	// Cause says what is not ready and why, "" if all is ready.
+	Cause string
+}
+
+// LiveRun is a run that has not ended.
+type LiveRun struct {
+	Key                    // of its release, or of its stack
+	Operation string       // "upgrade"
+	Status    event.Status // Running, Paused, Held or Waiting
+	Why       string       // why it is paused or held, or how far it is
+	By        string       // who started it
+	Since     time.Time
+	Cluster   string // the name of its Job, "" on this machine
+	Parts     []Part // the releases of a stack
+}
+
+// Part is a release of a stack.
+type Part struct {
+	Name   string
+	Status event.Status
+	Why    string
+}
+
+// Revision is a revision of a release.
+type Revision struct {
+	Number  int
+	Status  string
+	Changed time.Time
+	Record
+	Description string
+	Run         string // the name of the record of its run on this machine, "" if there is none
+}
