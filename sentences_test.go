@@ -42,7 +42,6 @@ var matchers = map[string]string{
 	"ui/cli/command.replyText":           "a code: event.RollbackInProgress",
 	"ui/cli/deploy.wroteNothing":         "a code: event.NothingWritten",
 	"ui/report.Refusal":                  "whether a refusal names the group",
-	"ui/report.logTitle":                 "the pod and the container of a log",
 	"ui/report.releaseOutcome":           "the rollback of a stack's release",
 	"ui/report.startLine":                "a code: event.Rechecking",
 	"ui/report.verdict":                  "a code: event.NothingWritten",
@@ -200,6 +199,9 @@ func (p *product) isSentence(e ast.Expr, texts map[types.Object]bool) bool {
 			return false
 		}
 		owner := s.Obj().Pkg().Path()
+		if c := s.Obj().Pkg().Scope().Lookup("ClusterEvent"); c != nil && fieldOf(s.Obj(), c.Type()) { // Kubernetes wrote it
+			return false
+		}
 		return (owner == "lockstep/engine/event" || owner == "lockstep/engine/run") &&
 			slices.Contains([]string{"Message", "RunMessage", "Cause", "Reason", "Outcome", "Why"}, s.Obj().Name()) && types.Identical(s.Type(), types.Typ[types.String])
 	case *ast.CallExpr:
@@ -209,6 +211,12 @@ func (p *product) isSentence(e ast.Expr, texts map[types.Object]bool) bool {
 		return slices.ContainsFunc(e.Args, func(arg ast.Expr) bool { return p.isSentence(arg, texts) })
 	}
 	return false
+}
+
+// fieldOf reports whether a field is one of a struct.
+func fieldOf(field types.Object, t types.Type) bool {
+	s, ok := t.Underlying().(*types.Struct)
+	return ok && slices.ContainsFunc(slices.Collect(s.Fields()), func(f *types.Var) bool { return f.Pos() == field.Pos() })
 }
 
 // calledName returns the name of the called function.

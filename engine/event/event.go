@@ -55,9 +55,9 @@ const (
 	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
 	// evidence; status degraded if waiting will not help; cause is the object's state if no
 	// cause is known; message is the same as cause; lines are its conditions, events, pods and
-	// last log lines). A later, vaguer diagnosis keeps the earlier cause and evidence.
+	// last log lines, details the same as facts). A later, vaguer diagnosis keeps the earlier cause and evidence.
 	KindDiagnosis Kind = "diagnosis"
-	// KindLog is output of a hook (phase, group, object; message names the pod
+	// KindLog is output of a hook (phase, group, object; source; message names the pod
 	// and the container; lines).
 	KindLog Kind = "log"
 	// KindNotes are the chart's notes at the end (lines).
@@ -197,6 +197,10 @@ type Event struct {
 	Rule string `json:"rule,omitempty"`
 	// Lines are lines of text, without line breaks.
 	Lines []string `json:"lines,omitempty"`
+	// Details are the facts of a diagnosis.
+	Details *Details `json:"details,omitempty"`
+	// Source is the container that wrote a log.
+	Source *Source `json:"source,omitempty"`
 	// Operation describes the operation. In a KindRun, it has the timeout that a hold has extended (R25).
 	Operation *Operation `json:"operation,omitempty"`
 	// Phases are the phases to run.

@@ -62,10 +62,12 @@ type ObjectState struct {
 	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
 	// when the API server answered the request, Since when Status last changed.
 	Sent, Answered, Since time.Time
-	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis.
+	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis, and Details its facts,
+	// nil in old records.
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
+	Details   *Details
 	// Tally and OnlyState are those of the cause, see Event.
 	Tally     Tally
 	OnlyState bool
@@ -282,7 +284,7 @@ func (s *State) applyObject(e Event) {
 }
 
 func (o *ObjectState) clearDiagnosis() {
-	o.Cause, o.Evidence, o.Diagnosis, o.Tally, o.OnlyState = "", nil, nil, Tally{}, false
+	o.Cause, o.Evidence, o.Diagnosis, o.Details, o.Tally, o.OnlyState = "", nil, nil, nil, Tally{}, false
 	o.setDegraded(false, time.Time{})
 }
 

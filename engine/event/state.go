@@ -101,7 +101,7 @@ func (s *State) Apply(e Event) {
 		s.applyObject(e)
 	case KindDiagnosis:
 		if o := s.object(e); o != nil {
-			o.Diagnosis = e.Lines
+			o.Diagnosis, o.Details = e.Lines, e.Details
 			o.setDegraded(e.Status == Degraded, e.Time)
 			o.explain(e)
 		}

@@ -61,24 +61,13 @@ type Pod struct {
 
 // LogLine is a line of a container's log, or a note about the log.
 type LogLine struct {
-	Source
+	event.Source
 	// Time is when the line was written; for a note, its place in the log. It is zero if unknown.
 	Time time.Time
 	// Text is not cleaned: it may contain control sequences.
 	Text string
 	// Note means that the text is from lockstep. An empty note announces the source.
 	Note bool
-}
-
-// Source is a container of a pod. Instance counts its starts from 1; zero is unknown.
-type Source struct {
-	Pod, Container string
-	Instance       int
-}
-
-// Matches reports whether the source passes a filter, whose empty fields match all.
-func (s Source) Matches(only Source) bool {
-	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
 // Action is the kind of a change.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 )
 
@@ -72,8 +73,8 @@ type Finding struct {
 	// Degraded means that waiting alone will not help: pods failed or cannot start, or
 	// remaining pods keep an object from being deleted.
 	Degraded bool
-	// Lines are the details, for people.
-	Lines []string
+	// Details are the facts behind Cause.
+	Details event.Details
 	// Requests is the number of requests that the diagnosis sent.
 	Requests int
 }
@@ -84,12 +85,17 @@ type FindingError interface {
 	Finding() Finding
 }
 
-// Status returns the status of a KindDiagnosis event.
-func (f Finding) Status() event.Status {
+// Event returns the event that reports the finding, without its place.
+func (f Finding) Event() event.Event {
+	e := event.Event{Kind: event.KindDiagnosis, Message: f.Cause, Cause: f.Cause, Tally: f.Tally, OnlyState: f.OnlyState, Evidence: f.Evidence,
+		Lines: phrase.Details(f.Details)}
 	if f.Degraded {
-		return event.Degraded
+		e.Status = event.Degraded
 	}
-	return ""
+	if !f.Details.IsEmpty() {
+		e.Details = &f.Details
+	}
+	return e
 }
 
 // Engine runs one operation: a sequence of stages, steered by commands. Its methods are

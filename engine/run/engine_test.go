@@ -82,7 +82,7 @@ func TestMaxRequests(t *testing.T) {
 func TestReadinessTimeoutIsPerObject(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}, "y": {}})
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
-		return Finding{Cause: "image cannot be pulled", Lines: []string{"event"}}
+		return Finding{Cause: "image cannot be pulled", Details: event.Details{Notes: []string{"event"}}}
 	}}
 	trace, err := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
 	want(t, trace,
@@ -449,7 +449,7 @@ func TestSymptomsDoNotReplaceACause(t *testing.T) {
 		if asked++; asked == 1 {
 			return Finding{Cause: "exited with code 3", Evidence: []string{"FATAL"}}
 		}
-		return Finding{Cause: "0 of 1 available", Symptom: true, Lines: []string{"new"}}
+		return Finding{Cause: "0 of 1 available", Symptom: true, Details: event.Details{Notes: []string{"new"}}}
 	}}
 	var events []event.Event
 	_, err := run(t, opts, Stage{ObjectTimeout: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {

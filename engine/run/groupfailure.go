@@ -88,8 +88,8 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	}
 	d.group.setFinding(o, d.failure.addReason(found))
 	s.reportFailure(d.failure, o.found)
-	if o.found.Cause != "" || len(found.Lines) > 0 {
-		s.reportFinding(d.group, o, d.actual, found.Lines)
+	if o.found.Cause != "" || !found.Details.IsEmpty() {
+		s.reportFinding(d.group, o, d.actual, found.Details)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	before := o.found.Cause
 	g.setFinding(o, found)
 	if o.found.Cause != before {
-		s.reportFinding(g, o, d.actual, found.Lines)
+		s.reportFinding(g, o, d.actual, found.Details)
 	}
 	if s.Lenient && o.request == requestSucceeded && found.Degraded {
 		s.stopWaitingFor(g, o)
@@ -125,13 +125,13 @@ func (f *failure) addReason(found Finding) Finding {
 	return found
 }
 
-// reportFinding publishes the best known cause of an object, with all lines of the last diagnosis.
-func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []string) {
+// reportFinding publishes the best known cause of an object, with all details of the last diagnosis.
+func (s *stage) reportFinding(g *group, o *object, actual plan.Object, d event.Details) {
 	best := o.found
-	s.m.publish(event.Event{
-		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &actual, Status: best.Status(),
-		Message: best.Cause, Cause: best.Cause, Tally: best.Tally, OnlyState: best.OnlyState, Evidence: best.Evidence, Lines: lines, Outside: g.gated != nil,
-	})
+	best.Details = d
+	e := best.Event()
+	e.Phase, e.Group, e.Object, e.Outside = g.Phase, g.Group, &actual, g.gated != nil
+	s.m.publish(e)
 }
 
 // setFinding stores a finding that has a cause. A symptom never replaces a real cause.
@@ -140,7 +140,7 @@ func (g *group) setFinding(o *object, found Finding) {
 		found.Cause = g.absence(o)
 	}
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
-		found.Lines, found.Cause = nil, text.TrimFullStop(found.Cause)
+		found.Details, found.Cause = event.Details{}, text.TrimFullStop(found.Cause)
 		o.found = found
 	}
 }

@@ -96,7 +96,7 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	s.setObject(g, o, event.Failed, message, "")
 	s.fail(g, o, &failure{reason: message, reasonKind: causeKnown})
 	if why != nil {
-		s.reportFinding(g, o, o.actual(), why.Finding().Lines)
+		s.reportFinding(g, o, o.actual(), why.Finding().Details)
 	}
 }
 

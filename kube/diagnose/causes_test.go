@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
@@ -251,7 +252,7 @@ func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 			list = append(list, map[string]any{"type": kind, "status": value, "reason": "Why", "message": "test message"})
 		}
 		b := &reportBuilder{live: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Topic", "status": map[string]any{"conditions": list}}}}
-		lines := slices.Concat(b.evidence(), b.lines(), []string{b.conditionCause().cause})
+		lines := slices.Concat(b.evidence(), phrase.Details(b.details()), []string{b.conditionCause().cause})
 		return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "test message") })
 	}
 	for _, c := range cases {
@@ -295,8 +296,8 @@ func TestMissingPermissionsAreReported(t *testing.T) {
 		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 	for _, want := range []string{pods, events} {
-		if !slices.Contains(r.Evidence, want) || !slices.Contains(r.Lines, want) {
-			t.Errorf("%q is not in the evidence %q and the lines %q", want, r.Evidence, r.Lines)
+		if !slices.Contains(r.Evidence, want) || !slices.Contains(r.Details.Notes, want) {
+			t.Errorf("%q is not in the evidence %q and the details %+v", want, r.Evidence, r.Details)
 		}
 	}
 	d, kube = cluster(t, deployment+pod("p", "r2", crashed7))

@@ -94,7 +94,7 @@ func (d *Diagnoser) WithMask(m *mask.Mask) *Diagnoser {
 
 // Report explains why an object is not ready.
 type Report struct {
-	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed reads.
+	// Finding has the cause; its Details are conditions, pods, events, log lines and failed reads.
 	run.Finding
 	// Pods are the object's pods, the one with the worst problem first. For a Deployment, those of the newest ReplicaSet come
 	// first; older ones are omitted if those cannot start or do not exist yet.
@@ -130,7 +130,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		return Report{Finding: d.missing(ctx, o)}
 	case err != nil:
 		text := Unreadable("it", err)
-		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
+		return Report{Finding: run.Finding{Cause: text, Symptom: true, Details: event.Details{Notes: []string{text}}}}
 	}
 	b := &reportBuilder{object: o, live: live, rule: d.rule(o, live)}
 	b.rule.LateBinding, _ = status.LateBinding(ctx, d.dyn, live)
@@ -153,7 +153,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	b.Cause = status.CleanText(b.withReadinessVerdict(b.blockedCause(cause)))
 	b.Evidence = b.evidence()
 	b.reportGaps()
-	b.Lines = b.lines()
+	b.Details = b.details()
 	b.Requests = b.estimateRequests(len(owners))
 	return b.Report
 }
@@ -196,31 +196,25 @@ func (d *Diagnoser) readLogs(ctx context.Context, b *reportBuilder) {
 	d.memory.storeCrash(b)
 }
 
-// lines returns the details for people: conditions, pods, events, log lines and failed reads.
-func (b *reportBuilder) lines() []string {
-	var lines []string
-	for _, c := range unhealthyConditionLines(b.live) {
-		lines = append(lines, "condition "+c)
-	}
+// details returns the facts: conditions, pods, events, log lines and failed reads.
+func (b *reportBuilder) details() event.Details {
+	d := event.Details{Conditions: unhealthyConditionLines(b.live), Log: b.Logs, Notes: b.gaps}
 	// Ready and completed pods explain nothing.
 	failing := slices.DeleteFunc(slices.Clone(b.Pods), func(p Pod) bool { return p.severity == healthy })
-	for i, p := range failing {
-		if i == maxPods {
-			lines = append(lines, fmt.Sprintf("and %d more pods", len(failing)-i))
-			break
-		}
-		lines = append(lines, p.String())
+	d.MorePods = max(len(failing)-maxPods, 0)
+	for _, p := range failing[:len(failing)-d.MorePods] {
+		d.Pods = append(d.Pods, event.FailingPod{Name: p.Name, Why: p.Why})
 	}
 	for _, e := range b.Events[max(0, len(b.Events)-maxEvents):] {
-		lines = append(lines, e.String())
+		d.Events = append(d.Events, event.ClusterEvent(e))
 	}
-	if len(b.Logs) > 0 {
-		lines = append(lines, "last lines of pod "+b.Pods[0].Name+", container "+b.Pods[0].culprit+":")
-		for _, l := range b.Logs {
-			lines = append(lines, "  "+l)
+	if len(failing) > 0 && failing[0].severity > starting {
+		d.Pod, d.Container = failing[0].Name, failing[0].culprit
+		if c := failing[0].container(failing[0].culprit); c.Ended {
+			d.ExitCode = &c.Exit
 		}
 	}
-	return append(lines, b.gaps...)
+	return d
 }
 
 // get reads the live object. If its kind is unknown, it runs discovery again.

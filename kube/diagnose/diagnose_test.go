@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 )
 
@@ -228,7 +229,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
 			if r := d.Object(t.Context(), tt.object); r.Cause != tt.want {
-				t.Errorf("%q\nwant %q\n%q", r.Cause, tt.want, r.Lines)
+				t.Errorf("%q\nwant %q\n%+v", r.Cause, tt.want, r.Details)
 			}
 		})
 	}
@@ -252,8 +253,8 @@ func TestReportWithoutPermissions(t *testing.T) {
 		"  fake logs",
 		"events cannot be read: events forbidden",
 	}
-	if !slices.Equal(r.Lines, want) {
-		t.Errorf("%q\nwant %q", r.Lines, want)
+	if got := phrase.Details(r.Details); !slices.Equal(got, want) || *r.Details.ExitCode != 7 {
+		t.Errorf("%q, exit code %d\nwant %q", got, *r.Details.ExitCode, want)
 	}
 }
 
@@ -294,7 +295,7 @@ func TestPodsOfAnEarlierVersion(t *testing.T) {
 	} {
 		d, _ := cluster(t, c.objects)
 		r := d.Object(t.Context(), named("apps", "Deployment", "api"))
-		if text := r.Cause + "\n" + strings.Join(append(r.Lines, r.Evidence...), "\n"); strings.Contains(text, c.not) {
+		if text := r.Cause + "\n" + strings.Join(append(phrase.Details(r.Details), r.Evidence...), "\n"); strings.Contains(text, c.not) {
 			t.Errorf("%s: %q in\n%s", name, c.not, text)
 		}
 	}
@@ -312,7 +313,7 @@ func TestPodsAndLogs(t *testing.T) {
 	if s := pods[1].String(); s != "pod q: ready" {
 		t.Error(s)
 	}
-	lines := strings.Join(d.Object(t.Context(), named("apps", "Deployment", "api")).Lines, "\n")
+	lines := strings.Join(phrase.Details(d.Object(t.Context(), named("apps", "Deployment", "api")).Details), "\n")
 	if !strings.Contains(lines, "pod p: ") || strings.Contains(lines, "pod q") {
 		t.Errorf("a ready pod explains no failure:\n%s", lines)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -116,7 +117,7 @@ func (p *place) until(o plan.Object, words ...string) Report {
 		}
 		<-tick.C
 	}
-	p.t.Fatalf("cause %q lacks one of %q\n%s", r.Cause, words, strings.Join(r.Lines, "\n"))
+	p.t.Fatalf("cause %q lacks one of %q\n%s", r.Cause, words, strings.Join(phrase.Details(r.Details), "\n"))
 	return r
 }
 
@@ -133,7 +134,7 @@ func TestClusterImageCannotBePulled(t *testing.T) {
 	if len(r.Pods) != 1 || len(r.Logs) != 0 {
 		t.Errorf("pods %v logs %q", r.Pods, r.Logs)
 	}
-	for _, l := range r.Lines {
+	for _, l := range phrase.Details(r.Details) {
 		if strings.Contains(l, "logs of pod") {
 			t.Error(l)
 		}
@@ -144,7 +145,7 @@ func TestClusterCrashLoop(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "starting\nFATAL: cannot bind\nbye"`))
 	r := p.until(o, "container c exited with code 3 (", " restarts): FATAL: cannot bind")
-	t.Log(r.Cause, r.Lines)
+	t.Log(r.Cause, r.Details)
 	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
 		t.Errorf("logs %q", r.Logs)
 	}
@@ -218,7 +219,7 @@ func TestClusterWithoutPermissions(t *testing.T) {
 	p.config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + p.ns + ":poor"}
 	p.connect()
 	r := p.until(o, "exited with code 3")
-	text := strings.Join(r.Lines, "\n")
+	text := strings.Join(phrase.Details(r.Details), "\n")
 	for _, want := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no line contains %q:\n%s", want, text)

@@ -17,35 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
-// Event is a Kubernetes event about an object. Equal events are merged.
-type Event struct {
-	// Time is when it last happened.
-	Time time.Time
-	// Warning is true for warnings, false for normal events.
-	Warning bool
-	// Object is the involved object, "Pod/api-5d8".
-	Object, Reason, Message string
-	// Count is how often it happened.
-	Count int
-	// Pods is how many pods it happened to, Object among them; 0 if it is not about a pod.
-	Pods int
-}
+// Event is a Kubernetes event about an object.
+type Event event.ClusterEvent
 
 // String formats the event as one line with the time of day.
-func (e Event) String() string {
-	text := fmt.Sprintf("%s %s %s: %s", e.Time.Local().Format(time.TimeOnly), e.Object, e.Reason, e.Message)
-	switch {
-	case e.Pods > 1:
-		text += fmt.Sprintf(" (×%d in %d pods)", e.Count, e.Pods)
-	case e.Count > 1:
-		text += fmt.Sprintf(" (×%d)", e.Count)
-	}
-	return text
-}
+func (e Event) String() string { return phrase.ClusterEvent(event.ClusterEvent(e)) }
 
 // ref identifies the involved object of events.
 type ref struct {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
@@ -142,8 +143,8 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	})
 }
 
-func source(p Pod, container string, instance int) inspect.Source {
-	return inspect.Source{Pod: p.Name, Container: container, Instance: instance}
+func source(p Pod, container string, instance int) event.Source {
+	return event.Source{Pod: p.Name, Container: container, Instance: instance}
 }
 
 func (f *follower) noteFunc(p Pod, c Container) func(instance int, at time.Time, text string) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
@@ -106,7 +107,7 @@ func (d *Diagnoser) ExplainRefusal(ctx context.Context, o plan.Object, err error
 		r.found.Evidence = append(r.found.Evidence, f.evidence...)
 		r.text += " (" + r.found.Cause + ")"
 	}
-	r.found.Lines = r.found.Evidence
+	r.found.Details.Notes = r.found.Evidence
 	return explained
 }
 
@@ -116,7 +117,7 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // noMatchFinding explains that the cluster does not serve a kind, or only other versions of it.
 func (d *Diagnoser) noMatchFinding(ctx context.Context, noMatch *meta.NoKindMatchError) run.Finding {
 	message := status.CleanText(noMatch.Error())
-	found := run.Finding{Cause: message, Evidence: []string{message}, Lines: []string{message}}
+	found := run.Finding{Cause: message, Evidence: []string{message}, Details: event.Details{Notes: []string{message}}}
 	list, err := d.dyn.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return found

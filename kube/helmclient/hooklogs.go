@@ -99,7 +99,7 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 // Output returns the writer for the logs of a hook's container. Lines become events about the
 // object of the hook, with the pod and container as message.
 func (c *Client) Output(namespace, pod, container string) io.Writer {
-	ev := event.Event{Kind: event.KindLog, Message: "Pod/" + pod + " " + container}
+	ev := event.Event{Kind: event.KindLog, Source: &event.Source{Pod: pod, Container: container}, Message: "Pod/" + pod + " " + container}
 	if u := c.hooks.unitOfPod(namespace, pod); u != nil {
 		ev.Phase, ev.Group = u.phase, u.group.ID
 		if len(u.group.Objects) > 0 {

@@ -149,7 +149,24 @@ func (m *Mask) Event(e event.Event) event.Event {
 		e.Lines = m.Lines(e.Lines)
 	}
 	e.Phases = m.reasons(e.Phases)
+	if e.Details != nil {
+		d := m.details(*e.Details)
+		e.Details = &d
+	}
 	return e
+}
+
+// details hides the secret values in the facts of a diagnosis.
+func (m *Mask) details(d event.Details) event.Details {
+	d.Log, d.Conditions, d.Notes = m.Lines(d.Log), m.Lines(d.Conditions), m.Lines(d.Notes)
+	d.Pods, d.Events = slices.Clone(d.Pods), slices.Clone(d.Events)
+	for i := range d.Pods {
+		d.Pods[i].Why = m.Text(d.Pods[i].Why)
+	}
+	for i := range d.Events {
+		d.Events[i].Reason, d.Events[i].Message = m.Text(d.Events[i].Reason), m.Text(d.Events[i].Message)
+	}
+	return d
 }
 
 // reasons hides the secret values in the reasons why groups wait.

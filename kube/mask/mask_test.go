@@ -137,6 +137,14 @@ func TestEventsKeepTheirNames(t *testing.T) {
 	if in.Lines[0] != "s3cr3tval" {
 		t.Error("the original event was changed")
 	}
+	details := func(text string) *event.Details {
+		return &event.Details{Log: []string{text}, Conditions: []string{text}, Notes: []string{text},
+			Pods: []event.FailingPod{{Name: "s3cr3tval", Why: text}}, Events: []event.ClusterEvent{{Object: "s3cr3tval", Reason: text, Message: text}}}
+	}
+	found := details("s3cr3tval")
+	if out := m.Event(event.Event{Details: found}); !reflect.DeepEqual(out.Details, details("(hidden)")) || !reflect.DeepEqual(found, details("s3cr3tval")) {
+		t.Errorf("details %+v, and before %+v", out.Details, found)
+	}
 }
 
 func TestErrorsKeepTheirIdentity(t *testing.T) {

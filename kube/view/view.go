@@ -422,8 +422,9 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 // explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has
 // no timeout.
 func (v *View) explain(t target, found run.Finding) {
-	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: t.Phase, Group: t.Group, Object: &t.object, Status: found.Status(),
-		Message: found.Cause, Cause: found.Cause, Tally: found.Tally, OnlyState: found.OnlyState, Evidence: found.Evidence, Lines: found.Lines})
+	e := found.Event()
+	e.Phase, e.Group, e.Object = t.Phase, t.Group, &t.object
+	v.feed.Publish(e)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {

@@ -176,7 +176,7 @@ func BenchmarkFrameOfLogs(b *testing.B) {
 		b.Run(fmt.Sprintf("search=%t", seek), func(b *testing.B) {
 			c := &answerer{}
 			for n := range 5000 {
-				c.logs = append(c.logs, inspect.LogLine{Source: inspect.Source{Pod: fmt.Sprint("pod-", n%5), Container: fmt.Sprint("c", n%2), Instance: 1}, Time: time.Unix(int64(n), 0), Text: fmt.Sprintf("%d GET /healthz 200 and so on and so forth, a line of a log of the usual length it is, %d", n, n)})
+				c.logs = append(c.logs, inspect.LogLine{Source: event.Source{Pod: fmt.Sprint("pod-", n%5), Container: fmt.Sprint("c", n%2), Instance: 1}, Time: time.Unix(int64(n), 0), Text: fmt.Sprintf("%d GET /healthz 200 and so on and so forth, a line of a log of the usual length it is, %d", n, n)})
 			}
 			s := newScreen(b, 160, 45, recorded(b, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
 			s.press("f", "l")

@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
@@ -70,7 +71,7 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspect.
 // logLines are lines of the log of one container.
 func logLines(text ...string) (lines []inspect.LogLine) {
 	for _, l := range text {
-		lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: l})
+		lines = append(lines, inspect.LogLine{Source: event.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: l})
 	}
 	return lines
 }

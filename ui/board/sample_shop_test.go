@@ -129,12 +129,12 @@ func diagnose(_ context.Context, o plan.Object) run.Finding {
 	return run.Finding{
 		Cause:    `container migrate exited with code 2: FATAL: relation "orders" does not exist`,
 		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
-		Lines: []string{
-			"condition Failed is True: BackoffLimitExceeded: Job has reached the specified backoff limit",
-			"pod shop-db-migrate-1-0-0-7x2kq: container migrate exited with code 2",
-			"last lines of pod shop-db-migrate-1-0-0-7x2kq, container migrate:",
-			"  applying 0042_add_index " + "…",
-			"  FATAL: relation \"orders\" does not exist",
+		Details: event.Details{
+			Source:     event.Source{Pod: "shop-db-migrate-1-0-0-7x2kq", Container: "migrate"},
+			ExitCode:   new(2),
+			Conditions: []string{"Failed is True: BackoffLimitExceeded: Job has reached the specified backoff limit"},
+			Pods:       []event.FailingPod{{Name: "shop-db-migrate-1-0-0-7x2kq", Why: "container migrate exited with code 2"}},
+			Log:        []string{"applying 0042_add_index …", "FATAL: relation \"orders\" does not exist"},
 		},
 	}
 }

@@ -17,11 +17,11 @@ var logsOfShop = func() (lines []inspect.LogLine) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	say := func(pod, container string, try int, text string) {
 		at = at.Add(400 * time.Millisecond)
-		lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Instance: try}, Time: at, Text: text})
+		lines = append(lines, inspect.LogLine{Source: event.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Instance: try}, Time: at, Text: text})
 	}
 	say("x2kq7", "main", 4, "connecting to postgres://shop-db:5432/shop")
 	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01); the migration that creates it (0042_add_orders) has not been applied to this database`)
-	lines = append(lines, inspect.LogLine{Source: inspect.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Instance: 4}, Time: at, Text: "exited with code 2", Note: true})
+	lines = append(lines, inspect.LogLine{Source: event.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Instance: 4}, Time: at, Text: "exited with code 2", Note: true})
 	for n, pod := range []string{"x2kq7", "5fvt4", "bfmjm", "nmss8"} {
 		say(pod, "proxy", 1, "listening on :8443")
 		say(pod, "main", 5-n, "connecting to postgres://shop-db:5432/shop")
@@ -109,7 +109,7 @@ func TestLogsAreSortedByTime(t *testing.T) { inBubble(t, testLogsAreSortedByTime
 func testLogsAreSortedByTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	line := func(pod string, after int, text string) inspect.LogLine {
-		return inspect.LogLine{Source: inspect.Source{Pod: pod, Container: "c", Instance: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
+		return inspect.LogLine{Source: event.Source{Pod: pod, Container: "c", Instance: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
 	}
 	c := &answerer{logs: []inspect.LogLine{line("a", 0, "first"), line("a", 3, "fourth"), line("b", 1, "second"), line("b", 2, "third")}}
 	s := inspecting(t, c)

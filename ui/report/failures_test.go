@@ -196,7 +196,7 @@ func TestFailureFitsTenLines(t *testing.T) {
 // several failures share the lines for evidence, and that the others keep their order.
 func TestNewestLogLinesAreKept(t *testing.T) {
 	evidence := []string{"FATAL: x", "BackOff: again", "two", "three", "four"}
-	diagnosis := []string{"last lines of pod p, container c:", "  one", "  two", "  three", "  four", "  FATAL: x"}
+	diagnosis := []string{"last lines of pod p, container c:", "one", "two", "three", "four", "FATAL: x"}
 	for limit, want := range map[int][]string{
 		9: {"BackOff: again", "two", "three", "four"},
 		3: {"BackOff: again", "three", "four"},

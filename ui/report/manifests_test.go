@@ -110,16 +110,3 @@ func TestManifestOfGeneratedName(t *testing.T) {
 		t.Errorf("%q", r.Manifest(made, 2))
 	}
 }
-
-// TestDiagnosisHasNoDuplicates expects each line once, where it was last seen.
-func TestDiagnosisHasNoDuplicates(t *testing.T) {
-	o := &plan.Object{Kind: "Job", Name: "a"}
-	of := func(lines ...string) event.Event {
-		return event.Event{Kind: event.KindDiagnosis, Object: o, Lines: lines}
-	}
-	events := append(aborted(t)[:1:1], of("10:00:01 pulling", "pod a: waiting"), of("10:00:01 pulling", "10:00:02 pulled", "pod a: running"))
-	r, _ := writeAndRead(t, events, nil)
-	if got := strings.Join(r.Diagnosis(*o, len(events)), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
-		t.Errorf("%s", got)
-	}
-}

@@ -202,11 +202,10 @@ func diagnose(_ context.Context, o plan.Object) run.Finding {
 	return run.Finding{
 		Cause:    `container migrate exited with code 2: FATAL: relation "orders" does not exist`,
 		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
-		Lines: []string{
-			"BackoffLimitExceeded: Job has reached the specified backoff limit",
-			"last lines of pod migrate-7x2kq:",
-			"  applying 0042_add_index …",
-			"  \x1b[31mFATAL: relation \"orders\" does not exist\x1b[0m",
+		Details: event.Details{
+			Source:     event.Source{Pod: "migrate-7x2kq", Container: "migrate"},
+			Conditions: []string{"Failed is True: BackoffLimitExceeded: Job has reached the specified backoff limit"},
+			Log:        []string{"applying 0042_add_index …", "\x1b[31mFATAL: relation \"orders\" does not exist\x1b[0m"},
 		},
 	}
 }

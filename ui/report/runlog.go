@@ -306,21 +306,17 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 	return ""
 }
 
-// Diagnosis returns the lines of an object's diagnoses in the first at events of the run, without
-// duplicates, the latest last.
-func (r *Record) Diagnosis(o plan.Object, at int) []string {
-	var latest []string
-	known := map[string]bool{"": true}
-	for _, e := range slices.Backward(r.Events[:at]) {
-		if e.Kind != event.KindDiagnosis || e.Object == nil || *e.Object != o {
-			continue
-		}
-		for _, l := range slices.Backward(e.Lines) {
-			if !known[l] {
-				known[l], latest = true, append(latest, l)
-			}
+// Diagnoses returns what the diagnoses of an object found in the first at events of the run, oldest first. An old record has
+// only lines.
+func (r *Record) Diagnoses(o plan.Object, at int) (found []event.Details) {
+	for _, e := range r.Events[:at] {
+		switch {
+		case e.Kind != event.KindDiagnosis || e.Object == nil || *e.Object != o:
+		case e.Details != nil:
+			found = append(found, *e.Details)
+		case len(e.Lines) > 0:
+			found = append(found, event.Details{Notes: e.Lines})
 		}
 	}
-	slices.Reverse(latest)
-	return latest
+	return found
 }

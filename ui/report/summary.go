@@ -154,7 +154,7 @@ func writeFailures(w io.Writer, roots []format.Failure, style Style, limit, evid
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
 	for n, f := range roots {
-		lines := shorten(format.UnknownLines(f.Evidence, known), f.Details, max(evidence/(len(roots)-n), 1))
+		lines := shorten(format.UnknownLines(f.Evidence, known), f.Log(), max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
 		known = append(known, lines...)
 		if len(roots) > 1 && f.Object != nil {
@@ -167,10 +167,10 @@ func writeFailures(w io.Writer, roots []format.Failure, style Style, limit, evid
 }
 
 // shorten drops lines of evidence over the limit, beginning with a container's oldest log lines.
-func shorten(lines, diagnosis []string, limit int) []string {
+func shorten(lines, log []string, limit int) []string {
 	excess := len(lines) - limit
 	lines = slices.DeleteFunc(lines, func(l string) bool {
-		drop := excess > 0 && slices.Contains(diagnosis, "  "+l)
+		drop := excess > 0 && slices.Contains(log, l)
 		if drop {
 			excess--
 		}
@@ -327,7 +327,7 @@ func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 		}
 		lines := obj.Diagnosis
 		if g.Status == event.Failed && obj.InTrouble() {
-			lines = format.UnknownDiagnosis(lines, append([]string{obj.Cause}, obj.Evidence...))
+			lines = format.UnknownDetails(lines, obj.Details, append([]string{obj.Cause}, obj.Evidence...))
 		}
 		for _, l := range lines[max(len(lines)-maxDiagnosis, 0):] {
 			fmt.Fprintln(w, "     ", o.bar(), clean(l))

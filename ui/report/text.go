@@ -289,16 +289,16 @@ func (t *textLog) logTitle(e event.Event) string {
 		return format.WithReason("log of "+e.Group, e.Message)
 	}
 	text := "log of " + e.Object.String()
-	named, isPod := strings.CutPrefix(e.Message, "Pod/")
-	pod, container, both := strings.Cut(named, " ")
-	switch {
-	case !isPod || !both:
+	switch from := e.Source; {
+	case from == nil: // an old record
 		return format.WithReason(text, e.Message)
-	case e.Object.Kind == "Pod" && e.Object.Name == pod:
-		return fmt.Sprintf("%s (container %s)", text, container)
+	case e.Object.Kind == "Pod" && e.Object.Name == from.Pod:
+		return fmt.Sprintf("%s (container %s)", text, from.Container)
+	default:
+		pod := from.Pod
+		if rest, ok := strings.CutPrefix(pod, e.Object.Name+"-"); ok {
+			pod = t.opts.Theme.Lines.Ellipsis + "-" + rest
+		}
+		return fmt.Sprintf("%s (pod %s, container %s)", text, pod, from.Container)
 	}
-	if rest, ok := strings.CutPrefix(pod, e.Object.Name+"-"); ok {
-		pod = t.opts.Theme.Lines.Ellipsis + "-" + rest
-	}
-	return fmt.Sprintf("%s (pod %s, container %s)", text, pod, container)
 }

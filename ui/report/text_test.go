@@ -157,7 +157,7 @@ func failed(t *testing.T) []event.Event {
 		check := &pre.Groups[0].Objects[0]
 		_ = b.Run(run.Stage{Phase: pre, Cluster: newFake(nil)})
 		for _, l := range []string{"checking …", "fine"} {
-			b.Publish(event.Event{Kind: event.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Message: "Pod/check-7fk2p main", Lines: []string{l}})
+			b.Publish(event.Event{Kind: event.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Source: &event.Source{Pod: "check-7fk2p", Container: "main"}, Message: "Pod/check-7fk2p main", Lines: []string{l}})
 		}
 		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(map[string]behaviour{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -15,8 +16,8 @@ const maxLogLines = 5000
 // logBook holds the last log lines, sorted by time, and the filter on them.
 type logBook struct {
 	lines   []inspect.LogLine
-	sources []inspect.Source // in the order of their first line
-	only    inspect.Source   // the filter; empty fields match all
+	sources []event.Source // in the order of their first line
+	only    event.Source   // the filter; empty fields match all
 }
 
 func (b *logBook) add(lines []inspect.LogLine) {
@@ -40,15 +41,15 @@ func (b *logBook) add(lines []inspect.LogLine) {
 
 // pods returns the pods with a log, containers the containers of the visible pods.
 func (b *logBook) pods() []string {
-	return b.names(inspect.Source{}, func(s inspect.Source) string { return s.Pod })
+	return b.names(event.Source{}, func(s event.Source) string { return s.Pod })
 }
 
 func (b *logBook) containers() []string {
-	return b.names(inspect.Source{Pod: b.only.Pod}, func(s inspect.Source) string { return s.Container })
+	return b.names(event.Source{Pod: b.only.Pod}, func(s event.Source) string { return s.Container })
 }
 
 // names returns the distinct names of the sources that match a filter.
-func (b *logBook) names(of inspect.Source, name func(inspect.Source) string) (names []string) {
+func (b *logBook) names(of event.Source, name func(event.Source) string) (names []string) {
 	for _, s := range b.sources {
 		if n := name(s); n != "" && s.Matches(of) && !slices.Contains(names, n) {
 			names = append(names, n)
@@ -73,16 +74,16 @@ func cycle(names []string, now string, by int) string {
 // CyclePod shows only the logs of the next or previous pod, CycleContainer those of the next or
 // previous container, AllLogs all logs.
 func (i *Inspector) CyclePod(by int) {
-	i.filterLogs(inspect.Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
+	i.filterLogs(event.Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
 }
 
 func (i *Inspector) CycleContainer(by int) {
-	i.filterLogs(inspect.Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
+	i.filterLogs(event.Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
 }
 
-func (i *Inspector) AllLogs() { i.filterLogs(inspect.Source{}) }
+func (i *Inspector) AllLogs() { i.filterLogs(event.Source{}) }
 
-func (i *Inspector) filterLogs(only inspect.Source) {
+func (i *Inspector) filterLogs(only event.Source) {
 	i.logs.only = only
 	i.Page.Top, i.Page.End = i.Page.Last, true
 }
@@ -92,14 +93,14 @@ func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.p
 
 func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
 
-func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != inspect.Source{} }
+func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != event.Source{} }
 
 func (i *Inspector) HasTimes() bool {
 	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l inspect.LogLine) bool { return !l.Time.IsZero() })
 }
 
 // heading describes a source: number of the pod, container, restarts, name of the pod.
-func (b *logBook) heading(s inspect.Source, dot string) string {
+func (b *logBook) heading(s event.Source, dot string) string {
 	var parts []string
 	if s.Pod != "" {
 		pods := b.pods()
@@ -119,7 +120,7 @@ func (b *logBook) heading(s inspect.Source, dot string) string {
 
 // head describes the visible logs, "" if there are none.
 func (b *logBook) head(dot string) string {
-	last := inspect.Source{}
+	last := event.Source{}
 	for _, s := range b.sources {
 		if s.Pod != "" && s.Matches(b.only) {
 			last = s
@@ -167,7 +168,7 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
 		}
 	}
-	started := map[inspect.Source]bool{}
+	started := map[event.Source]bool{}
 	for _, line := range b.lines {
 		if !line.Matches(b.only) || line.Note && line.Text == "" {
 			continue
@@ -193,7 +194,7 @@ func (i *Inspector) logLines(width int) []canvas.Line {
 }
 
 // tag tells a source from the other visible ones.
-func (b *logBook) tag(s inspect.Source, pods, containers []string) string {
+func (b *logBook) tag(s event.Source, pods, containers []string) string {
 	var parts []string
 	if b.only.Pod == "" && len(pods) > 1 {
 		parts = append(parts, fmt.Sprint(slices.Index(pods, s.Pod)+1))

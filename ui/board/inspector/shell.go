@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/theme"
@@ -49,7 +50,7 @@ func (i *Inspector) WhyNoShell() string {
 // the most trouble.
 func (i *Inspector) Shell() tea.Cmd {
 	ctx, shells, o := i.ctx, i.cluster.(Shells), i.TargetObject().Object
-	var at inspect.Source
+	var at event.Source
 	if i.Shown {
 		at = i.logs.only
 	}

@@ -2,12 +2,12 @@ package runs
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/ui/report"
 )
@@ -19,46 +19,72 @@ type recordInspector struct {
 	at     func() int // number of events replayed so far
 }
 
-// These patterns recognise the lines of a diagnosis.
-var (
-	eventLine = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
-	podLine   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
-	logLine   = regexp.MustCompile(`^(last lines of |  )`)
-
-	podCause  = regexp.MustCompile(`^pod (\S+): (.*)`)
-	logHeader = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
-)
-
-func (r recordInspector) Events(_ context.Context, o plan.Object) ([]string, error) {
-	return r.lines(o, eventLine, "events"), nil
+func (r recordInspector) Events(_ context.Context, o plan.Object) (lines []string, _ error) {
+	found := r.record.Diagnoses(o, r.at())
+	type content struct{ object, reason, message string }
+	events := latest(found, func(d event.Details) []event.ClusterEvent { return d.Events },
+		func(e event.ClusterEvent) content { return content{e.Object, e.Reason, e.Message} })
+	for _, e := range events {
+		lines = append(lines, phrase.ClusterEvent(e))
+	}
+	if len(lines) == 0 {
+		return instead(found, "events"), nil
+	}
+	return lines, nil
 }
 
 func (r recordInspector) Pods(_ context.Context, o plan.Object) (pods []inspect.Pod, err error) {
-	for _, line := range r.record.Diagnosis(o, r.at()) {
-		if m := podCause.FindStringSubmatch(line); m != nil {
-			pods = append(pods, inspect.Pod{Name: m[1], Why: m[2]})
-		}
+	found := r.record.Diagnoses(o, r.at())
+	failing := latest(found, func(d event.Details) []event.FailingPod { return d.Pods }, func(p event.FailingPod) string { return p.Name })
+	for _, p := range failing {
+		pods = append(pods, inspect.Pod{Name: p.Name, Why: p.Why})
 	}
 	if len(pods) == 0 {
-		return nil, inspect.Unavailable(strings.Join(r.lines(o, podLine, "pods"), "; "))
+		return nil, inspect.Unavailable(strings.Join(instead(found, "pods"), "; "))
 	}
 	return pods, nil
 }
 
-// Logs passes the log lines quoted in a diagnosis to follow, or as notes what the record has instead. The record has the
+// Logs passes the log lines of the diagnoses to follow, or as notes what the record has instead. The record has the
 // logs of hooks as log events (event.KindLog).
 func (r recordInspector) Logs(_ context.Context, o plan.Object, follow func(inspect.LogLine)) error {
-	var from inspect.Source
-	lines := r.lines(o, logLine, "logs")
-	note := !logLine.MatchString(lines[0])
-	for _, line := range lines {
-		if m := logHeader.FindStringSubmatch(line); m != nil {
-			from = inspect.Source{Pod: m[1], Container: m[2]}
-			continue
+	found := r.record.Diagnoses(o, r.at())
+	withLog := slices.DeleteFunc(slices.Clone(found), func(d event.Details) bool { return len(d.Log) == 0 })
+	whole := func(d event.Details) []event.Details { return []event.Details{d} }
+	for _, d := range latest(withLog, whole, func(d event.Details) event.Source { return d.Source }) {
+		for _, l := range d.Log {
+			follow(inspect.LogLine{Source: d.Source, Text: l})
 		}
-		follow(inspect.LogLine{Source: from, Text: strings.TrimPrefix(line, "  "), Note: note})
+	}
+	if len(withLog) == 0 {
+		for _, l := range instead(found, "logs") {
+			follow(inspect.LogLine{Text: l, Note: true})
+		}
 	}
 	return nil
+}
+
+// latest returns a part of all diagnoses, oldest first: of items with the same key, only the last one.
+func latest[T any, K comparable](diagnoses []event.Details, part func(event.Details) []T, key func(T) K) (items []T) {
+	known := map[K]bool{}
+	for _, d := range slices.Backward(diagnoses) {
+		for _, item := range slices.Backward(part(d)) {
+			if k := key(item); !known[k] {
+				known[k], items = true, append(items, item)
+			}
+		}
+	}
+	slices.Reverse(items)
+	return items
+}
+
+// instead says that the diagnoses have no events, pods or logs, followed by what they have.
+func instead(diagnoses []event.Details, what string) []string {
+	lines := latest(diagnoses, phrase.Details, func(l string) string { return l })
+	if len(lines) == 0 {
+		return []string{"no " + what + " recorded at this point"}
+	}
+	return append([]string{"no " + what + " recorded; the record has only:"}, lines...)
 }
 
 // recordedActions are the actions that lead to each recorded change.
@@ -97,18 +123,4 @@ func (r recordInspector) Sent(_ context.Context, it inspect.Item) (string, error
 
 func (r recordInspector) Live(context.Context, plan.Object) (string, error) {
 	return "", inspect.Unavailable("the record has only the sent manifest, not the live object")
-}
-
-// lines returns the lines about an object that match a pattern. If none does, it returns a line that
-// says so, followed by all lines.
-func (r recordInspector) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
-	all := r.record.Diagnosis(o, r.at())
-	if len(all) == 0 {
-		return []string{"no " + name + " recorded at this point"}
-	}
-	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !pattern.MatchString(s) })
-	if len(lines) == 0 {
-		return append([]string{"no " + name + " recorded; the record has only:"}, all...)
-	}
-	return lines
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -20,7 +21,8 @@ func TestRecordInspector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.ndjson")
 	if err := os.WriteFile(path, []byte(`{"seq":1,"time":"2026-01-01T00:00:00Z","kind":"operation","status":"running"}
 {"seq":0,"time":"2026-01-01T00:00:00Z","kind":"manifest","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["kind: Job"]}
-{"seq":2,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["condition x","pod a-1: exit code 2","10:00:00 Pod/a-1 BackOff: again","last lines of pod a-1, container c:","  FATAL"]}
+{"seq":2,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"details":{"conditions":["x"],"pods":[{"name":"a-1","why":"being created"}],"events":[{"time":"2026-01-01T00:00:00Z","object":"Pod/a-1","reason":"BackOff","message":"again","count":1}]}}
+{"seq":2,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"details":{"pod":"a-1","container":"c","log":["FATAL"],"pods":[{"name":"a-1","why":"exit code 2"}],"events":[{"time":"2026-01-01T00:00:09Z","object":"Pod/a-1","reason":"BackOff","message":"again","count":2}]}}
 {"seq":3,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"","kind":"Service","namespace":"n","name":"s"},"lines":["no endpoints"]}
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +41,7 @@ func TestRecordInspector(t *testing.T) {
 		}
 	}
 	lines, err := look.Events(ctx, job)
-	is("events", "10:00:00 Pod/a-1 BackOff: again", lines, err)
+	is("events", time.Unix(1767225609, 0).Format(time.TimeOnly)+" Pod/a-1 BackOff: again (×2)", lines, err)
 	pods, err := look.Pods(ctx, job)
 	if len(pods) != 1 || pods[0] != (inspect.Pod{Name: "a-1", Why: "exit code 2"}) || err != nil {
 		t.Errorf("pods: %v, %v", pods, err)

@@ -1,9 +1,7 @@
 package format
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -27,6 +25,10 @@ type Failure struct {
 	Place string `json:"-"`
 	// State is the state of the group.
 	State *event.GroupState `json:"-"`
+
+	why     string // Text without the object
+	inStack bool   // the object is the release, which Place and Text name with its namespace
+	facts   *event.Details
 }
 
 // FixedFailure is a failure that was fixed during the run (event.FixedFailure).
@@ -58,7 +60,7 @@ func FixedFailures(s *event.State) []FixedFailure {
 	for _, f := range s.Fixed {
 		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Again, phrase.Fix(f)}
 		if f.Again { // the diagnosis is that of the last failure
-			fixed.Details = []string{}
+			fixed.Details, fixed.facts = []string{}, nil
 		}
 		out = append(out, fixed)
 	}
@@ -69,16 +71,16 @@ func newFailure(s *event.State, r event.Root) Failure {
 	f := Failure{
 		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause,
 		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: phrase.Root(r),
-		Place: GroupName(s, r.Group), State: r.Group,
+		Place: GroupName(s, r.Group), State: r.Group, why: phrase.Why(r), inStack: r.Object != nil && s.Operation.IsStack(),
 	}
 	if event.IsRollback(r.Group.Phase) {
 		f.Place += ", rolling back"
 	}
 	if r.Object != nil {
-		if s.Operation.IsStack() { // the object is the release, which Place names with its namespace
-			f.Text = f.Place + ": " + phrase.Why(r)
+		if f.inStack {
+			f.Text = f.Place + ": " + f.why
 		}
-		f.Object = &r.Object.Object
+		f.Object, f.facts = &r.Object.Object, r.Object.Details
 		f.Details = append(f.Details, r.Object.Diagnosis...)
 	}
 	return f
@@ -87,18 +89,13 @@ func newFailure(s *event.State, r event.Root) Failure {
 // Sentence is Text with Place: "Job/migrate in shop/db:schema: container migrate exited with code 2". The place of a hook
 // names the object.
 func (f Failure) Sentence() string {
-	why, object := f.Text, ""
-	if f.Object != nil {
-		object = f.Object.String()
-		why = strings.TrimPrefix(f.Text, object+": ")
-	}
 	switch {
-	case strings.HasPrefix(f.Text, f.Place+": "):
+	case f.inStack:
 		return f.Text
-	case object == "" || strings.HasSuffix(f.Place, ":"+object):
-		return f.Place + ": " + why
+	case f.Object == nil || f.Place == f.State.ID && f.State.Name == f.Object.String():
+		return f.Place + ": " + f.why
 	}
-	return object + " in " + f.Place + ": " + why
+	return f.Object.String() + " in " + f.Place + ": " + f.why
 }
 
 // UnknownLines returns the lines that repeat neither a known one nor each other, see event.Repeats.
@@ -114,29 +111,33 @@ func UnknownLines(lines, known []string) []string {
 	return out
 }
 
-// diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
-var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+(?: in \d+ pods)?\))$`)
+// Log returns the last lines of the container that failed.
+func (f Failure) Log() []string {
+	if f.facts == nil {
+		return nil
+	}
+	return f.facts.Log
+}
 
-// UnknownDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops the log of a
-// container as a whole.
-func UnknownDiagnosis(diagnosis, known []string) []string {
-	repeated := func(l string) bool {
-		return len(UnknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
+// UnknownDetails returns the lines of the diagnosis that do not repeat known ones.
+func (f Failure) UnknownDetails(known []string) []string {
+	return UnknownDetails(f.Details, f.facts, known)
+}
+
+// UnknownDetails returns the lines of a diagnosis that do not repeat known ones. It keeps or drops the log of a container as a
+// whole. Old records have no facts.
+func UnknownDetails(lines []string, facts *event.Details, known []string) []string {
+	repeated := func(l string) bool { return len(UnknownLines([]string{l}, known)) == 0 }
+	if facts == nil {
+		return slices.DeleteFunc(slices.Clone(lines), repeated)
 	}
-	var out []string
-	for n := 0; n < len(diagnosis); {
-		next := n + 1
-		for next < len(diagnosis) && strings.HasPrefix(diagnosis[next], "  ") { // a log
-			next++
-		}
-		body := diagnosis[n:next]
-		if len(body) > 1 {
-			body = body[1:]
-		}
-		if slices.ContainsFunc(body, func(l string) bool { return !repeated(l) }) {
-			out = append(out, diagnosis[n:next]...)
-		}
-		n = next
+	d := *facts
+	d.Conditions = slices.DeleteFunc(slices.Clone(d.Conditions), repeated)
+	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(p event.FailingPod) bool { return repeated(p.Why) })
+	d.Events = slices.DeleteFunc(slices.Clone(d.Events), func(e event.ClusterEvent) bool { return repeated(e.Reason + ": " + e.Message) })
+	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), repeated)
+	if !slices.ContainsFunc(d.Log, func(l string) bool { return !repeated(l) }) {
+		d.Log = nil
 	}
-	return out
+	return phrase.Details(d)
 }

@@ -170,7 +170,7 @@ func junitFailure(f *format.Failure) *junitProblem {
 	if f.Object != nil {
 		kind = f.Object.Kind
 	}
-	diagnosis := format.UnknownDiagnosis(f.Details, append([]string{f.Text}, f.Evidence...))
+	diagnosis := f.UnknownDetails(append([]string{f.Text}, f.Evidence...))
 	return newJunitProblem(kind, f.Text, slices.Concat(f.Evidence, diagnosis)...)
 }
 
