@@ -105,7 +105,7 @@ func versions(t *testing.T, file string) map[string]string {
 // none of each other.
 var boardLayers = [][]string{
 	{"canvas"},
-	{"graph", "keys"},
+	{"graph", "keys", "wires"},
 	{"picture"},
 	{"screen"},
 	{"cards", "header", "inspector", "line", "page"},

@@ -99,6 +99,8 @@ const (
 type Lines struct {
 	// Light and Heavy hold the character for each combination of arms.
 	Light, Heavy [16]string
+	// Mixed holds the character for each combination of weights, see MixedIndex.
+	Mixed [81]string
 	// Round are the corners of a card: top left, top right, bottom left, bottom right.
 	Round [4]string
 	// Arrow points at a card, More and Less mark columns out of view, Cursor the selected line, Break a
@@ -113,6 +115,7 @@ type Lines struct {
 var unicodeLines = Lines{
 	Light: [16]string{" ", "│", "─", "└", "│", "│", "┌", "├", "─", "┘", "─", "┴", "┐", "┤", "┬", "┼"},
 	Heavy: [16]string{" ", "┃", "━", "┗", "┃", "┃", "┏", "┣", "━", "┛", "━", "┻", "┓", "┫", "┳", "╋"},
+	Mixed: [81]string(strings.Split(" ╵╹╶└┖╺┕┗╷│╿┌├┞┍┝┡╻╽┃┎┟┠┏┢┣╴┘┚─┴┸╼┶┺┐┤┦┬┼╀┮┾╄┒┧┨┰╁╂┲╆╊╸┙┛╾┵┹━┷┻┑┥┩┭┽╃┯┿╇┓┪┫┱╅╉┳╈╋", "")),
 	Round: [4]string{"╭", "╮", "╰", "╯"},
 	Arrow: "▶", More: "▸", Less: "◂", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
@@ -122,15 +125,44 @@ var unicodeLines = Lines{
 var asciiLines = Lines{
 	Light: [16]string{" ", "|", "-", "+", "|", "|", "+", "+", "-", "+", "-", "+", "+", "+", "+", "+"},
 	Heavy: [16]string{" ", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#"},
+	Mixed: asciiMixed(),
 	Round: [4]string{"+", "+", "+", "+"},
 	Arrow: ">", More: ">", Less: "<", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
 	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Up: "up",
 }
 
+func asciiMixed() (out [81]string) {
+	for arms := range byte(16) {
+		for heavy := range arms + 1 {
+			sign := "+"
+			switch {
+			case arms == 0:
+				sign = " "
+			case arms&heavy != 0:
+				sign = "#"
+			case arms&(ArmLeft|ArmRight) == 0:
+				sign = "|"
+			case arms&(ArmUp|ArmDown) == 0:
+				sign = "-"
+			}
+			out[MixedIndex(arms, heavy)] = sign
+		}
+	}
+	return out
+}
+
+// MixedIndex returns the index in Mixed of a cell's arms, of which some are heavy.
+func MixedIndex(arms, heavy byte) (i int) {
+	for n, weight := 0, 1; n < 4; n, weight = n+1, weight*3 {
+		i += weight * int(arms>>n&1+arms&heavy>>n&1)
+	}
+	return i
+}
+
 // signs returns the characters that may also occur in text.
 func (l *Lines) signs() []string {
-	return slices.Concat(l.Light[:], l.Heavy[:], l.Round[:],
+	return slices.Concat(l.Light[:], l.Heavy[:], l.Mixed[:], l.Round[:],
 		[]string{l.Arrow, l.More, l.Less, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot})
 }
 

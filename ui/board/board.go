@@ -14,7 +14,7 @@
 // keys. Each of them imports only packages on the lines before its own:
 //
 //	canvas
-//	graph, keys
+//	graph, keys, wires
 //	picture
 //	screen                                      the state that all regions and modes share
 //	cards, header, inspector                    regions of the screen

@@ -19,6 +19,12 @@ func (m *model) layOut() {
 	if lines := m.stateLines(m.H); len(lines)-1 > free { // the failure matters more than the contents of waiting groups
 		m.arrange(nil, true, 0)
 		free = b.Area.H - b.Rows
+		if len(lines)-1 > free && b.ShowsAll { // and than large cards
+			if m.arrange(lines, true, 0); b.ShowsAll && b.Rows <= b.Area.H {
+				return
+			}
+			m.arrange(nil, true, 0)
+		}
 	}
 	if more := min(m.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a complete diff matters more than full cards
 		m.arrange(nil, b.Terse, more)

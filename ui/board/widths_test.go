@@ -70,6 +70,7 @@ func TestColumnsStay(t *testing.T) {
 // TestScrolls: the view scrolls if not all columns fit.
 func TestScrolls(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
+	s.press("z", "z") // all objects
 	if n := len(s.board.Columns); n >= len(s.Graph.Cols) || s.board.Tight {
 		t.Errorf("%d columns, tight %t", n, s.board.Tight)
 	}

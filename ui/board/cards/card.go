@@ -233,7 +233,11 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	}
 	status := mark.Word + " " + n.Count()
 	_, now, _ := strings.Cut(mark.Word, ", ") // the glyph shows the first part
-	text := lastFitting(w-1-l.nameWidth(n), cmp.Or(now, mark.Word), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
+	least := cmp.Or(now, mark.Word)
+	if l.Tight { // the name matters more; the glyph shows the status
+		least = ""
+	}
+	text := lastFitting(w-1-l.nameWidth(n), least, cmp.Or(now, mark.Word), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
 	end := l.Canvas.PutRight(x+w-1, y, quietIfGood(mark), text)
 	l.drawName(n, x+1, y, end-x-2)
 }

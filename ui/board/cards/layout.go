@@ -20,7 +20,9 @@ type Layout struct {
 	Folds   []Fold
 	Columns []Column
 	Tight   bool // no padding in or between cards
-	Rows    int  // height of the whole board, including rows out of view
+	// LinesOnly means that the columns are too narrow for cards.
+	LinesOnly bool
+	Rows      int // height of the whole board, including rows out of view
 }
 
 // Frame is the space for the board.
@@ -55,6 +57,9 @@ func (c *Card) Anchor() int {
 	}
 	return c.Rect.Y + 1
 }
+
+// IsLine reports whether the card is one line without a border.
+func (c *Card) IsLine() bool { return c.flat }
 
 // Spots returns the card's selectable lines, from top to bottom: the group and its objects.
 func (c *Card) Spots() []screen.Spot {

@@ -34,14 +34,20 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	}
 	room := l.Area.H
 	from := len(l.Cards)
-	for d := listed; d < densities; d++ {
+	first := listed
+	if l.LinesOnly {
+		first = lines
+	}
+	for d := first; d < densities; d++ {
 		if d == listed && l.ListedRows(nodes) > room-top {
 			continue // cannot fit; building the rows of many objects is slow
 		}
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)
 		if end <= room {
-			l.expand(from, top, room-end)
+			if !l.LinesOnly {
+				l.expand(from, top, room-end)
+			}
 			return
 		}
 		if d >= scarce && l.foldUp(p, top, from, end-room, d) {

@@ -8,35 +8,65 @@ import (
 )
 
 // band is a part of the board with some of its columns. Layers that do not fit side by side are
-// drawn in bands below each other, if their cards fit.
+// drawn in bands below each other.
 type band struct {
-	area    canvas.Rect // on the screen, without the titles
-	columns []cards.Column
+	area        canvas.Rect // of the cards, on the screen
+	columns     []cards.Column
+	title       int // the row of the titles
+	lane, lanes int // the first row for edges that skip columns or come from other bands, and how many there are
 }
 
-// placeBanded lays the board out in bands, if all groups then fit as cards. It depends only on the
+// thinLine is the minimum width of a group that is drawn as one line.
+const thinLine = 14
+
+// bandStyles are how groups can be drawn in bands, the best first: the narrowest and the lowest card.
+var bandStyles = []struct{ width, rows int }{{graph.TightCard, cards.MinCardRows}, {graph.TightCard, 1}, {thinLine, 1}}
+
+// placeBanded lays the board out in bands, if all groups then fit as cards or lines. It depends only on the
 // plan, so that nothing moves during the run.
 func (b *Board) placeBanded() bool {
 	cols := b.columns()
 	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 || b.allFitAsCards(cols) {
 		return false
 	}
-	limit := graph.TightCard
-	fewest := len(b.splitColumns(cols, limit))
-	for limit < graph.MaxCard && len(b.splitColumns(cols, limit+1)) == fewest {
-		limit++
+	if b.W/thinLine*b.Area.H < len(b.Visible()) {
+		return false
 	}
-	parts := b.splitColumns(cols, limit)
-	heights := b.heights(parts)
-	for k, part := range parts {
-		for _, i := range part {
-			if cards.MinCardRows*len(b.ShownIn(i))+b.lanes() > heights[k]-1 {
-				return false
+	var splits []split
+	for _, style := range bandStyles {
+		splits = append(splits, b.splitWidest(cols, style.width))
+	}
+	for _, b.maxLanes = range []int{8, 3, 1} { // an edge that is drawn matters more than a larger card
+		for i, style := range bandStyles {
+			if heights := b.heights(splits[i].parts, style.rows); heights != nil {
+				b.LinesOnly = splits[i].limit < graph.TightCard
+				b.placeBands(splits[i].parts, heights, splits[i].limit)
+				return true
 			}
 		}
 	}
-	b.placeBands(parts, heights, limit)
-	return true
+	return false
+}
+
+// split is the columns of bands, with cards up to a width.
+type split struct {
+	parts [][]int
+	limit int
+}
+
+// splitWidest divides columns into the fewest bands with cards of at least a width, and makes the cards as wide as
+// that many bands allow.
+func (b *Board) splitWidest(cols []int, least int) split {
+	out := split{b.splitColumns(cols, least), least}
+	for most := graph.MaxCard; out.limit < most; {
+		limit := (out.limit + most + 1) / 2
+		if parts := b.splitColumns(cols, limit); len(parts) == len(out.parts) {
+			out = split{parts, limit}
+		} else {
+			most = limit - 1
+		}
+	}
+	return out
 }
 
 // splitColumns divides columns into bands that fit the screen with cards of a width.
@@ -44,7 +74,7 @@ func (b *Board) splitColumns(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
 		for ; to < len(cols); to++ {
-			if b.room(cols[from:to+1], limit) < 0 {
+			if b.bandRoom(cols[from:to+1], limit) < 0 {
 				break
 			}
 		}
@@ -54,17 +84,52 @@ func (b *Board) splitColumns(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// heights returns the heights of bands, titles included: as much as each needs, up to its share.
-func (b *Board) heights(parts [][]int) []int {
+// bandRoom returns how many cells are free next to the columns of a band; negative if they do not fit.
+func (b *Board) bandRoom(part []int, limit int) int {
+	room := b.room(part, limit) + 1 - b.leftOf(part)
+	if last := part[len(part)-1]; last+1 < len(b.Graph.Cols) {
+		if right := graph.RightMargin(b.Graph.Cols[last]); right > 0 {
+			room -= right + 1
+		}
+	}
+	return room
+}
+
+// leftOf returns the x of a band's first column.
+func (b *Board) leftOf(part []int) int {
+	if part[0] == 0 {
+		return 1
+	}
+	return 1 + b.Graph.LeftMargin(part[0], part[len(part)-1])
+}
+
+// lanesOf returns how many rows a band has for edges.
+func (b *Board) lanesOf(part []int) int {
+	return min(b.Graph.LanesOf(part[0], part[len(part)-1]), b.maxLanes)
+}
+
+// heights returns the heights of bands with titles and lanes, nil if groups of a number of rows do not fit: that much, and
+// of the other rows as much as each needs, up to its share.
+func (b *Board) heights(parts [][]int, rows int) []int {
 	out := make([]int, len(parts))
 	left := b.Area.H
 	for k, part := range parts {
+		for _, i := range part {
+			out[k] = max(out[k], rows*len(b.ShownIn(i)))
+		}
+		out[k] += 1 + b.lanesOf(part)
+		left -= out[k]
+	}
+	if left < 0 {
+		return nil
+	}
+	for k, part := range parts {
 		wanted := 0
 		for _, i := range part {
-			wanted = max(wanted, b.columnRows(i)+1)
+			wanted = max(wanted, b.columnRows(i))
 		}
-		out[k] = min(wanted, left/(len(parts)-k))
-		left -= out[k]
+		more := min(max(wanted+1+b.lanesOf(part)-out[k], 0), left/(len(parts)-k))
+		out[k], left = out[k]+more, left-more
 	}
 	return out
 }
@@ -74,57 +139,51 @@ func (b *Board) heights(parts [][]int) []int {
 func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 	b.ShowsAll, b.Tight = true, limit < graph.MinCard
 	whole := b.Area
-	placed := make([][]cards.Card, len(parts))
+	placed := make([]cards.Layout, len(parts))
 	rows := make([]int, len(parts))
+	b.bands = make([]band, len(parts))
 	place := func(k, height int) {
 		ws := b.widthsOf(parts[k], limit)
-		b.spread(ws, b.room(parts[k], limit))
-		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
-		own := band{b.Area, b.across(ws, parts[k][0])}
-		for _, p := range own.columns {
-			b.PlaceColumn(p, b.lanes())
-		}
-		placed[k], rows[k] = b.Cards, b.lanes()+1
-		for _, c := range b.Cards {
-			rows[k] = max(rows[k], c.Rect.Y+c.Rect.H+1)
-		}
+		b.spread(ws, b.bandRoom(parts[k], limit))
+		own := band{columns: b.across(ws, parts[k][0], b.leftOf(parts[k])), lanes: b.lanesOf(parts[k])}
 		b.bands[k] = own
+		b.Area, b.Cards, b.Folds = canvas.Rect{X: whole.X, W: whole.W, H: height - 1 - own.lanes}, nil, nil
+		for _, p := range own.columns {
+			b.PlaceColumn(p, 0)
+		}
+		placed[k], rows[k] = b.Layout, 0
+		for _, c := range b.Cards {
+			rows[k] = max(rows[k], c.Rect.Y+c.Rect.H)
+		}
+		rows[k] += 1 + own.lanes
+		b.Area = whole
 	}
-	b.bands = make([]band, len(parts))
-	total, free := 0, 0
+	free := whole.H
 	for k := range parts {
 		place(k, heights[k])
-		total += heights[k]
-		free += heights[k] - rows[k]
+		free -= rows[k]
 	}
 	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.rank(parts[x]) - b.rank(parts[y]) }) {
 		was := rows[k]
 		place(k, was+free)
 		free -= rows[k] - was
 	}
-	b.Area, b.Cards, b.Columns = whole, nil, nil
+	b.Cards, b.Folds, b.Columns, b.Rows, b.Top = nil, nil, nil, whole.H-free, 0
 	y := whole.Y
 	for k := range b.bands {
 		own := &b.bands[k]
-		own.area = canvas.Rect{X: whole.X, Y: y + 1, W: whole.W, H: rows[k] - 1}
-		for i := range placed[k] {
-			placed[k][i].Rect.Y += own.area.Y
+		own.lane, own.title = y, y+own.lanes
+		own.area = canvas.Rect{X: whole.X, Y: own.title + 1, W: whole.W, H: rows[k] - 1 - own.lanes}
+		for i := range placed[k].Cards {
+			placed[k].Cards[i].Rect.Y += own.area.Y
 		}
-		b.Cards, b.Columns = append(b.Cards, placed[k]...), append(b.Columns, own.columns...)
+		for i := range placed[k].Folds {
+			placed[k].Folds[i].Rect.Y += own.area.Y
+		}
+		b.Cards, b.Folds, b.Columns = append(b.Cards, placed[k].Cards...), append(b.Folds, placed[k].Folds...), append(b.Columns, own.columns...)
 		y += rows[k]
 	}
-	b.Rows, b.Top = total, 0
 }
 
 // rank returns the rank of the most urgent group in some columns.
 func (b *Board) rank(cols []int) int { return cards.Rank(b.mostUrgent(cols)) }
-
-func (b *Board) drawBands() {
-	whole, columns, rows := b.Area, b.Columns, b.Rows
-	defer func() { b.Area, b.Columns, b.Rows = whole, columns, rows }()
-	b.Rows = 0 // nothing is out of view
-	for _, own := range b.bands {
-		b.Area, b.Columns = own.area, own.columns
-		b.drawColumns()
-	}
-}

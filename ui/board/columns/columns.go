@@ -21,7 +21,9 @@ type Board struct {
 	ShowsAll bool   // all groups are in view
 	heads    []head // titles of the overview
 	bands    []band
-	layOut   func() // lays out the whole screen
+	maxLanes int         // the most rows for edges above a band
+	undrawn  map[int]int // how many edges to the groups of a column are not drawn
+	layOut   func()      // lays out the whole screen
 }
 
 // New returns a board; layOut lays out the whole screen.
@@ -32,7 +34,7 @@ func New(s *screen.Screen, layOut func()) *Board {
 // Place places the groups in a frame.
 func (b *Board) Place(f cards.Frame) {
 	b.Reset(f)
-	b.Strip, b.ShowsAll, b.heads, b.bands = Strip{}, false, nil, nil
+	b.Strip, b.ShowsAll, b.heads, b.bands, b.undrawn = Strip{}, false, nil, nil, map[int]int{}
 	if b.placeBanded() || b.placeOverview() {
 		return
 	}
@@ -44,19 +46,18 @@ func (b *Board) Place(f cards.Frame) {
 	b.Area.H = max(b.Area.H-1, 0)
 	ws := b.Widths()
 	b.Tight = ws.tight
-	b.Columns = b.across(ws, b.First)
+	b.Columns = b.across(ws, b.First, 1)
 	b.Strip = b.placeStrip()
 	for _, p := range b.Columns {
 		b.PlaceColumn(p, b.lanes())
 	}
 	b.FinishColumns()
+	b.bands = []band{{area: b.Area, columns: b.Columns, title: b.Area.Y - 1, lane: b.Area.Y - b.Top, lanes: b.lanes()}}
 }
 
 func (b *Board) Draw() {
 	switch {
-	case len(b.bands) > 0:
-		b.drawBands()
-	case b.ShowsAll:
+	case b.ShowsAll && len(b.bands) == 0:
 		b.drawOverview()
 	case b.Narrow():
 		b.DrawList()
@@ -66,10 +67,13 @@ func (b *Board) Draw() {
 }
 
 func (b *Board) drawColumns() {
-	b.drawTitles()
-	defer b.Canvas.Within(b.Area)()
+	restore := b.Canvas.Within(b.Area)
 	b.drawEdges()
 	b.DrawCards()
+	restore()
+	for k := range b.bands {
+		b.drawTitles(&b.bands[k])
+	}
 }
 
 // lanes returns how many rows the edges that skip columns take.
@@ -77,7 +81,7 @@ func (b *Board) lanes() int {
 	if b.Area.H+b.StateRows < 12 {
 		return min(b.Graph.Lanes, 1)
 	}
-	return b.Graph.Lanes
+	return min(b.Graph.Lanes, 3)
 }
 
 // Show scrolls the selection into view.

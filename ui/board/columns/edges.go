@@ -1,246 +1,158 @@
 package columns
 
 import (
-	"slices"
+	"fmt"
 
+	"lockstep/engine/text"
 	"lockstep/theme"
-	"lockstep/ui/board/cards"
+	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/wires"
 )
 
-// edge is a dependency on the board. Until its last stretch, it is drawn without a target, so that
-// the edges of one source join.
-type edge struct {
-	from *graph.Node
-	to   *graph.Node // nil before the last stretch
-	bold bool        // of the selected group
+// wiring is the edges on the board, as package wires needs them.
+type wiring struct {
+	plan  wires.Plan
+	of    map[*graph.Node]int // the ends of the groups that a card or a fold shows
+	nodes []*graph.Node       // of a card, by end; nil for a fold
 }
 
-// wires collects edges before they are drawn: edges of one group join, edges of two groups cross.
-type wires struct {
-	*Board
-	place map[*graph.Node]*cards.Card // the cards in view
-	cells []cell
-}
-
-// cell is the part of an edge in one cell.
-type cell struct {
-	edge
-	arms byte
-}
-
-// The weight of edges.
-const lightEdge, boldEdge = false, true
-
-const vertical, horizontal = theme.ArmUp | theme.ArmDown, theme.ArmLeft | theme.ArmRight
-
-// add draws arms of an edge into a cell. Edges to the same card join on the last stretch. Where
-// edges cross, the vertical one is on top; the selected group's edges are on top of all others.
-func (ws *wires) add(x, y int, arms byte, e edge) {
-	if x < 0 || y < 0 || x >= ws.W || y >= ws.H {
-		return
-	}
-	c := &ws.cells[y*ws.W+x]
-	switch {
-	case c.from == nil || c.bold == e.bold && (c.from == e.from || e.to != nil && c.to == e.to):
-		arms |= c.arms
-	case c.bold && !e.bold:
-		return
-	case e.bold && !c.bold:
-		if c.from == e.from { // its other edges still start here
-			arms |= c.arms
-		}
-	case c.arms&vertical != 0 && (arms&vertical == 0 || arms == vertical):
-		return
-	}
-	*c = cell{e, arms}
-}
-
-// horizontalRun draws an edge along a row.
-func (ws *wires) horizontalRun(x0, x1, y int, e edge) {
-	for x := x0; x <= x1; x++ {
-		ws.add(x, y, horizontal, e)
-	}
-}
-
-// bend draws an edge along its track at x from one row to another.
-func (ws *wires) bend(x, from, to int, e edge) {
-	start := edge{from: e.from, bold: e.bold}
-	if from == to {
-		ws.add(x, from, horizontal, e)
-		return
-	}
-	leave, arrive := byte(theme.ArmDown), byte(theme.ArmUp)
-	if to < from {
-		leave, arrive = arrive, leave
-	}
-	ws.add(x, from, theme.ArmLeft|leave, start)
-	for y := min(from, to) + 1; y < max(from, to); y++ {
-		ws.add(x, y, vertical, start)
-	}
-	ws.add(x, to, arrive|theme.ArmRight, e)
-}
-
-// drawEdges draws the dependencies. The selected group's edges are drawn last and with heavy lines,
-// so that they also stand out without colour.
+// drawEdges draws the dependencies in all bands, and counts by column those that it cannot draw.
 func (b *Board) drawEdges() {
-	ws := &wires{Board: b, place: map[*graph.Node]*cards.Card{}, cells: make([]cell, b.W*b.H)}
-	for i := range b.Cards {
-		if c := &b.Cards[i]; len(b.bands) == 0 || b.Area.Has(c.Rect.X, c.Rect.Y) {
-			ws.place[c.Node] = c
-		}
-	}
-	for k, p := range b.Columns {
-		if c := b.Graph.Cols[p.Index]; !c.Dense() {
-			for _, n := range c.Sources {
-				ws.drawFrom(k, n, lightEdge, n.Outs)
-			}
-		}
-		for _, n := range b.Graph.Nodes {
-			if n.Col < p.Index && b.Shown(n) {
-				ws.pass(k, n, b.shownReach(n), lightEdge)
-			}
-		}
-	}
-	selected := b.Group()
-	if selected != nil {
-		ws.drawSelected(selected)
-	}
-	ws.draw()
-	ws.drawArrows(selected)
-}
-
-// drawSelected draws the selected group's incoming and outgoing edges over the others.
-func (ws *wires) drawSelected(selected *graph.Node) {
-	for k, p := range ws.Columns {
-		ws.drawFrom(k, selected, boldEdge, selected.Outs)
-		if selected.Col < p.Index {
-			ws.pass(k, selected, ws.shownReach(selected), boldEdge)
-		}
-		for _, up := range selected.Ins {
-			ws.drawFrom(k, up, boldEdge, []*graph.Node{selected})
-			if ws.Shown(up) && up.Col < p.Index {
-				ws.pass(k, up, selected.Col, boldEdge)
-			}
-		}
-	}
-}
-
-// laneRow returns the screen row of a node's lane; ok is false if the node has none, or if it does not
-// fit. Bold edges then use the last lane.
-func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
-	lane := n.Lane
-	if bold && (lane < 0 || lane >= b.lanes()) {
-		lane = b.lanes() - 1
-	}
-	return b.Area.Y - b.Top + lane, lane >= 0 && lane < b.lanes()
-}
-
-// Gutter returns the cells between the k-th column in view and the next.
-func (b *Board) Gutter(k int) (x0, x1 int) {
-	p := b.Columns[k]
-	x0 = p.X + p.W
-	if k+1 < len(b.Columns) {
-		return x0, b.Columns[k+1].X - 1
-	}
-	return x0, b.W - 1
-}
-
-// drawFrom draws the edges from a node to some others in the gutter right of the k-th column in view:
-// from its card or lane to the cards of the next column, and to the lane that leads further.
-func (ws *wires) drawFrom(k int, n *graph.Node, bold bool, outs []*graph.Node) {
-	col, next := ws.Columns[k].Index, -1
-	if k+1 < len(ws.Columns) {
-		next = ws.Columns[k+1].Index
-	}
-	x0, x1 := ws.Gutter(k)
-	track := x0 + ws.Graph.Cols[col].Track(n)
-	if !ws.Tight {
-		track++
-	}
-	track = min(track, x1)
-	lane, hasLane := ws.laneRow(n, bold)
-	from := lane
-	switch c := ws.place[n]; {
-	case n.Col == col && c != nil:
-		from = c.Anchor()
-	case n.Col >= col || !ws.Shown(n) || !hasLane:
-		return
-	}
-	started := false
-	for _, d := range outs {
-		e, row := edge{n, d, bold}, lane
-		switch c := ws.place[d]; {
-		case !ws.Shown(d):
-			continue
-		case d.Col == next && c != nil:
-			row = c.Anchor()
-		case d.Col > col+1 && n.Col == col && hasLane:
-			e.to = nil
-		default:
+	w := b.ends()
+	edges := w.connect(b)
+	routed := w.plan.Route(b.W, b.Area.Y+b.Area.H)
+	b.drawWires(routed)
+	arrows, bold := make([]bool, len(w.plan.Ends)), make([]bool, len(w.plan.Ends))
+	for i, e := range w.plan.Edges {
+		if routed.Missing[i] {
+			b.undrawn[edges[i].Col]++
 			continue
 		}
-		if !started {
-			ws.horizontalRun(x0, track-1, from, edge{from: n, bold: bold})
-			started = true
-		}
-		ws.bend(track, from, row, e)
-		ws.horizontalRun(track+1, x1, row, e)
+		arrows[e.To], bold[e.To] = true, bold[e.To] || e.Bold
 	}
-}
-
-// shownReach returns the last column with a visible group that waits for a node.
-func (b *Board) shownReach(n *graph.Node) int {
-	end := n.Col
-	for _, d := range n.Outs {
-		if b.Shown(d) {
-			end = max(end, d.Col)
-		}
-	}
-	return end
-}
-
-// pass draws the lane of a node above the cards of the k-th column in view if it leads to a later
-// column, and across the gutter if it leads past the next column.
-func (ws *wires) pass(k int, n *graph.Node, until int, bold bool) {
-	p := ws.Columns[k]
-	y, ok := ws.laneRow(n, bold)
-	if !ok || until <= p.Index {
-		return
-	}
-	e := edge{from: n, bold: bold}
-	ws.horizontalRun(p.X, p.X+p.W-1, y, e)
-	if until > p.Index+1 {
-		x0, x1 := ws.Gutter(k)
-		ws.horizontalRun(x0, x1, y, e)
-	}
-}
-
-func (ws *wires) draw() {
-	l := ws.Theme.Lines
-	for y := ws.Area.Y; y < ws.Area.Y+ws.Area.H; y++ {
-		for x := range ws.W {
-			switch c := ws.cells[y*ws.W+x]; {
-			case c.from == nil:
-			case c.bold:
-				ws.Canvas.Put(x, y, theme.Accent, l.Heavy[c.arms])
-			default:
-				ws.Canvas.Put(x, y, theme.Faint, l.Light[c.arms])
-			}
-		}
-	}
-}
-
-// drawArrows draws the arrow heads at cards, even for edges from columns out of view.
-func (ws *wires) drawArrows(selected *graph.Node) {
-	for n, c := range ws.place {
-		if len(n.Ins) == 0 {
+	for i, e := range w.plan.Ends {
+		if !arrows[i] {
 			continue
 		}
 		role := theme.Faint
-		if n == selected || selected != nil && slices.Contains(n.Ins, selected) {
+		if bold[i] {
 			role = theme.Accent
 		}
-		ws.Canvas.Put(c.Rect.X-1, c.Anchor(), role, ws.Theme.Lines.Arrow)
+		b.Canvas.Put(e.In, e.Row, role, b.Theme.Lines.Arrow)
 	}
+}
+
+// ends returns the bands, and the places where edges start and end.
+func (b *Board) ends() *wiring {
+	w := &wiring{of: map[*graph.Node]int{}}
+	add := func(e wires.End, r canvas.Rect, nodes ...*graph.Node) {
+		e.In, e.Out = r.X-1, r.X+r.W
+		for _, n := range nodes {
+			w.of[n] = len(w.plan.Ends)
+		}
+		w.plan.Ends = append(w.plan.Ends, e)
+	}
+	for k := range b.bands {
+		own := &b.bands[k]
+		w.plan.Bands = append(w.plan.Bands, b.wiresOf(own))
+		for c, col := range own.columns {
+			for i := range b.Cards {
+				if card := &b.Cards[i]; card.Node.Col == col.Index {
+					w.nodes = append(w.nodes, card.Node)
+					add(wires.End{Band: k, Column: c, Row: card.Anchor()}, card.Rect, card.Node)
+				}
+			}
+			for i := range b.Folds {
+				if f := &b.Folds[i]; f.Nodes[0].Col == col.Index {
+					w.nodes = append(w.nodes, nil)
+					add(wires.End{Band: k, Column: c, Row: f.Rect.Y}, f.Rect, f.Nodes...)
+				}
+			}
+		}
+	}
+	return w
+}
+
+// wiresOf returns the space for edges in a band.
+func (b *Board) wiresOf(own *band) wires.Band {
+	out := wires.Band{Lane: own.lane, Lanes: own.lanes}
+	from := 0
+	for _, col := range own.columns {
+		out.Gutters = append(out.Gutters, wires.Gutter{From: from, To: col.X - 1})
+		if from = col.X + col.W; !b.Tight {
+			from++
+		}
+	}
+	out.Gutters = append(out.Gutters, wires.Gutter{From: from, To: b.W - 1})
+	return out
+}
+
+// connect adds the edges between the ends, and returns the groups that they lead to. Edges from columns out of view
+// are counted as not drawn.
+func (w *wiring) connect(b *Board) (targets []*graph.Node) {
+	selected := b.Group()
+	at := map[wires.Edge]int{}
+	for _, n := range b.Graph.Nodes {
+		to, inView := w.of[n]
+		if !inView || !b.Shown(n) {
+			continue
+		}
+		for _, up := range n.Ins {
+			from, ok := w.of[up]
+			switch {
+			case !b.Shown(up):
+				continue
+			case !ok:
+				b.undrawn[n.Col]++
+				continue
+			}
+			e := wires.Edge{From: from, To: to}
+			i, known := at[e]
+			if !known {
+				i, at[e] = len(targets), len(targets)
+				w.plan.Edges, targets = append(w.plan.Edges, e), append(targets, n)
+			}
+			if w.nodes[from] != nil && w.nodes[from] == selected || w.nodes[to] != nil && w.nodes[to] == selected {
+				w.plan.Edges[i].Bold = true
+			}
+		}
+	}
+	return targets
+}
+
+func (b *Board) drawWires(r *wires.Routed) {
+	for y := range b.Area.Y + b.Area.H {
+		for x := range b.W {
+			c := r.Cells[y*b.W+x]
+			if c.Arms == 0 {
+				continue
+			}
+			role := theme.Faint
+			if c.Bold != 0 {
+				role = theme.Accent
+			}
+			b.Canvas.Put(x, y, role, b.Theme.Lines.Mixed[theme.MixedIndex(c.Arms, c.Bold)])
+		}
+	}
+}
+
+// Undrawn returns how many edges the last frame counted instead of drawing them.
+func (b *Board) Undrawn() (n int) {
+	for _, more := range b.undrawn {
+		n += more
+	}
+	return n
+}
+
+// undrawnText says how many edges to the groups of a column are not drawn, "" for none.
+func (b *Board) undrawnText(col, room int, title string) string {
+	n := b.undrawn[col]
+	if n == 0 {
+		return ""
+	}
+	if long := text.Count(n, "more edge"); canvas.Width(b.Join(title, long)) <= room {
+		return long
+	}
+	return fmt.Sprintf("+%d", n)
 }

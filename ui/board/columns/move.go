@@ -33,13 +33,14 @@ func (b *Board) stops(col int) []screen.Spot {
 	}
 	var out []screen.Spot
 	for _, n := range nodes {
-		expanded := b.ShowsAll && len(b.bands) == 0 && b.IsSelected(n)
-		if c := placed[n]; c != nil && !expanded {
+		c := placed[n]
+		inPane := b.IsSelected(n) && (c == nil || c.IsLine()) && b.ShowsAll // its objects are in the pane
+		if c != nil && !inPane {
 			out = append(out, c.Spots()...)
 			continue
 		}
 		out = append(out, screen.Spot{Unit: n.Unit()})
-		if expanded {
+		if inPane {
 			for _, o := range b.ShownObjects(n) {
 				out = append(out, screen.Spot{Unit: n.Unit(), Object: o.Object})
 			}

@@ -3,6 +3,7 @@ package columns
 import (
 	"slices"
 
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
@@ -129,6 +130,22 @@ type head struct {
 	col  int
 }
 
+// countEdges says how many edges lead to the groups of a column, none of which the overview draws.
+func (b *Board) countEdges(col int) string {
+	n := 0
+	for _, d := range b.ShownIn(col) {
+		for _, up := range d.Ins {
+			if b.Shown(up) {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return text.Count(n, "edge")
+}
+
 // drawOverview draws the overview, and marks the dependencies and the dependents of the
 // selected group.
 func (b *Board) drawOverview() {
@@ -138,12 +155,11 @@ func (b *Board) drawOverview() {
 		if b.columnActive(h.col) {
 			role = theme.Strong
 		}
-		title := b.Graph.Cols[h.col].Title
-		switch {
-		case h.rect.W < cards.MinNamedCell:
-			title = ""
-		case h.rect.W < canvas.Width(title):
-			title = b.Graph.Cols[h.col].ShortTitle()
+		c, title, edges := b.Graph.Cols[h.col], "", b.countEdges(h.col)
+		for _, t := range []string{c.ShortTitle(), b.Join(c.ShortTitle(), edges), c.Title, b.Join(c.Title, edges)} {
+			if h.rect.W >= cards.MinNamedCell && (title == "" || canvas.Width(t) <= h.rect.W) {
+				title = t
+			}
 		}
 		b.Canvas.PutFit(h.rect.X, h.rect.Y+b.Area.Y-b.Top, h.rect.W, role, title)
 	}

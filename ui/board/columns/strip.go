@@ -12,14 +12,14 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// drawTitles names the columns. If some are out of view, it also draws the strip.
-func (b *Board) drawTitles() {
-	y := b.Area.Y - 1
-	if y < 0 || len(b.Columns) == 0 {
+// drawTitles names the columns of a band. If some are out of view, it also draws the strip.
+func (b *Board) drawTitles(own *band) {
+	y := own.title
+	if y < 0 || len(own.columns) == 0 {
 		return
 	}
 	end := b.drawStrip(y)
-	for _, p := range b.Columns {
+	for _, p := range own.columns {
 		role := theme.Quiet
 		if b.columnActive(p.Index) {
 			role = theme.Strong
@@ -33,7 +33,12 @@ func (b *Board) drawTitles() {
 			prefix = p.Prefix + b.Theme.Lines.Ellipsis
 		}
 		title := b.Join(c.Title, prefix)
-		if canvas.Width(title) > room {
+		if more := b.undrawnText(p.Index, room, title); more != "" {
+			title = b.Join(title, more)
+			if canvas.Width(title) > room {
+				title = b.Join(c.ShortTitle(), more)
+			}
+		} else if canvas.Width(title) > room {
 			title = b.Join(c.ShortTitle(), prefix)
 		}
 		b.Canvas.PutFit(p.X+1, y, room, role, title)

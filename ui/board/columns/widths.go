@@ -96,11 +96,10 @@ func (b *Board) columns() []int {
 	return out
 }
 
-// across places columns side by side, starting with the given one. It omits a column that would be
+// across places columns side by side from x on, starting with the given one. It omits a column that would be
 // narrower than the narrowest card.
-func (b *Board) across(ws Widths, first int) []cards.Column {
+func (b *Board) across(ws Widths, first, x int) []cards.Column {
 	var out []cards.Column
-	x := 1
 	for _, w := range ws.Columns {
 		if w.Index < first {
 			continue
@@ -136,7 +135,7 @@ func (b *Board) prefixIn(i, w int) string {
 
 // fits reports whether the columns first to last fit the screen.
 func (b *Board) fits(ws Widths, first, last int) bool {
-	for _, p := range b.across(ws, first) {
+	for _, p := range b.across(ws, first, 1) {
 		if p.Index == last {
 			return !p.Cut
 		}

@@ -30,7 +30,8 @@ type Graph struct {
 	Cols  []*Column
 	ByKey map[event.Unit]*Node
 	short map[string]string // short names by group ID
-	Lanes int               // rows for edges that skip columns
+	Nets  []*Net            // by column
+	Lanes int               // rows for edges that skip columns, if all are side by side
 
 	release string // most objects' names start with it
 }
@@ -45,8 +46,9 @@ type Column struct {
 	// Width is the preferred width of its cards, Gutter the width of the edges to its
 	// right.
 	Width, Gutter int
-	// Sources are the sources of the edges in the gutter to its right.
-	Sources []*Node
+	// The number of nets that leave its nodes, that enter them, and of those the ones that skip columns; tracks
+	// is how many lines its gutter holds.
+	leaving, entering, dropping, tracks int
 }
 
 // Node is a group on the board.
@@ -60,7 +62,6 @@ type Node struct {
 	// Ins are the nodes it waits for, Outs those that wait for it, without transitive
 	// edges.
 	Ins, Outs []*Node
-	Lane      int // the row of its edges that skip columns, or -1
 	styles    []NameStyle
 	release   string
 	// Outcome is the effect of a rollback, Undone the objects that the rollback has reached, with their states
@@ -87,7 +88,7 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
 	for i, group := range phase.Groups {
-		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: shortName(phase, group.Group), index: len(g.Nodes) + i, Lane: -1, release: g.release}
+		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: shortName(phase, group.Group), index: len(g.Nodes) + i, release: g.release}
 		groups[i] = group.Group
 		g.ByKey[own[i].Unit()] = own[i]
 		g.short[group.ID] = own[i].Name

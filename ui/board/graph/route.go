@@ -1,150 +1,116 @@
 package graph
 
-import "slices"
-
-// maxTracks is the maximum number of parallel edges in a gutter. More would be indistinguishable:
-// then only the selected group's edges are drawn, on denseTracks shared tracks.
-const (
-	maxTracks   = 6
-	denseTracks = 3
+import (
+	"fmt"
+	"slices"
 )
 
-// maxLanes is the maximum number of rows for edges that skip columns. Edges without a lane are
-// drawn only for the selected group.
-const maxLanes = 2
+// maxTracks is the maximum number of lines side by side in a gutter.
+const maxTracks = 8
 
-// route places the edges: those to the next column in the gutter between them, longer ones in a
-// lane above the cards.
+// Net is the edges from nodes of a column to the same nodes; they share a line.
+type Net struct {
+	From, To []*Node
+	cols     []int // with nodes of To, the last one last
+}
+
+// route joins the edges to nets, and counts the lines in the gutters.
 func (g *Graph) route() {
-	var until [maxLanes]int // the last column that a lane is taken in
-	for _, c := range g.Cols {
-		for _, n := range c.Nodes {
-			if end := n.reach(); end > n.Col+1 {
-				n.Lane = takeLane(until[:], n.Col+1, end-1)
-				g.Lanes = max(g.Lanes, n.Lane+1)
-			}
-		}
-	}
 	for i, c := range g.Cols {
-		c.Sources = g.gutterSources(i)
-		disentangle(c.Sources, i)
-		c.Gutter = c.tracks() + 2
-	}
-}
-
-// reach returns the last column that waits for the node.
-func (n *Node) reach() int {
-	end := n.Col
-	for _, d := range n.Outs {
-		end = max(end, d.Col)
-	}
-	return end
-}
-
-// takeLane takes the first lane that is free from one column to another; -1 if there is none.
-func takeLane(until []int, from, to int) int {
-	i := slices.IndexFunc(until, func(u int) bool { return u < from })
-	if i >= 0 {
-		until[i] = to
-	}
-	return i
-}
-
-// gutterSources lists the nodes whose edges use the gutter right of a column: the column's own
-// nodes, and those whose lane ends in the next column.
-func (g *Graph) gutterSources(col int) []*Node {
-	var sources []*Node
-	for _, n := range g.Cols[col].Nodes {
-		if len(n.Outs) > 0 {
-			sources = append(sources, n)
+		known := map[string]int{} // indexes of nets
+		for _, n := range c.Nodes {
+			if len(n.Outs) == 0 {
+				continue
+			}
+			key := ""
+			for _, d := range n.Outs {
+				key += fmt.Sprint(d.index, " ")
+			}
+			at, ok := known[key]
+			if !ok {
+				at = len(g.Nets)
+				known[key] = at
+				g.Nets = append(g.Nets, &Net{To: n.Outs, cols: columns(n.Outs)})
+			}
+			g.Nets[at].From = append(g.Nets[at].From, n)
 		}
-	}
-	if col+1 < len(g.Cols) {
-		for _, n := range g.Cols[col+1].Nodes {
-			for _, up := range n.Ins {
-				if up.Col < col && up.Lane >= 0 && !slices.Contains(sources, up) {
-					sources = append(sources, up)
+		c.leaving = len(known)
+		for _, net := range g.Nets[len(g.Nets)-len(known):] {
+			for _, col := range net.cols {
+				g.Cols[col].entering++
+				if col > i+1 {
+					g.Cols[col].dropping++
 				}
 			}
 		}
 	}
-	return sources
-}
-
-// Track returns the place of a node's edges in the gutter right of a column, from 0.
-func (c *Column) Track(n *Node) int {
-	return max(slices.Index(c.Sources, n), 0) * c.tracks() / max(len(c.Sources), 1)
-}
-
-// Dense reports whether the gutter right of a column has more than maxTracks edges.
-func (c *Column) Dense() bool { return len(c.Sources) > maxTracks }
-
-func (c *Column) tracks() int {
-	if c.Dense() {
-		return denseTracks
+	for i, c := range g.Cols {
+		c.tracks = c.leaving
+		if i+1 < len(g.Cols) {
+			c.tracks += g.Cols[i+1].dropping
+		}
+		c.tracks = min(c.tracks, maxTracks)
+		c.Gutter = c.tracks + 2
 	}
-	return len(c.Sources)
+	g.Lanes = g.LanesOf(0, len(g.Cols)-1)
 }
 
-// disentangle reorders the edges in the gutter right of a column: it swaps neighbours as long as
-// that reduces crossings.
-func disentangle(sources []*Node, col int) {
-	for range sources {
-		for i := 0; i+1 < len(sources); i++ {
-			a, b := newStretch(sources[i], col), newStretch(sources[i+1], col)
-			if b.crossings(a) < a.crossings(b) {
-				sources[i], sources[i+1] = sources[i+1], sources[i]
-			}
+// columns returns the columns of nodes in order.
+func columns(nodes []*Node) (out []int) {
+	for _, d := range nodes {
+		if !slices.Contains(out, d.Col) {
+			out = append(out, d.Col)
 		}
 	}
-}
-
-// stretch holds the rows where a node's edges start and end in a gutter, counted in cards from the
-// top; -1 is a lane.
-type stretch struct {
-	from int
-	ends []int
-}
-
-func newStretch(n *Node, col int) stretch {
-	s := stretch{from: n.Row}
-	if n.Col < col {
-		s.from = -1
-	}
-	for _, d := range n.Outs {
-		switch {
-		case d.Col == col+1:
-			s.ends = append(s.ends, d.Row)
-		case n.Col == col && n.Lane >= 0:
-			s.ends = append(s.ends, -1)
-		}
-	}
-	return s
-}
-
-// crosses reports whether a line at a row crosses the vertical part of s.
-func (s stretch) crosses(row int) bool {
-	from, to := s.from, s.from
-	for _, e := range s.ends {
-		from, to = min(from, e), max(to, e)
-	}
-	return from < row && row < to
-}
-
-// crossings counts how often s and a stretch to its right cross. Edges to the same card
-// join instead.
-func (s stretch) crossings(right stretch) int {
-	n := 0
-	if s.crosses(right.from) {
-		n++
-	}
-	for _, e := range s.ends {
-		if right.crosses(e) && !slices.Contains(right.ends, e) {
-			n++
-		}
-	}
-	return n
+	slices.Sort(out)
+	return out
 }
 
 // TightGutter returns the width of the gutter right of a column between tight cards.
-func TightGutter(c *Column) int { return c.tracks() + 1 }
+func TightGutter(c *Column) int { return c.tracks + 1 }
+
+// LeftMargin returns the cells for edges left of columns that begin below others; RightMargin those right of a column
+// that ends a band.
+func (g *Graph) LeftMargin(first, last int) int {
+	passing := 0
+	for _, n := range g.Nets {
+		switch {
+		case n.From[0].Col >= first: // they are sorted by column
+			return min(g.Cols[first].entering+passing, maxTracks)
+		case n.cols[len(n.cols)-1] > last:
+			passing++
+		}
+	}
+	return min(g.Cols[first].entering+passing, maxTracks)
+}
+
+func RightMargin(c *Column) int { return min(c.leaving, maxTracks) }
+
+// LanesOf returns how many rows the edges take that skip columns, if the columns from first to last are side by side and
+// those before first above them.
+func (g *Graph) LanesOf(first, last int) int {
+	var until []int // the last gutter that a lane is taken in
+	for _, n := range g.Nets {
+		from, to := n.From[0].Col, -1
+		for _, col := range n.cols {
+			switch {
+			case from >= first && col > from+1 && col <= last, from < first && col >= first && col <= last:
+				to = max(to, col-1)
+			case from < first && col > last: // passes on the left
+				to = max(to, first)
+			}
+		}
+		if to < 0 {
+			continue
+		}
+		if from < first { // it may come from anywhere above
+			from, to = -1, last
+		}
+		i := slices.IndexFunc(until, func(u int) bool { return u < from })
+		if i < 0 {
+			i, until = len(until), append(until, 0)
+		}
+		until[i] = to
+	}
+	return len(until)
+}
