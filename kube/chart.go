@@ -79,8 +79,12 @@ var (
 	IgnoredValues = charts.IgnoredValues
 	// ApplyValueChanges adds the differences between two values to the first argument.
 	ApplyValueChanges = charts.ApplyChanges
+	// KeepTypes restores in edited values what YAML has not kept of the values before.
+	KeepTypes = charts.KeepTypes
 	// YAML formats values or an object.
 	YAML = charts.YAML
+	// EncodeValues encodes values without a loss, for MergeValues and edits.
+	EncodeValues = documents.EncodeExact
 
 	// RenderChart renders a chart without a cluster and reads the order that it declares.
 	// ParseRenderedRelease parses a release that Helm has rendered for an install or an upgrade.

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/documents"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
 	"lockstep/kube/operation"
@@ -37,6 +38,9 @@ type (
 // RunPacked is the command that lockstep runs in a task's pod. Its arguments are the directory with
 // the packed task and a working directory.
 const RunPacked = incluster.CommandName
+
+// ExactValues ends the name of a file with the output of EncodeValues.
+const ExactValues = documents.ExactSuffix
 
 var (
 	// JobName returns the Job in whose pod this process runs, as namespace/name, and JobID also its UID; "" if there is none.

@@ -23,8 +23,16 @@ import (
 	"lockstep/kube/mask"
 )
 
-// Values merges the values of -f and --set, as Helm does, and rewords Helm's errors.
+// Values merges the values of -f and --set, as Helm does, and rewords Helm's errors. A run in the cluster has one file,
+// with the values that the user's machine has merged.
 func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
+	if len(o.ValueFiles) == 1 && strings.HasSuffix(o.ValueFiles[0], documents.ExactSuffix) {
+		data, err := os.ReadFile(o.ValueFiles[0])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the packed values: %w", err)
+		}
+		return documents.DecodeExact(string(data))
+	}
 	v, err := o.MergeValues(getter.All(settings))
 	var file *fs.PathError
 	var request *url.Error
@@ -145,6 +153,32 @@ func copyValue(v any) any {
 		return v
 	}
 	return v
+}
+
+// KeepTypes returns the edited value, in which what YAML has not kept of the value before is as it was: integers, and
+// strings that are not UTF-8.
+func KeepTypes(before, edited any) any {
+	switch v := edited.(type) {
+	case map[string]any:
+		old, _ := before.(map[string]any)
+		for key, e := range v {
+			v[key] = KeepTypes(old[key], e)
+		}
+	case []any:
+		old, _ := before.([]any)
+		for i := range min(len(old), len(v)) {
+			v[i] = KeepTypes(old[i], v[i])
+		}
+	case float64:
+		if old, ok := before.(int64); ok && float64(old) == v {
+			return old
+		}
+	case string:
+		if old, ok := before.(string); ok && string([]rune(old)) == v {
+			return old
+		}
+	}
+	return edited
 }
 
 // YAML encodes values or an object as YAML.

@@ -103,6 +103,35 @@ func TestCopyValues(t *testing.T) {
 	}
 }
 
+// TestKeepTypes: of values that went through a user's editor, what was not edited has the type and the bytes that it had (R46).
+func TestKeepTypes(t *testing.T) {
+	before := map[string]any{
+		"int": int64(1000000), "float": 1.5, "binary": "\xfe\xff", "text": "é", "null": nil,
+		"map": map[string]any{"int": int64(2), "edited": int64(3)}, "list": []any{int64(1), "\xff", int64(2)}, "gone": int64(1),
+	}
+	text, err := YAML(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var edited map[string]any
+	if err := yaml.Unmarshal([]byte(text), &edited); err != nil {
+		t.Fatal(err)
+	}
+	edited["map"].(map[string]any)["edited"] = 4.0
+	edited["list"] = append(edited["list"].([]any), 1.0)
+	edited["new"] = 5.0
+	delete(edited, "gone")
+	KeepTypes(before, edited)
+	want := CopyValues(before)
+	want["map"].(map[string]any)["edited"] = 4.0
+	want["list"] = append(want["list"].([]any), 1.0)
+	want["new"] = 5.0
+	delete(want, "gone")
+	if !reflect.DeepEqual(edited, want) {
+		t.Errorf("edited values are %#v, want %#v", edited, want)
+	}
+}
+
 // TestApplyChanges sets exactly the changed values.
 func TestApplyChanges(t *testing.T) {
 	read := func(text string) map[string]any {

@@ -324,6 +324,9 @@ func readValues(file string, read readFile) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.HasSuffix(file, documents.ExactSuffix) { // of Release.ValuesFile
+		return documents.DecodeExact(string(data))
+	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(data, &values); err != nil {
 		return nil, documents.ValuesError(file, data, err)

@@ -194,5 +194,6 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"releases": releases})
 }
 
-// ValuesFile returns the path of the release's merged values, relative to a packed helmfile.
-func (r Release) ValuesFile() string { return "values/" + r.ID() + ".yaml" }
+// ValuesFile returns the path of the release's merged values, as documents.EncodeExact writes them, relative to a packed
+// helmfile.
+func (r Release) ValuesFile() string { return "values/" + r.ID() + documents.ExactSuffix }

@@ -44,7 +44,7 @@ type Start struct {
 
 // Edit is an edit of a run.
 type Edit struct {
-	Values string `json:"values"` // all values of the user, as YAML
+	Values string `json:"values"` // all values of the user, as documents.EncodeExact writes them
 }
 
 // Continue returns how the next pod continues: an accepted edit has taken effect.

@@ -12,7 +12,6 @@ import (
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -20,6 +19,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/engine/text"
 	"lockstep/kube/charts"
+	"lockstep/kube/documents"
 	"lockstep/kube/journal"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
@@ -102,14 +102,14 @@ func refuse(eng *run.Engine, c event.Command, why error) {
 	})
 }
 
-// editWithOverrides prepares an edit that merges values, as YAML, over those of the run. It returns an error if the
+// editWithOverrides prepares an edit that merges encoded values over those of the run. It returns an error if the
 // edited revision would be the same.
-func (op *Operation) editWithOverrides(ctx context.Context, overridesYAML string) (*Edit, error) {
+func (op *Operation) editWithOverrides(ctx context.Context, encoded string) (*Edit, error) {
 	if err := op.CheckEditable(); err != nil {
 		return nil, err
 	}
-	var overrides map[string]any
-	if err := yaml.Unmarshal([]byte(overridesYAML), &overrides); err != nil {
+	overrides, err := documents.DecodeExact(encoded)
+	if err != nil {
 		return nil, fmt.Errorf("read the edited values: %w", err)
 	}
 	values, err := op.Values(false)

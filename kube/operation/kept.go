@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"sigs.k8s.io/yaml"
-
 	"lockstep/engine/event"
 	"lockstep/engine/run"
-	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/documents"
 	"lockstep/kube/journal"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
@@ -120,7 +118,7 @@ func (e *Edit) keep() (*journal.Edit, error) {
 	if e.opts.Chart != e.replaced.editOptions.Chart {
 		return nil, errors.New("a run in the cluster keeps no charts; abort the run, then upgrade with the new chart")
 	}
-	text, err := charts.YAML(e.opts.Values)
+	text, err := documents.EncodeExact(e.opts.Values)
 	return &journal.Edit{Values: text}, err
 }
 
@@ -129,8 +127,8 @@ func (d *Deploy) continueEdit() error {
 	if d.RunInProgress != nil || d.Journal.Before().Edit == nil {
 		return nil
 	}
-	var values map[string]any
-	if err := yaml.Unmarshal([]byte(d.Journal.Before().Edit.Values), &values); err != nil {
+	values, err := documents.DecodeExact(d.Journal.Before().Edit.Values)
+	if err != nil {
 		return fmt.Errorf("read the values of the edit that an earlier pod accepted: %w", err)
 	}
 	d.setValues(values)

@@ -24,10 +24,10 @@ func TestEditOnScreen(t *testing.T) {
 	first := "helm.sh/resource-group: first"
 	write("Chart.yaml", "apiVersion: v2\nname: edited\nversion: 1.0.0\n")
 	write("templates/first.yaml", object("first", "same", first))
-	write("templates/last.yaml", object("last", "{{ .Values.word | quote }}", `helm.sh/resource-group: last, helm.sh/depends-on/resource-groups: '["first"]'`))
+	write("templates/last.yaml", object("last", "{{ .Values.word | quote }}, number: {{ .Values.number | quote }}", `helm.sh/resource-group: last, helm.sh/depends-on/resource-groups: '["first"]'`))
 	cluster, state := testcluster.Get(t), t.TempDir()
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "EDITOR=sed -i s/wrong/right/", "XDG_STATE_HOME=" + state},
-		"install", "edited", chart, "-n", "edited", "--create-namespace", "--set", "word=wrong", "--break-on", "last")
+		"install", "edited", chart, "-n", "edited", "--create-namespace", "--set", "word=wrong,number=1000000", "--break-on", "last")
 	c.await(0, "paused: breakpoint")
 	m := c.mark()
 	c.keys("e")
@@ -76,6 +76,9 @@ func TestEditOnScreen(t *testing.T) {
 		if text := r.Manifest(name, at); !strings.Contains(text, want) {
 			t.Errorf("manifest at event %d: got\n%s\nwant %q in it", at, text, want)
 		}
+	}
+	if text := r.Manifest(name, last); !strings.Contains(text, `number: "1000000"`) {
+		t.Errorf("a value that was not edited has changed:\n%s", text)
 	}
 	name.Name = "first"
 	if text := r.Manifest(name, last); !strings.Contains(text, "word: other") {

@@ -23,7 +23,7 @@ kind: ConfigMap
 metadata:
   name: {{ .Release.Name }}-first
   annotations: {helm.sh/resource-group: first}
-data: {v: {{ .Values.v }}}
+data: {v: {{ .Values.v | quote }}}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -174,7 +174,7 @@ func TestReplacedPodContinuesAnEdit(t *testing.T) {
 	ctl := func(args ...string) { m.run(0, append(append([]string{"ctl", "s"}, args...), "-n", ns)...) }
 	_, ends := m.startInCluster(ns, "install", "s", chart, "--set", "v=before", "--step", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
-	ctl("edit", "--set", "v=edited")
+	ctl("edit", "--set", "v=1000000")
 	ctl("break", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
 	replacePod(t, client, ns, "s")
@@ -187,8 +187,8 @@ func TestReplacedPodContinuesAnEdit(t *testing.T) {
 	if code := ends(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: edited") {
-		t.Errorf("the values are %s", s)
+	if s := m.run(0, "get", "manifest", "s", "-n", ns); !strings.Contains(s, `v: "1000000"`) {
+		t.Errorf("the manifest is %s", s)
 	}
 }
 

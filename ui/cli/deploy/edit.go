@@ -73,16 +73,13 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	if err := yaml.Unmarshal([]byte(edited), &values); err != nil {
 		return nil, "", kube.ValuesError("values.yaml", []byte(edited), err) // the name of the file in the user's editor
 	}
-	if !all {
-		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
-	}
-	original, err := e.Values(context.Background(), true) // parsed like the edited file, so that numbers compare equal
+	before, err := e.op.Values(all)
 	if err != nil {
 		return nil, "", err
 	}
-	var before map[string]any
-	if err := yaml.Unmarshal([]byte(original), &before); err != nil {
-		return nil, "", fmt.Errorf("read all values: %w", err)
+	kube.KeepTypes(before, values)
+	if !all {
+		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
 	}
 	userValues, err := e.op.Values(false)
 	if err != nil {

@@ -148,7 +148,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 		createNamespace: d.options.CreateNamespace, printOnly: exec.printManifests,
 	}
 	if len(rendering.Values) > 0 {
-		values, err := kube.YAML(rendering.Values)
+		values, err := kube.EncodeValues(rendering.Values)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (p *packedRun) pack(ctx context.Context, dir string, file *kube.Helmfile, l
 		if err != nil {
 			return nil, err
 		}
-		values, err := kube.YAML(rendering.Values)
+		values, err := kube.EncodeValues(rendering.Values)
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +292,7 @@ func (p *packedRun) replaceWithReferences(
 // Files of a run in the cluster.
 const (
 	chartInCluster    = "chart.tgz"
-	valuesInCluster   = "values.yaml"
+	valuesInCluster   = "values" + kube.ExactValues
 	registryInCluster = "registry.json"
 )
 

@@ -143,7 +143,7 @@ func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.
 	return command.CompleteGroups(r.Now(cmd.Context()).Groups())
 }
 
-// editedValues returns the values passed to edit as YAML. Other commands take none.
+// editedValues returns the values passed to edit, encoded. Other commands take none.
 func (a *app) editedValues(c event.Command, opts values.Options) (string, error) {
 	vals, err := kube.MergeValues(opts, a.Settings)
 	switch {
@@ -156,7 +156,7 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 	case len(vals) == 0:
 		return "", errors.New("ctl edit needs values; pass -f or --set")
 	}
-	return kube.YAML(vals)
+	return kube.EncodeValues(vals)
 }
 
 // parseCtl parses COMMAND [GROUP].
