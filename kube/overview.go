@@ -4,9 +4,10 @@ import "lockstep/kube/overview"
 
 // What follows all releases of a namespace.
 type (
-	Overview   = overview.Overview
-	ReleaseKey = overview.Key
-	ReleaseRow = overview.Release
+	Overview      = overview.Overview
+	ReleaseKey    = overview.Key
+	ReleaseRow    = overview.Release
+	ReleaseHealth = overview.Health
 )
 
 // Overview returns what follows the releases of a namespace, "" for all.

@@ -156,7 +156,7 @@ func (w *podWatches) endIdle() {
 func (w *podWatches) run(ctx context.Context, p podWatch) {
 	if p.kind == pods {
 		opened := 0
-		follow(ctx, func() (watch.Interface, error) {
+		FollowWatch(ctx, func() (watch.Interface, error) {
 			if opened++; opened > 1 {
 				n := opened
 				w.wg.Go(func() { w.dropUnseen(p, n) })
@@ -169,7 +169,7 @@ func (w *podWatches) run(ctx context.Context, p podWatch) {
 		})
 		return
 	}
-	follow(ctx, func() (watch.Interface, error) {
+	FollowWatch(ctx, func() (watch.Interface, error) {
 		return w.kube.CoreV1().Events(p.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	}, func(e watch.Event) {
 		if ev, ok := e.Object.(*corev1.Event); ok && e.Type != watch.Deleted {
@@ -178,8 +178,8 @@ func (w *podWatches) run(ctx context.Context, p podWatch) {
 	})
 }
 
-// follow handles the events of a watch and reopens it, until ctx ends or watching is forbidden or not supported.
-func follow(ctx context.Context, open func() (watch.Interface, error), handle func(watch.Event)) {
+// FollowWatch handles the events of a watch and reopens it, until ctx ends or watching is forbidden or not supported.
+func FollowWatch(ctx context.Context, open func() (watch.Interface, error), handle func(watch.Event)) {
 	for wait := time.Second; ctx.Err() == nil; {
 		w, err := open()
 		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {

@@ -16,7 +16,7 @@ func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		results := []error{apierrors.NewUnauthorized("expired"), errors.New("connection refused"), nil, apierrors.NewForbidden(schema.GroupResource{}, "", nil)}
 		opened := 0
-		follow(t.Context(), func() (watch.Interface, error) {
+		FollowWatch(t.Context(), func() (watch.Interface, error) {
 			err := results[opened]
 			opened++
 			w := watch.NewFake()

@@ -124,3 +124,9 @@ func ownerOf(p *corev1.Pod) owner {
 	}
 	return owner
 }
+
+// PodOwner returns the kind and the name of the object that the trouble of a pod is about.
+func PodOwner(p *corev1.Pod) (kind, name string) {
+	o := ownerOf(p)
+	return o.kind, o.name
+}

@@ -308,3 +308,18 @@ func (p Pod) notReadyDespiteContainers() bool {
 	}
 	return p.severity == unready && p.Why == unreadyText
 }
+
+// PodCause says why a pod is not ready.
+type PodCause struct {
+	Why string // "" if it is ready or has completed
+	// Severity ranks causes, the worst has the highest. Stuck means that waiting will not help.
+	Severity int
+	Stuck    bool
+	Created  time.Time
+}
+
+// CauseOfPod returns why a pod is not ready as far as the pod itself says it.
+func CauseOfPod(p *corev1.Pod) PodCause {
+	pod := newPod(p)
+	return PodCause{Why: pod.Why, Severity: int(pod.severity), Stuck: pod.severity >= unschedulable, Created: pod.Created}
+}

@@ -1,23 +1,17 @@
-// Package overview follows the releases of a namespace, or of all, with as many requests for one release as for a thousand: one
-// list and one watch of the records' metadata, one list of the records that are wanted, and one list and one watch for each kind
-// of their objects. Its central types are Overview and Release. Only package kube imports it.
+// Package overview follows the releases of a namespace, or of all namespaces. The number of its requests does not depend on the
+// number of releases: one list and one watch of the records' metadata, one list of the records that are wanted, one list and one
+// watch for each kind of their objects, and one watch of pods once something is not ready. Its central types are Overview and
+// Release. Only package kube imports it.
 package overview
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"lockstep/kube/connect"
 )
@@ -25,149 +19,147 @@ import (
 // Key identifies a release.
 type Key struct{ Namespace, Name string }
 
-// Release is the latest revision of a release, as the metadata of its record describes it.
+// Release is the latest revision of a release.
 type Release struct {
 	Key
 	Revision int
 	Status   string
 	Changed  time.Time
+	Details
+	Health Health
+}
+
+// Details are read from the content of a record. They are zero until it was wanted and read.
+type Details struct {
+	Chart, Version string // name and version of the chart
+	By             string // who made the revision, "helm" if Helm did
 }
 
 // Overview follows the releases of a namespace. Follow is called once.
 type Overview struct {
 	client    *connect.Client
-	namespace string // "" for all
+	namespace string        // "" for all
+	changed   chan struct{} // has a token if the overview has changed since it was shown
+	wants     chan struct{} // has a token if wanted has changed
 
 	mu      sync.Mutex
-	records map[recordKey]Release
-}
-
-type recordKey struct {
-	Key
-	revision int
+	listed  bool
+	away    error // why the releases may be out of date
+	records map[recordKey]record
+	wanted  []Key
+	details map[recordKey]*details
+	pods    podCauses
 }
 
 // New returns an Overview of a namespace, "" for all.
 func New(c *connect.Client, namespace string) *Overview {
-	return &Overview{client: c, namespace: namespace, records: map[recordKey]Release{}}
+	return &Overview{
+		client: c, namespace: namespace, changed: make(chan struct{}, 1), wants: make(chan struct{}, 1),
+		records: map[recordKey]record{}, details: map[recordKey]*details{},
+	}
 }
 
 // ErrStorage is the error about releases that are not stored in Secrets or ConfigMaps.
-var ErrStorage = errors.New("releases can only be listed here if Helm stores them in Secrets or ConfigMaps (HELM_DRIVER)")
+var ErrStorage = errors.New("only releases that Helm stores in Secrets or ConfigMaps can be listed here (HELM_DRIVER)")
 
-// superseded revisions are not listed: they are never the latest, and most records are theirs.
-const selector = "owner=helm,status!=superseded"
+// showDelay is how long changes are collected before they are shown.
+const showDelay = 100 * time.Millisecond
 
-// Follow calls changed with the releases after each change until ctx is done. away is the error of the last request, nil if
-// it succeeded.
-func (o *Overview) Follow(ctx context.Context, changed func(releases []Release, away error)) error {
-	resource := connect.RecordResource(connect.StorageDriver())
-	if resource == "" {
-		return ErrStorage
+// Follow calls show with the releases, sorted by namespace and name, at first and after changes, until ctx is done. listed is
+// false until they have been listed. away says why they may be out of date, nil if they are not. Follow returns an error if
+// the releases may not be listed.
+func (o *Overview) Follow(ctx context.Context, show func(releases []Release, listed bool, away error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	stopListening := o.client.Link().Listen(connect.Listener{
+		Unreachable: func(_ time.Time, reason string) { o.setAway(errors.New(reason)) },
+		Reachable:   func() { o.setAway(nil) },
+	})
+	defer stopListening()
+	bound, err := o.client.Bind(connect.WithRetryTimeout(ctx, 0), &connect.Writes{})
+	if err != nil {
+		return err
 	}
-	records := o.client.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(o.namespace)
-	for delay := minDelay; ; {
-		list, err := records.List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if err == nil {
-			delay = minDelay
-			o.replace(list.Items)
-			changed(o.latest(), nil)
-			var w watch.Interface
-			if w, err = records.Watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true}); err == nil {
-				err = o.consume(ctx, w, func() { changed(o.latest(), nil) })
-			}
+	running.Go(func() {
+		if err := o.followRecords(ctx, bound); err != nil {
+			cancel(err)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("list the releases: %w", err)
-		}
-		if err != nil {
-			changed(o.latest(), err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(delay):
-		}
-		delay = min(2*delay, maxDelay)
-	}
-}
-
-// The time between attempts while the API server cannot be reached.
-const (
-	minDelay = time.Second
-	maxDelay = 10 * time.Second
-)
-
-// consume applies the events of a watch until it ends. A watch that the server ended is no error.
-func (o *Overview) consume(ctx context.Context, w watch.Interface, changed func()) error {
-	defer w.Stop()
+	})
+	running.Go(func() { o.followObjects(ctx, bound) })
 	for {
 		select {
 		case <-ctx.Done():
+			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
 			return nil
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				return nil
-			}
-			switch e.Type {
-			case watch.Error:
-				return nil // expired: it is listed again
-			case watch.Added, watch.Modified, watch.Deleted:
-				if m, ok := e.Object.(metav1.Object); ok {
-					o.apply(m, e.Type == watch.Deleted)
-					changed()
-				}
-			}
+		case <-o.changed:
+			show(o.releases())
 		}
+		sleep(ctx, showDelay)
 	}
 }
 
-func (o *Overview) replace(items []metav1.PartialObjectMetadata) {
+// Want says whose details and health are wanted. What was wanted once stays known. It does not block.
+func (o *Overview) Want(releases []Key) {
 	o.mu.Lock()
-	clear(o.records)
+	same := slices.Equal(o.wanted, releases)
+	o.wanted = slices.Clone(releases)
 	o.mu.Unlock()
-	for i := range items {
-		o.apply(&items[i], false)
+	if !same {
+		signal(o.wants)
 	}
 }
 
-// apply adds or removes a record. A revision that becomes superseded leaves the selection, which the server reports as deleted.
-func (o *Overview) apply(m metav1.Object, deleted bool) {
-	labels := m.GetLabels()
-	revision, err := strconv.Atoi(labels["version"])
-	if err != nil || labels["name"] == "" {
-		return
-	}
-	r := Release{Key: Key{m.GetNamespace(), labels["name"]}, Revision: revision, Status: labels["status"], Changed: m.GetCreationTimestamp().Time}
-	for _, at := range []string{"createdAt", "modifiedAt"} {
-		if seconds, err := strconv.ParseInt(labels[at], 10, 64); err == nil {
-			r.Changed = time.Unix(seconds, 0)
-		}
-	}
+func (o *Overview) setAway(err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	key := recordKey{r.Key, revision}
-	if deleted {
-		delete(o.records, key)
-	} else {
-		o.records[key] = r
-	}
+	o.away = err
+	o.mu.Unlock()
+	signal(o.changed)
 }
 
-// latest returns the latest revision of each release, sorted by namespace and name.
-func (o *Overview) latest() []Release {
+// releases returns the latest revision of each release.
+func (o *Overview) releases() (all []Release, listed bool, away error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	byKey := map[Key]Release{}
-	for _, r := range o.records {
-		if r.Revision > byKey[r.Key].Revision {
-			byKey[r.Key] = r
+	for _, r := range o.latest() {
+		row := r.Release
+		if d := o.details[r.key()]; d != nil {
+			row.Details, row.Health = d.Details, d.health(row.Status, &o.pods)
 		}
+		all = append(all, row)
 	}
-	return slices.SortedFunc(maps.Values(byKey), func(a, b Release) int {
+	slices.SortFunc(all, func(a, b Release) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	return all, o.listed, o.away
+}
+
+// latest returns the record of the latest revision of each release. The caller holds the lock.
+func (o *Overview) latest() map[Key]record {
+	latest := map[Key]record{}
+	for r := range maps.Values(o.records) {
+		if r.Revision > latest[r.Key].Revision {
+			latest[r.Key] = r
+		}
+	}
+	return latest
+}
+
+// signal puts a token into a channel that holds one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits until d has passed or ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

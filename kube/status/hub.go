@@ -34,6 +34,8 @@ type Options struct {
 	AllNamespaces bool
 	// Linger is how long a watch continues after its last Watcher is closed, in case another one needs it; 1 min if 0.
 	Linger time.Duration
+	// Span is how long the first watch of a stream lasts; 5 s if 0. Only then it shows whether a proxy delays watch events.
+	Span time.Duration
 	// Log gets debug messages about proxies that delay watch events; nil for none.
 	Log *slog.Logger
 }
@@ -90,6 +92,7 @@ func (k streamKey) String() string {
 func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub {
 	options.Poll = cmp.Or(options.Poll, 2*time.Second)
 	options.Linger = cmp.Or(options.Linger, time.Minute)
+	options.Span = cmp.Or(options.Span, initialSpan)
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
 	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},

@@ -54,7 +54,7 @@ const (
 )
 
 func newSource(s *stream) *source {
-	span := initialSpan
+	span := s.hub.options.Span
 	if s.hub.delayed.Load() {
 		span = delayedSpan
 	}

@@ -4,7 +4,6 @@
 package home
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -54,7 +53,7 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 		return err
 	}
 	o := home.Options{
-		Source: &source{client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
+		Source: &source{client: client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
 	}
 	for cmd.Context().Err() == nil {
 		args, err := a.show(cmd, o)
@@ -101,35 +100,3 @@ func connectionArgs(cmd *cobra.Command) (args []string) {
 	})
 	return args
 }
-
-// source reads releases and runs.
-type source struct{ client *kube.Client }
-
-// Follow follows the releases of a namespace.
-func (s *source) Follow(ctx context.Context, namespace string, show func(home.Snapshot)) {
-	var now home.Snapshot
-	err := s.client.Overview(namespace).Follow(ctx, func(rows []kube.ReleaseRow, away error) {
-		now.Away = ""
-		if away != nil {
-			now.Away = "API server unreachable: " + away.Error()
-		} else {
-			now.Listed = true
-		}
-		now.Releases = nil
-		for _, r := range rows {
-			now.Releases = append(now.Releases, home.Release{Key: home.Key(r.Key), Revision: r.Revision, Status: r.Status, Changed: r.Changed})
-		}
-		show(now)
-	})
-	if err != nil {
-		now.Away = cmp.Or(s.client.ExplainDenied(err), err).Error()
-		show(now)
-	}
-}
-
-// Need does nothing yet.
-func (s *source) Need([]home.Key) {}
-
-func (s *source) History(context.Context, home.Key) ([]home.Revision, error) { return nil, nil }
-
-func (s *source) Namespaces(context.Context) ([]string, error) { return nil, nil }

@@ -1,0 +1,206 @@
+package overview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+	"lockstep/kube/readiness"
+	"lockstep/kube/release"
+	"lockstep/kube/status"
+)
+
+// Health is the state of a release's objects.
+type Health struct {
+	// Known is set once all objects have been seen. Ready of Of are ready; of those that are not, Failed will not become ready
+	// by waiting.
+	Known             bool
+	Ready, Of, Failed int
+	// Cause says what is not ready and why, the worst object first; "" if all are ready.
+	Cause string
+}
+
+// details are what the content of a record says, and the state of its objects.
+type details struct {
+	Details
+	objects  []plan.Object
+	seen     map[plan.Object]run.Observation
+	mayEnd   map[plan.Object]bool // Jobs that the cluster deletes after they have finished
+	unread   string               // why the objects are unknown, "" if they are not
+	unwatch  context.CancelFunc
+	replaced bool // there is a newer revision
+}
+
+// followObjects reads the wanted records and watches their objects until ctx is done.
+func (o *Overview) followObjects(ctx context.Context, c *connect.Client) {
+	defer o.pods.wait()
+	o.startPods(ctx, c)
+	hub := status.NewHub(ctx, c.Dynamic, status.Options{Metadata: c.Metadata, AllNamespaces: o.namespace == "", Span: watchSeconds * time.Second, Log: c.Log()})
+	defer hub.Close()
+	watcher := hub.Watcher(ctx, nil)
+	defer watcher.Close()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.wants:
+		}
+		sleep(ctx, showDelay) // the view may still scroll
+		for missing := o.missing(); len(missing) > 0 && ctx.Err() == nil; missing = o.missing() {
+			found, err := o.read(ctx, c, missing)
+			if err != nil {
+				break // the releases are listed again when the API server is back
+			}
+			for _, r := range missing {
+				o.watchObjects(ctx, c, watcher, r, found[r.key()])
+			}
+			signal(o.changed)
+		}
+	}
+}
+
+// watchObjects watches the objects of a revision, and no longer those of an older one. rel is nil if the record is damaged.
+func (o *Overview) watchObjects(ctx context.Context, c *connect.Client, watcher *status.Watcher, r record, rel *rel1.Release) {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &details{seen: map[plan.Object]run.Observation{}, mayEnd: map[plan.Object]bool{}, unwatch: cancel}
+	var targets []status.Target
+	if rel == nil {
+		d.unread = "the record cannot be read"
+	} else {
+		d.describe(rel)
+		var err error
+		if targets, err = d.targets(c, r, rel); err != nil {
+			d.unread = err.Error()
+		}
+	}
+	for _, t := range targets {
+		d.objects = append(d.objects, t.Object)
+	}
+	o.mu.Lock()
+	for key, old := range o.details {
+		if key.Key == r.Key && !old.replaced {
+			old.replaced = true
+			old.unwatch()
+		}
+	}
+	o.details[r.key()] = d
+	o.mu.Unlock()
+	watcher.Watch(ctx, targets, func(ob run.Observation) { o.observe(d, ob) })
+}
+
+// describe fills in the details from the record.
+func (d *details) describe(rel *rel1.Release) {
+	if rel.Chart != nil && rel.Chart.Metadata != nil {
+		d.Chart, d.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
+	}
+	d.By, _, _ = strings.Cut(release.AuthorOf(rel), ", process ")
+}
+
+// targets returns the objects of a record to watch: those that a run would wait for. Of an uninstalled release there are none.
+func (d *details) targets(c *connect.Client, r record, rel *rel1.Release) (targets []status.Target, err error) {
+	if rel.Info == nil || rel.Info.Status == rcommon.StatusUninstalled {
+		return nil, nil
+	}
+	operator, err := readiness.New(release.ReadinessOf(rel))
+	if err != nil {
+		operator = nil // a newer version wrote the record
+	}
+	helm, err := c.Helm(r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	b := manifest.NewBuilder(c, helm, nil, manifest.Scope{Release: r.Name, Namespace: r.Namespace, Root: d.Chart, Readiness: operator})
+	list, _, err := b.BuildTarget(rel.Manifest)
+	if err == nil {
+		err = b.Infer(release.TreeOf(rel), list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	for _, i := range list {
+		f := b.Fact(i)
+		if f == nil || f.Generated || f.Late || f.Resource.Wait.Never {
+			continue
+		}
+		d.mayEnd[f.Resource.Object] = cluster.Expires(i)
+		targets = append(targets, status.Target{Object: f.Resource.Object, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: f.Rule, Labelled: !f.Unlabelled})
+	}
+	return targets, nil
+}
+
+// observe takes an observation of an object.
+func (o *Overview) observe(d *details, ob run.Observation) {
+	if ob.Status == "" || ob.Status == event.Applying {
+		return
+	}
+	o.mu.Lock()
+	d.seen[ob.Object] = ob
+	needPods := ob.Status == event.InProgress && ob.Object.Namespace != ""
+	o.mu.Unlock()
+	if needPods {
+		o.pods.need(ob.Object.Namespace)
+	}
+	signal(o.changed)
+}
+
+// health summarises the objects of a revision with a status. pods say why workloads are not ready. The caller holds the lock.
+func (d *details) health(status string, pods *podCauses) Health {
+	if d.unread != "" {
+		return Health{Cause: d.unread}
+	}
+	h := Health{Known: len(d.seen) == len(d.objects), Of: len(d.objects)}
+	type problem struct {
+		object plan.Object
+		failed bool
+		cause  string
+	}
+	var problems []problem
+	for _, object := range d.objects {
+		switch ob := d.seen[object]; {
+		case ob.Status == "":
+		case ob.Status == event.Ready, ob.Status == event.Gone && d.mayEnd[object]:
+			h.Ready++
+		default:
+			cause, failed := pods.cause(object)
+			failed = failed || ob.Status == event.Failed
+			if ob.Status == event.Gone {
+				ob.Message = "not in the cluster"
+				failed = status == rcommon.StatusDeployed.String() // else it may not have been created
+			}
+			problems = append(problems, problem{object, failed, cmp.Or(cause, ob.Message)})
+			if failed {
+				h.Failed++
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return h
+	}
+	slices.SortStableFunc(problems, func(a, b problem) int {
+		switch {
+		case a.failed == b.failed:
+			return 0
+		case a.failed:
+			return -1
+		}
+		return 1
+	})
+	p := problems[0]
+	h.Cause = p.object.Kind + "/" + p.object.Name + ": " + p.cause
+	if more := len(problems) - 1; more > 0 {
+		h.Cause += fmt.Sprintf(" (and %d more)", more)
+	}
+	return h
+}
