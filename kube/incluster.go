@@ -5,15 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/incluster"
@@ -110,6 +116,31 @@ func WriteTask(w io.Writer, t Task) error {
 func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRun, error) {
 	runs, err := incluster.List(ctx, c.Clientset, namespace)
 	return runs, c.ExplainDenied(err)
+}
+
+// FollowClusterRuns calls show with the runs in a namespace, or with "" in all namespaces, the newest first: at first and after
+// changes, until ctx is done or it is not permitted.
+func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show func([]ClusterRun)) {
+	bound, err := c.Bind(connect.WithRetryTimeout(ctx, 0), &connect.Writes{})
+	if err != nil {
+		return
+	}
+	jobs := map[types.UID]ClusterRun{}
+	cluster.FollowWatch(ctx, func() (watch.Interface, error) {
+		clear(jobs) // a watch starts with all of them
+		return bound.Clientset.BatchV1().Jobs(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: incluster.Selector, TimeoutSeconds: new(int64(600))})
+	}, func(e watch.Event) {
+		job, ok := e.Object.(*batchv1.Job)
+		switch {
+		case !ok:
+			return
+		case e.Type == watch.Deleted:
+			delete(jobs, job.UID)
+		default:
+			jobs[job.UID] = incluster.RunOf(c.Clientset, job)
+		}
+		show(slices.SortedFunc(maps.Values(jobs), incluster.Newer))
+	})
 }
 
 // Requests returns a reader of the requests to this process, one per line. It returns nil if the process

@@ -265,7 +265,7 @@ func namePrefix(release string) string {
 
 // List returns the runs in a namespace, or in all namespaces if it is "", the newest first.
 func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]Run, error) {
-	jobs, err := kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: labelManaged + "=lockstep," + LabelRelease})
+	jobs, err := kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: Selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the Jobs of runs: %w", err)
 	}
@@ -273,11 +273,20 @@ func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]R
 	for i := range jobs.Items {
 		runs = append(runs, newRun(kube, &jobs.Items[i]))
 	}
-	slices.SortStableFunc(runs, func(a, b Run) int {
-		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(runs, Newer)
 	return runs, nil
 }
+
+// Selector is the label selector of the Jobs of runs.
+const Selector = labelManaged + "=lockstep," + LabelRelease
+
+// Newer sorts runs, the newest first.
+func Newer(a, b Run) int {
+	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// RunOf returns the run of a Job.
+func RunOf(kube kubernetes.Interface, job *batchv1.Job) Run { return newRun(kube, job) }
 
 func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 	r := Run{

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -65,6 +66,13 @@ func (r *Run) Local() bool {
 // Runs connects to all runs with a socket in a directory, and removes the sockets of dead processes.
 // The caller closes the runs.
 func Runs(dir string) ([]*Run, error) {
+	found, err := NewRuns(dir, func(string) bool { return false })
+	return slices.SortedFunc(maps.Values(found), func(a, b *Run) int { return strings.Compare(a.String(), b.String()) }), err
+}
+
+// NewRuns is like Runs, but does not connect to the sockets that the caller knows. It returns the others by the names of their
+// sockets.
+func NewRuns(dir string, known func(socket string) bool) (map[string]*Run, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -75,17 +83,21 @@ func Runs(dir string) ([]*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		info, err := e.Info()
+		return known(e.Name()) || err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info)
+	})
+	if len(entries) == 0 {
+		return nil, nil
+	}
 	short, done, err := shortPath(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	var dials sync.WaitGroup
-	runs := make([]*Run, len(entries)) // nil for sockets that do not respond
+	runs := make([]*Run, len(entries))
 	for n, e := range entries {
-		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info) {
-			continue
-		}
 		dials.Go(func() {
 			var err error
 			if runs[n], err = dial(filepath.Join(short, e.Name())); errors.Is(err, syscall.ECONNREFUSED) {
@@ -94,9 +106,13 @@ func Runs(dir string) ([]*Run, error) {
 		})
 	}
 	dials.Wait()
-	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // just ended, or not responding
-	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(a.String(), b.String()) })
-	return runs, nil
+	found := map[string]*Run{}
+	for n, r := range runs {
+		if r != nil { // else it has just ended, or does not respond
+			found[entries[n].Name()] = r
+		}
+	}
+	return found, nil
 }
 
 // dial connects to a run through a socket and reads its first event.

@@ -24,21 +24,33 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 	s.mu.Lock()
 	s.overview = o
 	s.mu.Unlock()
+	var mu sync.Mutex // guards now, and keeps show from being called concurrently
 	var now home.Snapshot
-	err := o.Follow(ctx, func(rows []kube.ReleaseRow, listed bool, away error) {
-		now.Listed, now.Away = listed, ""
-		if away != nil {
-			now.Away = "API server unreachable: " + away.Error()
-		}
-		now.Releases = make([]home.Release, len(rows))
-		for i, r := range rows {
-			now.Releases[i] = releaseRow(r)
-		}
+	update := func(change func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		change()
 		show(now)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	live := &liveRuns{client: s.client, runs: map[string]*liveRun{}}
+	live.changed = func() { update(func() { now.Runs = live.rows() }) }
+	running.Go(func() { live.follow(ctx, namespace) })
+	err := o.Follow(ctx, func(rows []kube.ReleaseRow, listed bool, away error) {
+		releases := make([]home.Release, len(rows))
+		for i, r := range rows {
+			releases[i] = releaseRow(r)
+		}
+		update(func() {
+			now.Releases, now.Listed, now.Away = releases, listed, ""
+			if away != nil {
+				now.Away = "API server unreachable: " + away.Error()
+			}
+		})
 	})
 	if err != nil {
-		now.Away = s.client.ExplainDenied(err).Error()
-		show(now)
+		update(func() { now.Away = s.client.ExplainDenied(err).Error() })
 	}
 }
 

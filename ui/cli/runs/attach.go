@@ -152,18 +152,27 @@ func ClientFor(ctx context.Context, a *command.App, r *remote.Run) *kube.Client 
 	if !r.Local() { // the kubeconfig led to it
 		return client
 	}
+	if same, _ := SameCluster(ctx, client, r); !same {
+		return nil
+	}
+	return client
+}
+
+// SameCluster reports whether a run on this machine works in the cluster of a connection. known is false if the cluster or the run
+// does not say.
+func SameCluster(ctx context.Context, client *kube.Client, r *remote.Run) (same, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	here, err := client.Signs(ctx)
 	if err != nil {
-		return nil
+		return false, false
 	}
 	text, err := r.Cluster(ctx)
 	var there kube.ClusterSigns
-	if err != nil || there.UnmarshalText([]byte(text)) != nil || !kube.SameCluster(here, there) {
-		return nil
+	if err != nil || there.UnmarshalText([]byte(text)) != nil {
+		return false, false
 	}
-	return client
+	return kube.SameCluster(here, there), true
 }
 
 // clusterTimeout limits the requests that compare the clusters of a run and of the kubeconfig.

@@ -1,0 +1,217 @@
+package home
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/runs"
+	"lockstep/ui/home"
+	"lockstep/ui/remote"
+)
+
+// liveRuns follows the live runs of this machine and of the cluster. It stays connected to each, so that a run costs requests
+// only once.
+type liveRuns struct {
+	client  *kube.Client
+	changed func()
+
+	mu   sync.Mutex
+	runs map[string]*liveRun // by socket or Job
+	jobs []kube.ClusterRun
+}
+
+// liveRun is a run that home is connected to.
+type liveRun struct {
+	row   home.LiveRun
+	ended bool
+	stop  context.CancelFunc
+}
+
+// scanEvery is the time between two looks at the sockets of this machine.
+const scanEvery = time.Second
+
+// follow follows the runs until ctx is done. Runs of this machine are shown whatever their namespace is.
+func (l *liveRuns) follow(ctx context.Context, namespace string) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		l.client.FollowClusterRuns(ctx, namespace, func(jobs []kube.ClusterRun) {
+			l.mu.Lock()
+			l.jobs = jobs
+			l.mu.Unlock()
+			l.connectJobs(ctx, &running)
+			l.changed()
+		})
+	})
+	for ctx.Err() == nil {
+		l.connectLocal(ctx, &running)
+		select {
+		case <-ctx.Done():
+		case <-time.After(scanEvery):
+		}
+	}
+}
+
+// known reports whether home is connected to a run.
+func (l *liveRuns) known(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[id] != nil
+}
+
+// connectLocal connects to the new runs of this machine. A run in another cluster is remembered and not shown.
+func (l *liveRuns) connectLocal(ctx context.Context, running *sync.WaitGroup) {
+	dir, err := runs.LiveDir()
+	if err != nil {
+		return
+	}
+	l.forgetEnded(dir)
+	found, _ := remote.NewRuns(dir, l.known) // the runs of somebody else's directory are not shown
+	for socket, r := range found {
+		same, known := runs.SameCluster(ctx, l.client, r)
+		if !known { // for example while the API server is away
+			same = r.Operation.Context == l.client.ContextName()
+		}
+		if !same {
+			r.Close()
+			l.put(socket, &liveRun{ended: true})
+			continue
+		}
+		run := &liveRun{row: home.LiveRun{Key: home.Key{Namespace: r.Operation.Namespace, Name: r.Operation.Release}, Operation: r.Operation.Name}}
+		l.put(socket, run)
+		running.Go(func() { l.read(ctx, run, r) })
+	}
+}
+
+// forgetEnded forgets runs whose sockets are gone.
+func (l *liveRuns) forgetEnded(dir string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for socket, r := range l.runs {
+		if _, err := os.Lstat(dir + string(os.PathSeparator) + socket); r.ended && os.IsNotExist(err) {
+			delete(l.runs, socket)
+		}
+	}
+}
+
+func (l *liveRuns) put(id string, r *liveRun) {
+	l.mu.Lock()
+	l.runs[id] = r
+	l.mu.Unlock()
+}
+
+// connectJobs connects to the new runs in the cluster that have a pod.
+func (l *liveRuns) connectJobs(ctx context.Context, running *sync.WaitGroup) {
+	for _, job := range l.jobs {
+		id := "job " + job.Namespace + "/" + job.Name
+		if job.State != "running" || l.known(id) {
+			continue
+		}
+		run := &liveRun{row: home.LiveRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Operation: job.Command, By: job.By, Cluster: job.Name}}
+		l.put(id, run)
+		running.Go(func() {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			r, err := remote.Connect(job.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string { return "" }}))
+			if err != nil {
+				l.end(run)
+				return
+			}
+			l.read(ctx, run, r)
+		})
+	}
+}
+
+// read follows the events of a run until it ends or ctx is done.
+func (l *liveRuns) read(ctx context.Context, run *liveRun, r *remote.Run) {
+	defer r.Close()
+	defer l.end(run)
+	var state event.State
+	reader := r.Feed().Reader()
+	for {
+		events, more := reader.Next(ctx)
+		for _, e := range events {
+			state.Apply(e)
+		}
+		if !more || !state.Ended.IsZero() {
+			return
+		}
+		l.mu.Lock()
+		describe(&run.row, &state)
+		l.mu.Unlock()
+		l.changed()
+	}
+}
+
+func (l *liveRuns) end(run *liveRun) {
+	l.mu.Lock()
+	run.ended = true
+	l.mu.Unlock()
+	l.changed()
+}
+
+// rows returns the live runs, those that wait for a person first, then the newest.
+func (l *liveRuns) rows() (rows []home.LiveRun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	connected := map[string]bool{}
+	for _, r := range l.runs {
+		if !r.ended && r.row.Status != "" {
+			rows = append(rows, r.row)
+			connected[r.row.Cluster] = true
+		}
+	}
+	for _, job := range l.jobs {
+		if !job.Ended() && !connected[job.Name] {
+			rows = append(rows, home.LiveRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Operation: job.Command,
+				Status: event.Waiting, Why: "its pod is not running yet", By: job.By, Since: job.Started, Cluster: job.Name})
+		}
+	}
+	slices.SortFunc(rows, func(a, b home.LiveRun) int {
+		return cmp.Or(urgency(b)-urgency(a), b.Since.Compare(a.Since), cmp.Compare(a.Name, b.Name))
+	})
+	return rows
+}
+
+func urgency(r home.LiveRun) int {
+	return slices.Index([]event.Status{event.Waiting, event.Running, event.Paused, event.Held}, r.Status)
+}
+
+// describe fills in how a run stands.
+func describe(row *home.LiveRun, s *event.State) {
+	row.Status, row.Why = s.RunStatus()
+	row.Since = s.Started
+	op := s.Operation
+	row.Operation = op.Name
+	if op.Chart != "" && op.Name != "uninstall" {
+		row.Operation += " " + op.Chart
+	}
+	if row.Status == "" {
+		row.Status = event.Running
+	}
+	done, of := 0, 0
+	row.Parts = nil
+	for g := range s.GroupStates() {
+		of++
+		if g.Status == event.Ready || g.Status == event.Gone || g.Status == event.Applied {
+			done++
+		}
+		if op.IsStack() {
+			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: g.Status, Why: g.Message})
+		}
+	}
+	if row.Why == "" && of > 0 {
+		row.Why = fmt.Sprintf("%d of %d %ss", done, of, op.GroupNoun())
+	}
+	row.Why = strings.TrimSpace(row.Why)
+}
