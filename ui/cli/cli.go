@@ -16,7 +16,6 @@ import (
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -165,19 +164,6 @@ func (a *app) checkColour() error {
 	return fmt.Errorf("invalid --color %q: must be one of %s", mode, strings.Join(allowed, ", "))
 }
 
-// checkNamespace returns an error if the namespace is not a valid name.
-func checkNamespace(cmd *cobra.Command) error {
-	f := cmd.Flag("namespace")
-	if f == nil || f.Value.String() == "" || len(validation.IsDNS1123Label(f.Value.String())) == 0 {
-		return nil
-	}
-	source := "HELM_NAMESPACE"
-	if f.Changed {
-		source = "--namespace"
-	}
-	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
-}
-
 const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and
 flags. Kubernetes objects form groups, which are applied in the order of their dependencies, within a chart and between
 subcharts. You can watch, pause and step through a deployment.
@@ -195,7 +181,7 @@ func rootOf(shared *command.App) *cobra.Command {
 lockstep dag ./shop                      # show the order`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.Logs.Configure(a.Settings.Debug)
-			if err := cmp.Or(a.checkColour(), checkNamespace(cmd)); err != nil {
+			if err := cmp.Or(a.checkColour(), command.CheckNamespace(cmd)); err != nil {
 				return err
 			}
 			for _, warning := range command.IgnoredValues(cmd) {
@@ -227,6 +213,7 @@ lockstep dag ./shop                      # show the order`,
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, withKindRules(p.Text)))
 	}
+	a.addForms(root)
 	setBounds(root)
 	addCompletion(root)
 	setUpHelp(root)

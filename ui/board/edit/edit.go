@@ -156,8 +156,7 @@ func (e *Edit) open(all bool) tea.Cmd {
 		}
 		e.draft = &draft{edited: true, values: values, was: values, all: all}
 	}
-	editor := &valuesEditor{ctx: e.ctx, values: e.draft.values, atQuit: e.atQuit}
-	return tea.Exec(editor, func(err error) tea.Msg { return EditorClosed{editor.values, err} })
+	return Open(e.ctx, e.draft.values, e.atQuit)
 }
 
 // RenderAgain renders and plans the current content of the chart's directory.

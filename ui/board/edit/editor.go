@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	tea "charm.land/bubbletea/v2"
 )
 
 // valuesEditor is a tea.ExecCommand that opens values in $VISUAL or $EDITOR. Values may be secret
@@ -17,6 +19,12 @@ type valuesEditor struct {
 	ctx    context.Context // kills the editor
 	values string          // the editor's input, after Run its output
 	atQuit func(func()) (undo func())
+}
+
+// Open opens values in the user's editor; an EditorClosed follows. atQuit may be nil; see New.
+func Open(ctx context.Context, values string, atQuit func(func()) (undo func())) tea.Cmd {
+	editor := &valuesEditor{ctx: ctx, values: values, atQuit: atQuit}
+	return tea.Exec(editor, func(err error) tea.Msg { return EditorClosed{editor.values, err} })
 }
 
 // The editor gets the process's own terminal, not the screen's guarded streams.

@@ -2,11 +2,13 @@ package command
 
 import (
 	"encoding/csv"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/text"
 	"lockstep/kube"
@@ -15,17 +17,27 @@ import (
 // VisitSetFlags calls visit for each flag set on the command line, with the words that set it. Secret
 // values in them are hidden.
 func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
+	visitSetFlags(cmd, visit, func(f *pflag.Flag) func(string) string {
+		if f.Name == "set-file" {
+			return m.Path
+		}
+		return func(value string) string { return m.Argument(f.Name, value) }
+	})
+}
+
+// VisitFlagWords is like VisitSetFlags, but hides nothing: the words are for another command line, not for display.
+func VisitFlagWords(cmd *cobra.Command, visit func(name string, words []string)) {
+	visitSetFlags(cmd, visit, func(*pflag.Flag) func(string) string { return func(value string) string { return value } })
+}
+
+func visitSetFlags(cmd *cobra.Command, visit func(name string, words []string), show func(*pflag.Flag) func(string) string) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		if f.Shorthand != "" && f.NoOptDefVal == "" {
 			name = "-" + f.Shorthand
 		}
-		show := func(value string) string { return m.Argument(f.Name, value) }
-		if f.Name == "set-file" {
-			show = m.Path
-		}
 		var words []string
-		for _, value := range flagValues(f, show) {
+		for _, value := range flagValues(f, show(f)) {
 			switch {
 			case f.NoOptDefVal == "":
 				words = append(words, name, value)
@@ -94,4 +106,17 @@ func ShellJoin(words []string) string {
 		quoted[i] = text.ShellWord(w)
 	}
 	return strings.Join(quoted, " ")
+}
+
+// CheckNamespace returns an error if the namespace is not a valid name.
+func CheckNamespace(cmd *cobra.Command) error {
+	f := cmd.Flag("namespace")
+	if f == nil || f.Value.String() == "" || len(validation.IsDNS1123Label(f.Value.String())) == 0 {
+		return nil
+	}
+	source := "HELM_NAMESPACE"
+	if f.Changed {
+		source = "--namespace"
+	}
+	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
 }

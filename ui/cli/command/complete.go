@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/plan"
@@ -31,27 +30,21 @@ func (a *App) CompleteRelease(next Completion) Completion {
 
 // CompleteReleases completes with the names of releases that are not in args.
 func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if err := a.ConnectHelm(a.Settings.Namespace()); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	list := action.NewList(a.Helm)
-	list.All, list.Limit = true, 0
-	list.SetStateMask()
-	found, err := list.Run()
+	releases, err := a.Releases(a.Settings.Namespace())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	releases, _ := V1Releases(found) // none on an error
 	var names []string
 	for _, rel := range releases {
 		if !slices.Contains(args, rel.Name) {
-			names = append(names, rel.Name+"\t"+describeRevision(rel))
+			names = append(names, rel.Name+"\t"+DescribeRevision(rel))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func describeRevision(rel *rel1.Release) string {
+// DescribeRevision names the chart and the status of a revision.
+func DescribeRevision(rel *rel1.Release) string {
 	return fmt.Sprintf("%s-%s, %s", rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status)
 }
 
@@ -61,16 +54,13 @@ func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]st
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if err := a.ConnectHelm(a.Settings.Namespace()); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	found, err := a.History(args[0])
+	found, err := a.HistoryIn(a.Settings.Namespace(), args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var revisions []string
 	for _, rel := range slices.Backward(found) {
-		revisions = append(revisions, fmt.Sprintf("%d\t%s", rel.Version, describeRevision(rel)))
+		revisions = append(revisions, fmt.Sprintf("%d\t%s", rel.Version, DescribeRevision(rel)))
 	}
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

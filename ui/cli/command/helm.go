@@ -23,6 +23,29 @@ func (a *App) ConnectHelm(namespace string) error {
 	return kube.InitHelm(a.Helm, newOnceGetter(a.Settings.RESTClientGetter()), namespace)
 }
 
+// helmIn returns Helm's configuration for a namespace. Unlike ConnectHelm, it may be called by several goroutines.
+func (a *App) helmIn(namespace string) (*action.Configuration, error) {
+	config := action.NewConfiguration()
+	config.SetLogger(slog.Default().Handler())
+	return config, kube.InitHelm(config, newOnceGetter(a.Settings.RESTClientGetter()), namespace)
+}
+
+// Releases returns the latest revision of each release in a namespace.
+func (a *App) Releases(namespace string) ([]*rel1.Release, error) {
+	config, err := a.helmIn(namespace)
+	if err != nil {
+		return nil, err
+	}
+	list := action.NewList(config)
+	list.All, list.Limit = true, 0
+	list.SetStateMask()
+	found, err := list.Run()
+	if err != nil {
+		return nil, err
+	}
+	return V1Releases(found)
+}
+
 // onceGetter reads the kubeconfig and runs discovery once. Helm's getter does both for each
 // object that it prints, which takes 5 s for 1,000 objects.
 type onceGetter struct {
@@ -75,8 +98,19 @@ func V1Releases(found []release.Releaser) (all []*rel1.Release, err error) {
 }
 
 // History returns the revisions of a release, oldest first.
-func (a *App) History(name string) ([]*rel1.Release, error) {
-	found, err := action.NewHistory(a.Helm).Run(name)
+func (a *App) History(name string) ([]*rel1.Release, error) { return history(a.Helm, name) }
+
+// HistoryIn is like History for a release in a namespace, and needs no ConnectHelm.
+func (a *App) HistoryIn(namespace, name string) ([]*rel1.Release, error) {
+	config, err := a.helmIn(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return history(config, name)
+}
+
+func history(config *action.Configuration, name string) ([]*rel1.Release, error) {
+	found, err := action.NewHistory(config).Run(name)
 	if err != nil {
 		return nil, err
 	}

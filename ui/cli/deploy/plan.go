@@ -3,8 +3,10 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/text"
@@ -99,6 +101,39 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		}
 		return planResult(p.Count())
 	})
+}
+
+// runOnly are flags that have no meaning for a plan and that plan refuses.
+var runOnly = []string{"in-cluster", "report"}
+
+// PlanOf returns the plan of a command line, such as "upgrade shop ./shop", without its flags in runOnly. It writes and prints
+// nothing. The plan is nil if there is nothing to do. A run would be refused if the plan has Errors.
+func PlanOf(ctx context.Context, args []string) (p *report.Plan, err error) {
+	a := &app{command.NewApp(command.NewSignals(ctx))}
+	exec := executor{run: func(cmd *cobra.Command, spec operationSpec) error {
+		return a.preview(cmd, spec, func(ctx context.Context, op *kube.Operation) error {
+			p, err = planOf(ctx, op)
+			return err
+		})
+	}}
+	root := &cobra.Command{Use: "lockstep", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		for _, name := range runOnly {
+			f := cmd.Flags().Lookup(name)
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				_ = list.Replace(nil) // a list without elements is valid
+				continue
+			}
+			_ = f.Value.Set(f.DefValue) // a default is valid
+		}
+		return command.CheckNamespace(cmd)
+	}}
+	root.AddGroup(&cobra.Group{ID: "deploy"})
+	a.Settings.AddFlags(root.PersistentFlags())
+	root.AddCommand(a.newInstall(exec), a.newUpgrade(exec), a.newRollback(exec), a.newUninstall(exec), a.newTest(exec))
+	root.SetArgs(args)
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	return p, root.ExecuteContext(ctx)
 }
 
 // planResult returns the result of plan. The exit code says whether there are changes.

@@ -1,0 +1,232 @@
+package forms
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/helmpath"
+	repo "helm.sh/helm/v4/pkg/repo/v1"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/ui/cli/command"
+	"lockstep/ui/home/form"
+)
+
+// charts suggests the charts in folders here, those of Helm's repositories, and the registries that Helm is logged in to.
+// Those with the name of the release's chart come first.
+func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, error) {
+	list := append(localCharts(ctx, typedFolder(in.Chart)), s.repositoryCharts()...)
+	list = append(list, s.registries()...)
+	if in.Operation != form.Upgrade || in.Name == "" {
+		return list, nil
+	}
+	releases, err := s.Releases(in.Namespace)
+	if err != nil {
+		return list, nil // the plan will say it
+	}
+	at := slices.IndexFunc(releases, func(r release) bool { return r.Name == in.Name })
+	if at < 0 {
+		return list, nil
+	}
+	name := releases[at].Chart.Name()
+	same := func(c form.Suggestion) bool {
+		return strings.HasPrefix(c.About, name+" ") || strings.HasSuffix(c.Value, "/"+name)
+	}
+	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return cmp.Compare(rank(same(a)), rank(same(b))) })
+	for n := range list {
+		if same(list[n]) {
+			list[n].About += " (the release has " + releases[at].Chart.Metadata.Version + ")"
+		}
+	}
+	return list, nil
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// Limits of a search for files.
+const (
+	maxDepth   = 3
+	maxEntries = 5000
+)
+
+// skipped are folders without charts and values to deploy.
+var skipped = []string{"node_modules", "vendor", "templates", "charts", "crds", "target", "dist"}
+
+// typedFolder returns the folder in which to search for the completions of a path: the typed one, or this one.
+func typedFolder(typed string) string {
+	dir, _ := filepath.Split(typed)
+	return cmp.Or(dir, ".")
+}
+
+// walk calls visit with the files below a folder, in a depth and number that a person can wait for.
+func walk(ctx context.Context, root string, visit func(path string, d fs.DirEntry)) {
+	n := 0
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not suggested
+		n++
+		if ctx.Err() != nil || n > maxEntries {
+			return fs.SkipAll
+		}
+		if err != nil {
+			return nil
+		}
+		name := d.Name()
+		if d.IsDir() && path != root {
+			rel, _ := filepath.Rel(root, path) // both are below root
+			if strings.HasPrefix(name, ".") || slices.Contains(skipped, name) || strings.Count(rel, string(filepath.Separator)) >= maxDepth {
+				return fs.SkipDir
+			}
+		}
+		if !d.IsDir() {
+			visit(path, d)
+		}
+		return nil
+	})
+}
+
+// spelled returns a path as a chart: with ./ in front, so that it is not taken for a repository.
+func spelled(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, "..") || path == "." {
+		return path
+	}
+	return "." + string(filepath.Separator) + path
+}
+
+// localCharts returns the folders and packages of charts below a folder.
+func localCharts(ctx context.Context, root string) (list []form.Suggestion) {
+	walk(ctx, root, func(path string, d fs.DirEntry) {
+		switch {
+		case d.Name() == "Chart.yaml":
+			list = append(list, form.Suggestion{Value: spelled(filepath.Dir(path)), About: chartTitle(path)})
+		case strings.HasSuffix(path, ".tgz"):
+			list = append(list, form.Suggestion{Value: spelled(path), About: "package"})
+		}
+	})
+	return list
+}
+
+// chartTitle returns the name, version and description in a Chart.yaml.
+func chartTitle(path string) string {
+	m := chartMetadata(path)
+	title := m.Name + " " + m.Version
+	if m.Description != "" {
+		title += ", " + m.Description
+	}
+	return title
+}
+
+type metadata struct{ Name, Version, Description string }
+
+func chartMetadata(path string) (m metadata) {
+	if data, err := os.ReadFile(path); err == nil {
+		_ = yaml.Unmarshal(data, &m) // an invalid file has no title
+	}
+	return m
+}
+
+// repositoryCharts returns the charts of the repositories in Helm's configuration, from the lists that "helm repo update"
+// stores.
+func (s source) repositoryCharts() (list []form.Suggestion) {
+	file, err := repo.LoadFile(s.Settings.RepositoryConfig)
+	if err != nil {
+		return nil // there are no repositories
+	}
+	for _, r := range file.Repositories {
+		for _, name := range s.chartNames(r.Name) {
+			list = append(list, form.Suggestion{Value: r.Name + "/" + name, About: "repository " + r.Name})
+		}
+	}
+	return list
+}
+
+// chartNames returns the names of the charts of a repository.
+func (s source) chartNames(name string) (charts []string) {
+	f, err := os.Open(filepath.Join(s.Settings.RepositoryCache, helmpath.CacheChartsFile(name)))
+	if err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			charts = append(charts, lines.Text())
+		}
+		return charts
+	}
+	index, err := s.index(name)
+	if err != nil {
+		return nil // it has never been updated
+	}
+	return slices.Sorted(maps.Keys(index.Entries))
+}
+
+func (s source) index(name string) (*repo.IndexFile, error) {
+	return repo.LoadIndexFile(filepath.Join(s.Settings.RepositoryCache, helmpath.CacheIndexFile(name)))
+}
+
+// registries returns the registries in Helm's configuration, as the start of a reference.
+func (s source) registries() (list []form.Suggestion) {
+	data, err := os.ReadFile(s.Settings.RegistryConfig)
+	if err != nil {
+		return nil // there are no logins
+	}
+	var config struct{ Auths map[string]json.RawMessage }
+	if json.Unmarshal(data, &config) != nil {
+		return nil // Helm reports it when it needs the file
+	}
+	for _, host := range slices.Sorted(maps.Keys(config.Auths)) {
+		list = append(list, form.Suggestion{Value: "oci://" + strings.TrimSuffix(host, "/") + "/", About: "registry"})
+	}
+	return list
+}
+
+// versions suggests the versions of a chart, the newest first.
+func (s source) versions(ref string) (list []form.Suggestion, err error) {
+	if ref == "" {
+		return nil, nil
+	}
+	if file := filepath.Join(ref, "Chart.yaml"); command.Exists(file) {
+		return []form.Suggestion{{Value: chartMetadata(file).Version, About: "the version of the folder"}}, nil
+	}
+	if strings.HasPrefix(ref, "oci://") {
+		var flags command.ChartFlags
+		client, err := flags.Registry(s.Settings)
+		if err != nil {
+			return nil, err
+		}
+		tags, err := client.Tags(strings.TrimPrefix(ref, "oci://"))
+		for _, tag := range tags {
+			list = append(list, form.Suggestion{Value: tag})
+		}
+		return list, err
+	}
+	name, chart, ok := strings.Cut(ref, "/")
+	if !ok || strings.HasPrefix(ref, ".") {
+		return nil, nil
+	}
+	index, err := s.index(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // not a repository
+	}
+	if err != nil {
+		return nil, err
+	}
+	index.SortEntries()
+	for _, v := range index.Entries[chart] {
+		about := v.Created.Local().Format("2 Jan 2006")
+		if v.AppVersion != "" {
+			about += ", app " + v.AppVersion
+		}
+		list = append(list, form.Suggestion{Value: v.Version, About: about})
+	}
+	return list, nil
+}

@@ -1,0 +1,139 @@
+// Package forms opens the forms of package ui/home/form for commands whose arguments are missing, and looks up what they
+// offer: releases, charts, versions, values and revisions. Its central function is Ask. Packages of ui/cli import it.
+package forms
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/inspect"
+	"lockstep/kube"
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/deploy"
+	"lockstep/ui/home/form"
+	"lockstep/ui/report"
+)
+
+// Ask shows the form of a command in a terminal, with the given arguments and flags filled in. It returns the command line
+// that the user starts, nil if the user cancelled.
+func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
+	d := a.Display(cmd)
+	look, invalid := theme.FromEnv(os.Getenv)
+	restore := a.Logs.ToFile(d.Notices)
+	defer func() {
+		command.WarnIf(d.Notices, invalid)
+		restore()
+	}()
+	o := Options(a)
+	o.Input = inputOf(a, cmd, args)
+	return form.Run(cmd.Context(), board.Terminal{}, look, o)
+}
+
+// Options returns the options of forms, without the input.
+func Options(a *command.App) form.Options {
+	o := form.Options{Source: source{a}, AtQuit: a.Signals.AtQuit, Context: a.Settings.KubeContext}
+	if client, err := a.Connect(); err == nil && o.Context == "" {
+		o.Context = client.ContextName()
+	}
+	return o
+}
+
+// own are the flags for which forms have fields.
+var own = []string{"version", "values", "reuse-values", "namespace"}
+
+// inputOf returns what the user has already given of a command.
+func inputOf(a *command.App, cmd *cobra.Command, args []string) form.Input {
+	in := form.Input{Operation: cmd.Name(), Namespace: a.Settings.Namespace()}
+	if cmd.Name() == form.Install && len(args) == 1 && isChart(args[0]) {
+		args = []string{"", args[0]}
+	}
+	arguments := []*string{&in.Name, &in.Chart}
+	if cmd.Name() == form.Rollback {
+		arguments[1] = &in.Revision
+	}
+	for n, arg := range args[:min(len(args), len(arguments))] {
+		*arguments[n] = arg
+	}
+	value := func(name string) string {
+		if f := cmd.Flag(name); f != nil && f.Changed {
+			return f.Value.String()
+		}
+		return ""
+	}
+	in.Version = value("version")
+	in.Keep = value("reuse-values") == "true"
+	if f := cmd.Flag("values"); f != nil {
+		files, _ := cmd.Flags().GetStringSlice("values") // the flag is one
+		in.Values = strings.Join(files, ",")
+	}
+	other := func(words *[]string) func(string, []string) {
+		return func(name string, flag []string) {
+			if !slices.Contains(own, name) {
+				*words = append(*words, flag...)
+			}
+		}
+	}
+	command.VisitFlagWords(cmd, other(&in.Flags))
+	command.VisitSetFlags(cmd, other(&in.Shown), new(kube.Mask))
+	return in
+}
+
+// isChart reports whether an argument is the path of a chart.
+func isChart(arg string) bool {
+	return strings.HasSuffix(arg, ".tgz") || command.Exists(filepath.Join(arg, "Chart.yaml"))
+}
+
+// source implements form.Source.
+type source struct{ *command.App }
+
+func (s source) Suggest(ctx context.Context, in form.Input, f form.Field) ([]form.Suggestion, error) {
+	return command.Cancelable(ctx, func(ctx context.Context) ([]form.Suggestion, error) {
+		list, err := s.suggest(ctx, in, f)
+		return list, new(kube.Mask).Error(err)
+	})
+}
+
+func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
+	p, err := deploy.PlanOf(ctx, args)
+	if err != nil {
+		var out form.Plan
+		if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
+			out.Lines = printed(report.Plan{Warnings: refusal.Warnings})[:len(refusal.Warnings)]
+		}
+		return out, new(kube.Mask).Error(err)
+	}
+	if p == nil {
+		return form.Plan{Lines: []string{"There is nothing to do."}, Summary: "nothing to do"}, nil
+	}
+	refused, _ := p.Count()
+	lines := printed(*p)
+	out := form.Plan{Lines: lines, Summary: lines[len(lines)-1], Refused: refused > 0 || len(p.Errors) > 0}
+	for _, w := range p.Errors {
+		if w.Object == nil { // the changes do not say it
+			out.Lines = append(out.Lines, "error: "+w.Message)
+		}
+	}
+	for _, c := range p.Changes {
+		if c.Action == inspect.Delete {
+			out.Deletes = append(out.Deletes, c.Object.String())
+		}
+	}
+	return out, nil
+}
+
+// printed returns the lines that "lockstep plan" prints.
+func printed(p report.Plan) []string {
+	var out, warnings bytes.Buffer
+	d := report.New(report.ModeText, report.Stream{Writer: &out}, report.Stream{Writer: &warnings})
+	_ = d.Show(p) // writes to memory do not fail
+	return strings.Split(strings.TrimRight(warnings.String()+out.String(), "\n"), "\n")
+}

@@ -1,0 +1,127 @@
+package forms
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/cli/values"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/home/form"
+)
+
+type release = *rel1.Release
+
+// notValues are YAML files of other programs.
+var notValues = []string{"Chart.yaml", "Chart.lock", "helmfile.yaml", "plugin.yaml"}
+
+// valuesFiles suggests YAML files here, those that are called values first. The defaults of a chart always count.
+func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
+	typed := in.Values[strings.LastIndex(in.Values, ",")+1:]
+	isValues := func(s form.Suggestion) int { return rank(strings.Contains(strings.ToLower(s.Value), "values")) }
+	walk(ctx, typedFolder(typed), func(path string, d fs.DirEntry) {
+		ext := filepath.Ext(path)
+		if ext != ".yaml" && ext != ".yml" || slices.Contains(notValues, d.Name()) || strings.HasPrefix(d.Name(), ".") {
+			return
+		}
+		about := ""
+		if chart := filepath.Join(filepath.Dir(path), "Chart.yaml"); command.Exists(chart) {
+			about = "of chart " + chartMetadata(chart).Name
+			if d.Name() == "values.yaml" {
+				about = "the defaults " + about
+			}
+		}
+		list = append(list, form.Suggestion{Value: path, About: about})
+	})
+	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return isValues(a) - isValues(b) })
+	return list, nil
+}
+
+// Values returns the chosen files, or else the values of the revision that an upgrade keeps, or the chart's defaults as comments.
+func (s source) Values(ctx context.Context, in form.Input) (string, error) {
+	text, err := command.Cancelable(ctx, func(ctx context.Context) (string, error) {
+		switch {
+		case in.Values != "" && !strings.Contains(in.Values, ","):
+			data, err := os.ReadFile(in.Values)
+			return string(data), err
+		case in.Values != "":
+			merged, err := kube.MergeValues(values.Options{ValueFiles: strings.Split(in.Values, ",")}, s.Settings)
+			if err != nil {
+				return "", err
+			}
+			return kube.YAML(merged)
+		case in.Operation == form.Upgrade && in.Name != "":
+			return s.lastValues(in)
+		}
+		return s.defaults(ctx, in)
+	})
+	return text, new(kube.Mask).Error(err)
+}
+
+// lastValues returns the values that an upgrade without new ones keeps.
+func (s source) lastValues(in form.Input) (string, error) {
+	found, err := s.HistoryIn(in.Namespace, in.Name)
+	if err != nil {
+		return "", err
+	}
+	kept := found[len(found)-1]
+	for _, rel := range slices.Backward(found) {
+		if rel.Info.Status == rcommon.StatusDeployed {
+			kept = rel
+			break
+		}
+	}
+	head := fmt.Sprintf("# Values of release %s, revision %d; chart defaults are not shown.\n", in.Name, kept.Version)
+	if len(kept.Config) == 0 {
+		return head + "\n", nil
+	}
+	text, err := kube.YAML(kept.Config)
+	return head + text, err
+}
+
+// defaults returns the defaults of a chart as comments, to fill in.
+func (s source) defaults(ctx context.Context, in form.Input) (string, error) {
+	head := fmt.Sprintf("# Values for release %s.\n", in.Name)
+	if in.Chart == "" {
+		return head + "\n", nil
+	}
+	var flags command.ChartFlags
+	flags.Version = in.Version
+	loaded, err := flags.Load(ctx, in.Chart, s.Settings)
+	if err != nil {
+		return "", err
+	}
+	chart, err := loaded.Helm()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(head + "# The chart's defaults follow as comments.\n\n")
+	for _, f := range chart.Raw {
+		if f.Name != "values.yaml" {
+			continue
+		}
+		for line := range bytes.Lines(bytes.TrimSpace(f.Data)) {
+			b.WriteString("# " + string(line))
+		}
+		b.WriteString("\n")
+	}
+	return b.String(), nil
+}
+
+// Save writes edited values to a file, which only the user can read.
+func (s source) Save(release, path, text string) (string, error) {
+	if path != "" {
+		return path, os.WriteFile(path, []byte(text), 0o600)
+	}
+	return command.SaveValues(release, text)
+}

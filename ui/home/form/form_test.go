@@ -1,0 +1,278 @@
+package form
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/theme"
+)
+
+// rig is a form alone on a screen. It handles the messages of its commands at once.
+type rig struct {
+	*host
+	t      *testing.T
+	source *samples
+	ended  bool
+}
+
+// open opens a form with what is given of a command.
+func open(t *testing.T, w, h int, look theme.Options, in Input) *rig {
+	t.Helper()
+	r := &rig{t: t, source: &samples{}}
+	r.host = newHost(t.Context(), look, Options{Input: in, Source: r.source, Context: "prod-eu"})
+	r.send(tea.WindowSizeMsg{Width: w, Height: h})
+	r.run(r.Init())
+	return r
+}
+
+func (r *rig) send(msg tea.Msg) {
+	_, cmd := r.Update(msg)
+	r.View()
+	r.run(cmd)
+}
+
+// run handles the messages of a command. It skips timers, which take longer.
+func (r *rig) run(cmd tea.Cmd) {
+	if cmd == nil || r.ended {
+		return
+	}
+	got := make(chan tea.Msg, 1)
+	go func() { got <- cmd() }()
+	select {
+	case msg := <-got:
+		switch msg := msg.(type) {
+		case tea.BatchMsg:
+			for _, c := range msg {
+				r.run(c)
+			}
+		case tea.QuitMsg:
+			r.ended = true
+		case nil:
+		default:
+			r.send(msg)
+		}
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+// named are the keys that are not characters.
+var named = map[string]tea.KeyPressMsg{
+	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
+	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl},
+	"space": {Code: tea.KeySpace, Text: " "}, "end": {Code: tea.KeyEnd},
+}
+
+// press presses the keys of a script: names of keys, and other words, which are typed.
+func (r *rig) press(script string) *rig {
+	for _, word := range strings.Fields(script) {
+		if k, ok := named[word]; ok {
+			r.send(k)
+			continue
+		}
+		for _, c := range word {
+			r.send(tea.KeyPressMsg{Code: c, Text: string(c)})
+		}
+	}
+	return r
+}
+
+func (r *rig) text() string { return ansi.Strip(r.View().Content) }
+
+func (r *rig) shows(texts ...string) {
+	r.t.Helper()
+	for _, want := range texts {
+		if !strings.Contains(r.text(), want) {
+			r.t.Errorf("the form does not show %q:\n%s", want, r.text())
+		}
+	}
+}
+
+// samples is a Source with a few releases, charts, values files and revisions. It is not used concurrently.
+type samples struct {
+	planned [][]string // the commands that were planned
+	refuse  error
+}
+
+func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, error) {
+	switch f {
+	case Name:
+		if in.Operation == Install {
+			return nil, nil
+		}
+		return []Suggestion{{Value: "shop", About: "revision 4, shop-1.2.0, deployed"}, {Value: "worker", About: "revision 9, worker-0.9.0, failed"}}, nil
+	case Chart:
+		return []Suggestion{
+			{Value: "./shop", About: "shop 1.3.0, A shop with an API (the release has 1.2.0)"}, {Value: "./worker", About: "worker 0.9.1"},
+			{Value: "example/postgresql", About: "repository example"}, {Value: "oci://registry.example.com/", About: "registry"},
+		}, nil
+	case Version:
+		return []Suggestion{{Value: "1.3.0", About: "the version of the folder"}}, nil
+	case Values:
+		return []Suggestion{{Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
+	case Namespace:
+		return []Suggestion{{Value: "default"}, {Value: "shop"}}, nil
+	case Revision:
+		return []Suggestion{
+			{Value: "3", About: "28 Nov 21:40, shop-1.2.0, failed, 1 changed", Detail: []string{"Upgrade \"shop\" failed: timeout", "objects", "  ~ Deployment/api", "    spec.template.spec.containers[api]", "      -image: shop/api:1.1", "      +image: shop/api:1.2"}},
+			{Value: "2", About: "27 Nov 09:12, shop-1.1.0, superseded, 1 new, other values", Best: true, Detail: []string{"Upgrade complete", "values", "    -replicas: 1", "    +replicas: 3", "objects", "  + ConfigMap/banner"}},
+			{Value: "1", About: "26 Nov 17:00, shop-1.0.0, superseded, 12 objects", Detail: []string{"Install complete"}},
+		}, nil
+	}
+	return nil, nil
+}
+
+func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
+	s.planned = append(s.planned, slices.Clone(args))
+	if s.refuse != nil {
+		return Plan{}, s.refuse
+	}
+	if args[0] == Uninstall {
+		return Plan{
+			Lines:   strings.Split("uninstall shop: chart shop-1.2.0, namespace shop\n\ndelete\n  shop:api\n    - Deployment/api delete\n    - ConfigMap/api delete\n\n0 to create, 0 to change, 2 to delete, 0 unchanged", "\n"),
+			Summary: "0 to create, 0 to change, 2 to delete, 0 unchanged", Deletes: []string{"Deployment/api", "ConfigMap/api"},
+		}, nil
+	}
+	return Plan{Lines: strings.Split(samplePlan, "\n"), Summary: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"}, nil
+}
+
+func (s *samples) Values(context.Context, Input) (string, error) {
+	return "", errors.New("no editor in this test")
+}
+func (s *samples) Save(string, string, string) (string, error) {
+	return "", errors.New("no files in this test")
+}
+
+const samplePlan = `warning: R30: Deployment/legacy is no longer in the chart
+upgrade shop: chart shop-1.3.0, namespace shop
+
+pre-upgrade hooks
+    > Job/migrate hook
+
+apply
+  shop/db:database waits for Secret/db-password (namespace vault)
+    = StatefulSet/db unchanged, stable for 30s
+  shop:api
+    ~ Deployment/api change
+        @@ -17,7 +17,7 @@
+           containers:
+           - name: api
+        -    image: registry.example.com/shop/api:1.2.0
+        +    image: registry.example.com/shop/api:1.3.0
+             env:
+             - name: DATABASE_HOST
+        @@ -44,6 +44,6 @@
+        -  replicas: 2
+        +  replicas: 3
+    ~ ConfigMap/api change
+        @@ -3,4 +3,4 @@
+         data:
+        -  features: basket
+        +  features: basket,search,recommendations,wishlist,gift-cards,subscriptions,returns,stock-alerts,reviews,ratings
+    + HorizontalPodAutoscaler/api create
+  shop:web
+    = Deployment/web unchanged
+    = Service/web unchanged
+
+1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run`
+
+// TestCommands: the keys that a user presses in a form, and the command that it ends with.
+func TestCommands(t *testing.T) {
+	shop := Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}
+	flags := Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Flags: []string{"--set", "a=b", "--timeout", "10m"}}
+	for _, c := range []struct {
+		name string
+		in   Input
+		keys string
+		want string // "" for none
+	}{
+		{"install", Input{Operation: Install, Namespace: "shop"}, "cart enter enter enter enter", "install cart ./shop -n shop"},
+		{"install in a new namespace", Input{Operation: Install, Namespace: "default"}, "cart enter ./w tab tab tab -2 enter enter", "install cart ./worker -n default-2 --create-namespace"},
+		{"install without a folder", Input{Operation: Install, Namespace: "shop"}, "db enter example/postgresql enter enter enter", "install db example/postgresql -n shop"},
+		{"upgrade", shop, "enter enter enter", "upgrade shop ./shop -n shop"},
+		{"upgrade to a version", shop, "down down enter 1.9 enter enter", "upgrade shop example/postgresql --version 1.9 -n shop"},
+		{"upgrade with values", shop, "enter tab values- tab enter enter", "upgrade shop ./shop -f values-prod.yaml -n shop"},
+		{"upgrade with values on top", shop, "enter tab values- tab space enter enter", "upgrade shop ./shop -f values-prod.yaml --reuse-values -n shop"},
+		{"a registry is only the start of a chart", shop, "oci tab shop enter enter", "upgrade shop oci://registry.example.com/shop -n shop"},
+		{"a registry that is chosen", shop, "down down down enter shop enter enter", "upgrade shop oci://registry.example.com/shop -n shop"},
+		{"upgrade with two files", shop, "enter tab a.yaml,values- tab ctrl+p enter", "upgrade shop ./shop -f a.yaml,values-prod.yaml -n shop"},
+		{"upgrade with flags", flags, "enter ctrl+p enter", "upgrade shop ./shop -n shop --set a=b --timeout 10m"},
+		{"upgrade with flags on the last values", flags, "enter tab tab space ctrl+p enter", "upgrade shop ./shop --reuse-values -n shop --set a=b --timeout 10m"},
+		{"start paused", shop, "enter enter p", "upgrade shop ./shop -n shop --step"},
+		{"change the chart after the plan", shop, "enter enter esc shift+tab down enter ctrl+p enter", "upgrade shop ./worker -n shop"},
+		{"rollback", Input{Operation: Rollback, Namespace: "shop"}, "enter enter enter", "rollback shop 2 -n shop"},
+		{"rollback to another revision", Input{Operation: Rollback, Name: "shop", Namespace: "shop"}, "down enter enter", "rollback shop 1 -n shop"},
+		{"uninstall", Input{Operation: Uninstall, Namespace: "shop"}, "enter enter shop enter", "uninstall shop -n shop"},
+		{"uninstall without the name", Input{Operation: Uninstall, Namespace: "shop"}, "enter enter enter", ""},
+		{"uninstall with another name", Input{Operation: Uninstall, Namespace: "shop"}, "enter enter worker enter", ""},
+		{"test", Input{Operation: Test, Namespace: "shop"}, "wor tab ctrl+p enter", "test worker -n shop"},
+		{"cancel", shop, "esc", ""},
+		{"cancel the plan", shop, "enter enter esc esc", ""},
+		{"enter without a chart", Input{Operation: Install, Namespace: "shop"}, "enter enter", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := open(t, 100, 30, theme.Options{}, c.in).press(c.keys)
+			if got := strings.Join(r.args, " "); got != c.want {
+				t.Errorf("got %q, want %q\n%s", got, c.want, r.text())
+			}
+			if c.want != "" && !r.ended {
+				t.Error("the form is still open")
+			}
+			if n := len(r.source.planned); r.args != nil && (n == 0 || !slices.Equal(r.source.planned[n-1], slices.DeleteFunc(slices.Clone(r.args), func(a string) bool { return a == "--step" }))) {
+				t.Errorf("it starts %v, but planned %v", r.args, r.source.planned)
+			}
+		})
+	}
+}
+
+// TestRefusedPlan: what lockstep would refuse cannot start, and says why.
+func TestRefusedPlan(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop"})
+	r.source.refuse = errors.New("chart ./shop: no such directory or archive; check the path")
+	r.press("enter enter enter p")
+	r.shows("lockstep would refuse this", "error: chart ./shop: no such directory")
+	if r.ended {
+		t.Errorf("it has started %v", r.args)
+	}
+	r.source.refuse = nil
+	if r.press("esc ctrl+p enter"); !r.ended {
+		t.Errorf("it does not start after the fields were changed:\n%s", r.text())
+	}
+}
+
+// TestEscCancelsThePlan: esc ends the context of a plan that is being made, and its late answer is ignored.
+func TestEscCancelsThePlan(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Chart: "./shop"})
+	slow := &slowPlan{samples: r.source, cancelled: make(chan struct{})}
+	r.form.o.Source = slow
+	r.press("esc ctrl+p")
+	r.shows("making the plan")
+	r.press("enter")
+	if r.ended {
+		t.Fatal("it has started without a plan")
+	}
+	r.press("esc")
+	<-slow.cancelled
+	r.shows("You see the plan before anything is written")
+	r.send(planned{n: r.form.review.n, plan: Plan{Lines: []string{"late"}}})
+	if strings.Contains(r.text(), "late") {
+		t.Errorf("a cancelled plan is shown:\n%s", r.text())
+	}
+}
+
+type slowPlan struct {
+	*samples
+	cancelled chan struct{}
+}
+
+func (s *slowPlan) Plan(ctx context.Context, _ []string) (Plan, error) {
+	<-ctx.Done()
+	close(s.cancelled)
+	return Plan{}, ctx.Err()
+}

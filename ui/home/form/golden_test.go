@@ -1,0 +1,124 @@
+package form
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/theme"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.golden")
+
+var (
+	sizes = [][2]int{{80, 24}, {100, 30}, {160, 45}, {200, 50}}
+	dark  = theme.Options{Background: theme.Dark}
+	light = theme.Options{Background: theme.Light}
+	bare  = theme.Options{Depth: theme.None}
+)
+
+// views are the golden screens.
+var views = []struct {
+	name   string
+	in     Input
+	keys   string
+	refuse error
+	whole  bool // also in every colour
+}{
+	{name: "install", in: Input{Operation: Install, Namespace: "shop"}},
+	{name: "install-chart", in: Input{Operation: Install, Namespace: "shop-2"}, keys: "cart enter wor"},
+	{name: "upgrade", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, whole: true},
+	{name: "upgrade-values", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Flags: []string{"--timeout", "10m"}, Shown: []string{"--timeout", "10m"}}, keys: "enter tab values- tab"},
+	{name: "rollback", in: Input{Operation: Rollback, Name: "shop", Namespace: "shop"}, whole: true},
+	{name: "plan", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter", whole: true},
+	{name: "plan-end", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter end"},
+	{name: "plan-refused", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter", refuse: errors.New("2 conflicts\nDeployment/api is owned by release other\nService/api is owned by release other")},
+	{name: "uninstall", in: Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}},
+	{name: "uninstall-name", in: Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}, keys: "enter sh"},
+}
+
+// TestGolden compares the forms and the plan before the start with golden files, at all sizes, some in all colours. Dark and
+// light have the same text as without colour.
+func TestGolden(t *testing.T) {
+	for _, v := range views {
+		t.Run(v.name, func(t *testing.T) {
+			draw := func(w, h int, look theme.Options) string {
+				r := open(t, w, h, look, v.in)
+				r.source.refuse = v.refuse
+				return r.press(v.keys).View().Content
+			}
+			for _, size := range sizes {
+				plain := ansi.Strip(draw(size[0], size[1], bare))
+				compare(t, fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1]), plain)
+				for n, line := range strings.Split(plain, "\n") {
+					if w := ansi.StringWidth(line); w > size[0] {
+						t.Errorf("line %d has %d cells", n, w)
+					}
+				}
+				for name, look := range map[string]theme.Options{"dark": dark, "light": light} {
+					if got := ansi.Strip(draw(size[0], size[1], look)); trimmed(got) != trimmed(plain) {
+						t.Errorf("%s at %v differs from the colourless screen:\n%s", name, size, got)
+					}
+				}
+			}
+			if v.whole {
+				compare(t, v.name+"-dark", draw(100, 30, dark))
+				compare(t, v.name+"-light", draw(100, 30, light))
+				compare(t, v.name+"-bare", draw(100, 30, bare))
+			}
+			ascii := bare
+			ascii.ASCII = true
+			if got := draw(100, 30, ascii); strings.ContainsFunc(got, func(r rune) bool { return r >= utf8.RuneSelf }) {
+				t.Errorf("LOCKSTEP_ASCII leaves other characters:\n%s", got)
+			}
+		})
+	}
+}
+
+// TestColourless: NO_COLOR leaves no colour.
+func TestColourless(t *testing.T) {
+	for _, v := range views {
+		for seq := range strings.SplitSeq(open(t, 100, 30, bare, v.in).press(v.keys).View().Content, "\x1b[") {
+			params, _, ok := strings.Cut(seq, "m")
+			if ok && slices.ContainsFunc(strings.Split(params, ";"), func(p string) bool { return len(p) == 2 && strings.ContainsAny(p[:1], "34") || len(p) == 3 }) {
+				t.Errorf("%s: colour in ESC[%sm", v.name, params)
+			}
+		}
+	}
+}
+
+func trimmed(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compare compares a screen with a golden file, in which ␛ is the escape character.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	got = trimmed(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s has changed; if that is right, run go test ./ui/home/form -update:\n--- want\n%s\n--- got\n%s", name, want, got)
+	}
+}

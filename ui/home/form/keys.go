@@ -1,0 +1,207 @@
+package form
+
+import (
+	"context"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/text"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/edit"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Headings of the keys, for the help.
+const (
+	FieldsPart = "in a form"
+	PlanPart   = "in the plan of a form"
+)
+
+// Keys returns the bindings of the current page.
+func (m *Form) Keys() []keys.Binding {
+	switch {
+	case m.review.confirming:
+		return m.confirmKeys()
+	case m.review.open:
+		return m.planKeys()
+	}
+	return m.fieldKeys()
+}
+
+// Doc documents the keys of forms.
+func Doc() []keys.Key {
+	m := New(context.Background(), screen.New(nil, screen.Run{}), Options{Input: Input{Operation: Upgrade}})
+	return append(keys.Document(FieldsPart, m.fieldKeys()), keys.Document(PlanPart, m.planKeys())...)
+}
+
+func (m *Form) fieldKeys() []keys.Binding {
+	onValues := func() bool { return m.current().field == Values && m.current().input.Value() == "" }
+	return []keys.Binding{
+		{Keys: "enter", Hint: m.enterHint, Do: m.enter, About: "take the selected value; with nothing missing, make the plan"},
+		{Keys: "tab", Hint: keys.Always("next field"), Do: m.complete, About: "complete the text, or go to the next field"},
+		{Keys: "shift+tab", Do: func() tea.Cmd { return m.move(-1) }, About: "previous field"},
+		{Keys: "up", Label: "↑↓", Hint: keys.When("choose", func() bool { return len(m.rows()) > 0 }), Do: keys.By(m.choose, -1), About: "choose a value"},
+		{Keys: "down", Alias: true, Do: keys.By(m.choose, 1), About: "choose a value"},
+		{Keys: "space", Only: func() bool { return m.current().field == Keep }, Do: m.toggleKeep, About: "keep or replace the old values"},
+		{Keys: "pgup", Label: "page up", Do: keys.Run(func() { m.page(-1) }), About: "up one page"},
+		{Keys: "pgdown", Label: "page down", Do: keys.Run(func() { m.page(1) }), About: "down one page"},
+		{Keys: "ctrl+p", Label: "ctrl-p", Hint: m.planHint, Do: m.plan, About: "make the plan"},
+		{Keys: "e", Only: onValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
+		{Keys: "ctrl+e", Label: "ctrl-e", Only: m.hasValues, Hint: keys.When("edit values", func() bool { return m.current().field == Values && !onValues() }), Do: m.openValues, About: "edit the values in $EDITOR"},
+		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("cancel"), Pinned: true, Do: m.cancel, About: "cancel; nothing is written"},
+	}
+}
+
+// hasValues reports whether the form has a field for values.
+func (m *Form) hasValues() bool { return m.o.Operation == Install || m.o.Operation == Upgrade }
+
+func (m *Form) enterHint() string {
+	switch {
+	case m.current().field == Keep && !m.lists.moved: // the choice has been taken
+		return "plan"
+	case m.selected() >= 0 && last(m.current()) != m.rows()[m.selected()].Value:
+		return "take"
+	case m.missing() < 0:
+		return "plan"
+	}
+	return "next"
+}
+
+func (m *Form) planHint() string {
+	if m.missing() < 0 && m.enterHint() != "plan" {
+		return "plan"
+	}
+	return ""
+}
+
+// enter takes the selected row, and then goes to the next field that is missing, or makes the plan.
+func (m *Form) enter() tea.Cmd {
+	was := m.current().input.Value()
+	m.take()
+	switch n := m.missing(); {
+	case m.unfinished() && m.current().input.Value() != was:
+		return m.suggest()
+	case n == m.focus:
+		return m.Say(theme.Stopped, "type or choose a "+labels[m.current().field])
+	case n >= 0:
+		m.focusOn(n)
+		return m.suggest()
+	case m.current().input.Value() != was && m.hasValues() && m.focus < len(m.fields)-1: // optional fields follow
+		return m.move(1)
+	}
+	return m.plan()
+}
+
+// toggleKeep changes whether the values of the last revision are kept.
+func (m *Form) toggleKeep() tea.Cmd {
+	in := m.input()
+	m.current().input.SetValue(map[bool]string{false: yes}[in.Keep])
+	m.lists.reset()
+	return nil
+}
+
+// complete completes the text with the first suggestion that starts with it, or goes to the next field.
+func (m *Form) complete() tea.Cmd {
+	typed, rows := last(m.current()), m.rows()
+	if m.current().field != Keep && typed != "" && len(rows) > 0 && !m.lists.moved &&
+		len(rows[0].Value) > len(typed) && strings.HasPrefix(rows[0].Value, typed) {
+		m.lists.row, m.lists.moved = 0, true
+	}
+	if m.lists.moved {
+		m.take()
+	}
+	if m.unfinished() {
+		return m.suggest()
+	}
+	return m.move(1)
+}
+
+// unfinished reports whether the text of the field is only the start of a value: a folder, or a registry.
+func (m *Form) unfinished() bool { return strings.HasSuffix(last(m.current()), "/") }
+
+// page scrolls the details of the selected row, or moves a page of rows.
+func (m *Form) page(by int) {
+	if at := m.selected(); at >= 0 && len(m.rows()[at].Detail) > 0 {
+		m.lists.down = max(m.lists.down+by*max(m.lists.page-1, 1), 0)
+		return
+	}
+	m.choose(by * max(m.lists.page-1, 1))
+}
+
+func (m *Form) wheel(msg tea.MouseWheelMsg) {
+	by := 3
+	if msg.Button == tea.MouseWheelUp {
+		by = -3
+	}
+	if m.review.open {
+		m.review.scroll(by)
+		return
+	}
+	m.choose(by / 3)
+}
+
+// valuesRead is the text to edit.
+type valuesRead struct {
+	text string
+	err  error
+}
+
+// openValues reads the values and opens them in the user's editor.
+func (m *Form) openValues() tea.Cmd {
+	in, ctx, source := m.input(), m.ctx, m.o.Source
+	m.back()
+	return func() tea.Msg {
+		text, err := source.Values(ctx, in)
+		return valuesRead{text, err}
+	}
+}
+
+func (m *Form) edit(msg valuesRead) tea.Cmd {
+	if msg.err != nil {
+		return m.Say(theme.Bad, "cannot edit the values: "+msg.err.Error())
+	}
+	m.values.text = msg.text
+	return edit.Open(m.ctx, msg.text, m.o.AtQuit)
+}
+
+// read saves the edited values to a file, which becomes the values of the command.
+func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
+	switch {
+	case msg.Err != nil:
+		return m.Say(theme.Bad, msg.Err.Error())
+	case msg.Values == m.values.text:
+		return m.Say(theme.Quiet, "nothing changed")
+	}
+	path, err := m.o.Source.Save(m.input().Name, m.values.saved, msg.Values)
+	if err != nil {
+		return m.Say(theme.Bad, "cannot save the values: "+err.Error())
+	}
+	m.values.saved = path
+	for n, e := range m.fields {
+		if e.field == Values {
+			e.input.SetValue(path)
+			delete(m.lists.known, key(m.input(), Values)) // there is a new file
+			e.input.CursorEnd()
+			m.focusOn(n)
+		}
+	}
+	return tea.Batch(m.suggest(), m.Say(theme.Good, "values saved to "+path))
+}
+
+// copyCommand copies the command to the clipboard of the terminal.
+func (m *Form) copyCommand() tea.Cmd {
+	in := m.input()
+	return tea.Batch(tea.SetClipboard(shell(in.ShownArgs())), m.Say(theme.Quiet, "command copied"))
+}
+
+// shell returns a command as one types it.
+func shell(args []string) string {
+	words := []string{"lockstep"}
+	for _, a := range args {
+		words = append(words, text.ShellWord(a))
+	}
+	return canvas.Clean(strings.Join(words, " "))
+}

@@ -1,0 +1,148 @@
+package form
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+	"lockstep/ui/board/keys"
+)
+
+// review is the plan of the command, which the user reads before it starts.
+type review struct {
+	open   bool
+	n      int // counts the plans, so that the answer of a cancelled one is ignored
+	busy   bool
+	cancel context.CancelFunc // of the plan that is made
+	plan   Plan
+	err    error
+	top    int
+	last   int // the maximum of top
+	room   int // how many lines the last frame showed
+
+	confirming bool            // the user types the name of the release
+	name       textinput.Model // that name
+	paused     bool            // start paused
+}
+
+// planned is the answer of Source.Plan.
+type planned struct {
+	n    int
+	plan Plan
+	err  error
+}
+
+// stop cancels the plan that is made.
+func (r *review) stop() {
+	if r.cancel != nil {
+		r.cancel()
+		r.cancel = nil
+	}
+}
+
+func (r *review) scroll(by int) { r.top = min(max(r.top+by, 0), r.last) }
+
+// asksName reports whether the user has to type the release's name, because objects are deleted.
+func (m *Form) asksName() bool { return m.o.Operation == Uninstall || len(m.review.plan.Deletes) > 0 }
+
+// plan makes the plan of the command.
+func (m *Form) plan() tea.Cmd {
+	if n := m.missing(); n >= 0 {
+		m.focusOn(n)
+		return tea.Batch(m.suggest(), m.Say(theme.Stopped, "the "+labels[m.current().field]+" is missing"))
+	}
+	m.review.stop()
+	ctx, cancel := context.WithCancel(m.ctx)
+	m.review = review{open: true, busy: true, n: m.review.n + 1, cancel: cancel}
+	n, source, args := m.review.n, m.o.Source, m.input().Args()
+	return func() tea.Msg {
+		defer cancel()
+		p, err := source.Plan(ctx, args)
+		return planned{n, p, err}
+	}
+}
+
+func (m *Form) planned(msg planned) {
+	if msg.n != m.review.n || !m.review.open {
+		return
+	}
+	m.review.busy, m.review.plan, m.review.err = false, msg.plan, msg.err
+}
+
+// back returns to the fields, and cancels the plan if it is still made.
+func (m *Form) back() {
+	m.review.stop()
+	m.review = review{n: m.review.n}
+}
+
+func (m *Form) planKeys() []keys.Binding {
+	r := &m.review
+	return []keys.Binding{
+		{Keys: "enter", Hint: m.startHint("start"), Disabled: m.whyNotStart, Do: func() tea.Cmd { return m.start(false) }, About: "start"},
+		{Keys: "p", Hint: m.startHint("start paused"), Disabled: m.whyNotStart, Do: func() tea.Cmd { return m.start(true) }, About: "start paused, before the first write"},
+		{Keys: "c s", Label: "c", Hint: keys.Always("copy command"), Do: m.copyCommand, About: "copy the command"},
+		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
+		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.last > 0 }), Do: keys.By(r.scroll, -1), About: "up one line"},
+		{Keys: "down j", Do: keys.By(r.scroll, 1), About: "down one line"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.Run(func() { r.scroll(-max(r.room-1, 1)) }), About: "page up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.Run(func() { r.scroll(max(r.room-1, 1)) }), About: "page down"},
+		{Keys: "home g", Label: "home", Do: keys.Run(func() { r.top = 0 }), About: "to the beginning"},
+		{Keys: "end G", Label: "end", Do: keys.Run(func() { r.top = r.last }), About: "to the end"},
+		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: keys.Run(m.back), About: "back to the fields"},
+		{Keys: "ctrl+c q", Label: "q", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
+	}
+}
+
+// startHint is in the footer while the command can start.
+func (m *Form) startHint(word string) func() string {
+	return keys.When(word, func() bool { return m.whyNotStart() == "" })
+}
+
+func (m *Form) whyNotStart() string {
+	switch {
+	case m.review.busy:
+		return "the plan is not ready yet"
+	case m.review.err != nil, m.review.plan.Refused:
+		return "lockstep would refuse it; press esc to change the fields"
+	}
+	return ""
+}
+
+// start ends the form with the command, or first asks for the release's name.
+func (m *Form) start(paused bool) tea.Cmd {
+	m.review.paused = paused
+	if !m.asksName() {
+		return m.end(m.startArgs())
+	}
+	m.review.confirming, m.review.name = true, keys.NewInput()
+	m.review.name.Focus()
+	return nil
+}
+
+// startArgs returns the command to run.
+func (m *Form) startArgs() []string {
+	in := m.input()
+	args := in.Args()
+	if m.review.paused && !slices.Contains(args, "--step") {
+		args = append(args, "--step")
+	}
+	return args
+}
+
+func (m *Form) confirmKeys() []keys.Binding {
+	return []keys.Binding{
+		{Keys: "enter", Hint: keys.Always("start"), Disabled: m.whyNotConfirm, Do: func() tea.Cmd { return m.end(m.startArgs()) }, About: "start, if the name is right"},
+		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("back"), Do: keys.Run(func() { m.review.confirming = false }), About: "back to the plan"},
+	}
+}
+
+func (m *Form) whyNotConfirm() string {
+	if strings.TrimSpace(m.review.name.Value()) != m.input().Name {
+		return "type " + m.input().Name + " to confirm"
+	}
+	return ""
+}

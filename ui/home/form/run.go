@@ -1,0 +1,83 @@
+package form
+
+import (
+	"context"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Run shows a form alone until it is over. It returns the command to run, nil if the user cancelled.
+func Run(ctx context.Context, t board.Terminal, look theme.Options, o Options) (args []string, err error) {
+	var h *host
+	err = board.RunModel(ctx, t, func(ctx context.Context) tea.Model {
+		h = newHost(ctx, look, o)
+		return h
+	})
+	return h.args, err
+}
+
+// host is the screen of a form that is not opened on another one.
+type host struct {
+	*screen.Screen
+	form *Form
+	args []string // what to run after the screen has closed
+}
+
+func newHost(ctx context.Context, look theme.Options, o Options) *host {
+	h := &host{Screen: screen.New(nil, screen.Run{})}
+	h.SetTheme(look)
+	o.Done = func(args []string) tea.Cmd {
+		h.args = args
+		return tea.Quit
+	}
+	h.form = New(ctx, h.Screen, o)
+	return h
+}
+
+func (h *host) Init() tea.Cmd { return tea.Batch(h.AskBackground(), h.form.Init()) }
+
+func (h *host) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		h.W, h.H = msg.Width, msg.Height
+	case tea.BackgroundColorMsg:
+		h.SetBackground(msg.IsDark())
+	case tea.ColorProfileMsg:
+		h.SetDepth(msg.Profile)
+	case screen.FlashOver:
+		if int(msg) == h.Flash.N {
+			h.Flash.Text = ""
+		}
+	case tea.KeyPressMsg:
+		h.Flash.Text = ""
+		if b, ok := keys.Find(h.form.Keys(), msg.String()); ok {
+			return h, b.Press(h.Explain)
+		}
+		return h, h.form.Update(msg)
+	default:
+		return h, h.form.Update(msg)
+	}
+	return h, nil
+}
+
+func (h *host) View() tea.View {
+	v := tea.NewView("")
+	v.AltScreen = true
+	if h.W <= 0 || h.H <= 0 {
+		return v
+	}
+	h.Clear()
+	h.form.Draw()
+	h.DrawFlash()
+	v.SetContent(h.Canvas.String())
+	v.Cursor = h.form.Cursor()
+	if !h.Theme.Still {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	return v
+}
