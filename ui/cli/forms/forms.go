@@ -9,16 +9,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/board"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/deploy"
+	"lockstep/ui/home"
 	"lockstep/ui/home/form"
 	"lockstep/ui/report"
 )
@@ -33,13 +38,32 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 		command.WarnIf(d.Notices, invalid)
 		restore()
 	}()
-	o := Options(a)
+	o := options(a)
 	o.Input = inputOf(a, cmd, args)
 	return form.Run(cmd.Context(), board.Terminal{}, look, o)
 }
 
-// Options returns the options of forms, without the input.
-func Options(a *command.App) form.Options {
+// ForHome returns the function that opens the forms of home. flags select the cluster.
+func ForHome(ctx context.Context, a *command.App, flags []string) func(*screen.Screen, home.Request, func([]string) tea.Cmd) keys.Mode {
+	o := options(a)
+	var secrets kube.Mask
+	o.Flags, o.Shown = flags, nil
+	for _, f := range flags {
+		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
+		o.Shown = append(o.Shown, "--"+name+"="+secrets.Argument(name, value))
+	}
+	return func(s *screen.Screen, r home.Request, done func([]string) tea.Cmd) keys.Mode {
+		o := o
+		o.Operation, o.Name, o.Namespace, o.Done = r.Operation, r.Release, r.Namespace, done
+		if r.Revision > 0 {
+			o.Revision = strconv.Itoa(r.Revision)
+		}
+		return form.New(ctx, s, o)
+	}
+}
+
+// options returns the options of forms, without the input.
+func options(a *command.App) form.Options {
 	o := form.Options{Source: source{a}, AtQuit: a.Signals.AtQuit, Context: a.Settings.KubeContext}
 	if client, err := a.Connect(); err == nil && o.Context == "" {
 		o.Context = client.ContextName()

@@ -13,6 +13,7 @@ import (
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/forms"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/home"
 )
@@ -54,6 +55,7 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 	}
 	o := home.Options{
 		Source: &source{client: client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
+		Form: forms.ForHome(cmd.Context(), a.App, connectionArgs(cmd)),
 	}
 	for cmd.Context().Err() == nil {
 		args, err := a.show(cmd, o)
