@@ -31,6 +31,12 @@ type terminal struct {
 // inTerminal starts lockstep in a terminal of the given size.
 func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *terminal {
 	t.Helper()
+	return inTerminalAt(t, "", rows, cols, env, args...)
+}
+
+// inTerminalAt is like inTerminal, in a folder.
+func inTerminalAt(t *testing.T, dir string, rows, cols uint16, env []string, args ...string) *terminal {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +46,7 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
 	cmd.Env = append(withoutCI(os.Environ()), append([]string{"TERM=xterm-256color", "XDG_STATE_HOME=" + t.TempDir()}, env...)...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: cols})
 	if err != nil {

@@ -2,6 +2,7 @@ package form
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -31,16 +32,17 @@ func (m *Form) Keys() []keys.Binding {
 	return m.fieldKeys()
 }
 
-// Doc documents the keys of forms.
+// Doc documents the keys of forms. An alias is documented by another key.
 func Doc() []keys.Key {
 	m := New(context.Background(), screen.New(nil, screen.Run{}), Options{Input: Input{Operation: Upgrade}})
-	return append(keys.Document(FieldsPart, m.fieldKeys()), keys.Document(PlanPart, m.planKeys())...)
+	isAlias := func(b keys.Binding) bool { return b.Alias }
+	return append(keys.Document(FieldsPart, slices.DeleteFunc(m.fieldKeys(), isAlias)), keys.Document(PlanPart, slices.DeleteFunc(m.planKeys(), isAlias))...)
 }
 
 func (m *Form) fieldKeys() []keys.Binding {
 	onValues := func() bool { return m.current().field == Values && m.current().input.Value() == "" }
 	return []keys.Binding{
-		{Keys: "enter", Hint: m.enterHint, Do: m.enter, About: "take the selected value; with nothing missing, make the plan"},
+		{Keys: "enter", Hint: m.enterHint, Do: m.enter, About: "take the selected value, or make the plan"},
 		{Keys: "tab", Hint: keys.Always("next field"), Do: m.complete, About: "complete the text, or go to the next field"},
 		{Keys: "shift+tab", Do: func() tea.Cmd { return m.move(-1) }, About: "previous field"},
 		{Keys: "up", Label: "↑↓", Hint: keys.When("choose", func() bool { return len(m.rows()) > 0 }), Do: keys.By(m.choose, -1), About: "choose a value"},
@@ -49,8 +51,8 @@ func (m *Form) fieldKeys() []keys.Binding {
 		{Keys: "pgup", Label: "page up", Do: keys.Run(func() { m.page(-1) }), About: "up one page"},
 		{Keys: "pgdown", Label: "page down", Do: keys.Run(func() { m.page(1) }), About: "down one page"},
 		{Keys: "ctrl+p", Label: "ctrl-p", Hint: m.planHint, Do: m.plan, About: "make the plan"},
-		{Keys: "e", Only: onValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
-		{Keys: "ctrl+e", Label: "ctrl-e", Only: m.hasValues, Hint: keys.When("edit values", func() bool { return m.current().field == Values && !onValues() }), Do: m.openValues, About: "edit the values in $EDITOR"},
+		{Keys: "e", Only: onValues, Hint: keys.Always("edit values"), Do: m.openValues, Alias: true},
+		{Keys: "ctrl+e", Label: "ctrl-e", Only: m.hasValues, Hint: keys.When("edit values", func() bool { return m.current().field == Values && !onValues() }), Do: m.openValues, About: "edit the values in $EDITOR; in the empty field, e does the same"},
 		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("cancel"), Pinned: true, Do: m.cancel, About: "cancel; nothing is written"},
 	}
 }
