@@ -95,7 +95,7 @@ type App struct {
 	Settings *helmcli.EnvSettings
 	Helm     *action.Configuration // ready after ConnectHelm
 	Signals  *Signals
-	Logs     Logs
+	Logs     *Logs
 	Image    string // container image of this version
 	FromHome bool   // home started the command, and is shown again after it
 }
@@ -132,7 +132,7 @@ func (a *App) Connect() (*kube.Client, error) { return kube.Connect(a.Settings, 
 
 // NewApp returns an App with Helm's settings read from the environment.
 func NewApp(signals *Signals) *App {
-	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals}
+	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals, Logs: &Logs{}}
 }
 
 // WarnIf prints a non-nil error as a warning.

@@ -107,11 +107,13 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 var runOnly = []string{"in-cluster", "report"}
 
 // PlanOf returns the plan of a command line, such as "upgrade shop ./shop", without its flags in runOnly. It writes and prints
-// nothing. The plan is nil if there is nothing to do. A run would be refused if the plan has Errors.
-func PlanOf(ctx context.Context, args []string) (p *report.Plan, err error) {
+// nothing. The plan is nil if there is nothing to do. A run would be refused if the plan has Errors. logs hides its secret values.
+func PlanOf(ctx context.Context, logs *command.Logs, args []string) (p *report.Plan, err error) {
 	a := &app{command.NewApp(command.NewSignals(ctx))}
+	a.Logs = logs
 	exec := executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(ctx context.Context, op *kube.Operation) error {
+			logs.Hide(op.Mask().Text)
 			p, err = planOf(ctx, op)
 			return err
 		})

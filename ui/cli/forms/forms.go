@@ -127,7 +127,7 @@ func (s source) Suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 }
 
 func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
-	p, err := deploy.PlanOf(ctx, args)
+	p, err := deploy.PlanOf(ctx, s.Logs, args)
 	if err != nil {
 		var out form.Plan
 		if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
