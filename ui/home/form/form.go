@@ -81,6 +81,7 @@ type Form struct {
 type entry struct {
 	field Field
 	input textinput.Model
+	taken Suggestion // the last one that was taken
 }
 
 // New returns a form for Options.Operation, with the given fields filled in. The first empty field that is needed has the
@@ -92,7 +93,7 @@ func New(ctx context.Context, s *screen.Screen, o Options) *Form {
 		in := keys.NewInput()
 		in.SetValue(o.Input.Get(f))
 		in.CursorEnd()
-		m.fields = append(m.fields, &entry{f, in})
+		m.fields = append(m.fields, &entry{field: f, input: in})
 	}
 	m.focusOn(max(m.missing(), 0))
 	return m
@@ -140,6 +141,9 @@ func (m *Form) focusOn(n int) {
 	m.focus = n
 	m.current().input.Focus()
 	m.lists.reset()
+	if m.found().err != nil { // suggest tries again
+		delete(m.lists.known, key(m.input(), m.current().field))
+	}
 }
 
 // move moves the focus over the fields that apply.

@@ -2,6 +2,7 @@ package form
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 // suggestLimit is how long the form waits for suggestions, which may come from a repository.
 const suggestLimit = 10 * time.Second
+
+var errNoAnswer = fmt.Errorf("no answer within %s", suggestLimit)
 
 // lists are the suggestions for the field with the focus.
 type lists struct {
@@ -51,10 +54,10 @@ func key(in Input, f Field) string {
 	return strings.Join(words, "\x00")
 }
 
-// folder returns the folder of a typed path, with the slash.
+// folder returns the folder of a typed path, with the slash, "" for the current one.
 func folder(typed string) string {
 	dir, _ := path.Split(typed[strings.LastIndex(typed, ",")+1:])
-	return dir
+	return strings.TrimPrefix(dir, "./")
 }
 
 // suggest looks up the suggestions for the field with the focus, which namespaces exist, and, unless the user is typing one, the
@@ -76,7 +79,7 @@ func (m *Form) ask(f Field) tea.Cmd {
 	m.lists.known[k] = answer{}
 	ctx, source := m.ctx, m.o.Source
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, suggestLimit)
+		ctx, cancel := context.WithTimeoutCause(ctx, suggestLimit, errNoAnswer)
 		defer cancel()
 		list, err := source.Suggest(ctx, in, f)
 		return answer{k, list, err, true}
@@ -167,7 +170,8 @@ func (m *Form) take() bool {
 	if at < 0 {
 		return false
 	}
-	value := m.rows()[at].Value
+	e.taken = m.rows()[at]
+	value := e.taken.Value
 	if e.field == Keep && value != yes {
 		value = ""
 	}

@@ -1,0 +1,127 @@
+package form
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/text"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// wrap breaks lines that start with the sign of a change to a width. They keep their indent.
+func wrap(texts []string, width int) (lines []canvas.Line) {
+	for _, t := range texts {
+		body := strings.TrimLeft(t, " ")
+		indent := min(len(t)-len(body), width/2)
+		for n, part := range canvas.Wrap(body, width-indent-2) {
+			if n > 0 {
+				part = "  " + part
+			}
+			lines = append(lines, canvas.Plain(lineRole(t), strings.Repeat(" ", indent)+part))
+		}
+	}
+	return lines
+}
+
+// lineRole returns the role of a line of a plan: of the sign that it starts with; headings are not indented.
+func lineRole(line string) theme.Role {
+	body := strings.TrimLeft(line, " ")
+	sign := body[:min(1, len(body))]
+	switch {
+	case strings.HasPrefix(line, "warning: "):
+		return theme.Stopped
+	case strings.HasPrefix(line, "error: "):
+		return theme.Bad
+	case body == line:
+		return theme.Strong
+	case sign == "=":
+		return theme.Quiet
+	case sign == ">":
+		return theme.Accent
+	}
+	return theme.DiffRole(sign)
+}
+
+// drawReview draws the command and its plan.
+func (m *Form) drawReview() {
+	r, cv := &m.review, m.Canvas
+	role, status := m.status()
+	cv.PutFit(1, 1, m.W-2, role, status)
+	y := m.drawCommand(2)
+	bottom := m.H - 1
+	if r.confirming {
+		bottom--
+		x := cv.Put(1, bottom, theme.Strong, "Type "+canvas.Clean(m.input().Name)+" to start: ")
+		m.drawInput(x, bottom, m.W-x-1, &r.name, true)
+	}
+	if note := m.deletesNote(); note != "" {
+		lines := canvas.Wrap(note, m.W-2)
+		lines = lines[:min(len(lines), 3)]
+		bottom -= len(lines)
+		for n, l := range lines {
+			cv.Put(1, bottom+n, theme.Bad, l)
+		}
+	}
+	lines := wrap(m.planLines(), m.W-2)
+	r.room = max(bottom-y-1, 0)
+	r.last = max(len(lines)-r.room, 0)
+	r.scroll(0)
+	title := "plan"
+	if r.last > 0 {
+		title = fmt.Sprintf("plan %s %d%%", m.Theme.Lines.Dot, 100*(r.top+r.room)/len(lines))
+	}
+	cv.Heading(y, title)
+	area := canvas.Rect{X: 0, Y: y + 1, W: m.W, H: r.room}
+	for n, l := range lines[r.top:min(r.top+r.room, len(lines))] {
+		cv.Line(1, area.Y+n, m.W-2, l)
+	}
+	cv.ScrollBar(m.W-1, area, r.top, len(lines))
+}
+
+// status says how the plan stands.
+func (m *Form) status() (theme.Role, string) {
+	r := &m.review
+	switch {
+	case r.busy:
+		mark := m.Theme.Mark("running")
+		return mark.Role, mark.Glyph + " making the plan; nothing is written"
+	case r.err != nil, r.plan.Refused:
+		mark := m.Theme.Mark("refused")
+		return mark.Role, mark.Glyph + " lockstep would refuse this"
+	}
+	mark := m.Theme.Mark("waiting")
+	return theme.Strong, mark.Glyph + " " + m.Join("ready to start", r.plan.Summary)
+}
+
+func (m *Form) planLines() []string {
+	switch r := &m.review; {
+	case r.busy:
+		return nil
+	case r.err != nil:
+		lines := slices.Clone(r.plan.Lines)
+		for n, l := range strings.Split(r.err.Error(), "\n") {
+			if n == 0 {
+				l = "error: " + l
+			}
+			lines = append(lines, l)
+		}
+		return lines
+	}
+	return m.review.plan.Lines
+}
+
+// deletesNote names the objects that the command deletes.
+func (m *Form) deletesNote() string {
+	deletes := m.review.plan.Deletes
+	if len(deletes) == 0 || m.whyNotStart() != "" {
+		return ""
+	}
+	const most = 4
+	named := strings.Join(deletes[:min(len(deletes), most)], ", ")
+	if more := len(deletes) - most; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return "Deletes " + text.Count(len(deletes), "object") + ": " + named
+}
