@@ -21,6 +21,7 @@ func (a *app) addForms(root *cobra.Command) {
 		if !ok {
 			continue
 		}
+		cmd.Long += "\n\nIn a terminal, a form asks for missing arguments and shows the plan before the start; see \"lockstep help forms\"."
 		check, run := cmd.Args, cmd.RunE
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if asks(cmd, args, needed) {
