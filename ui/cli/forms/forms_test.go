@@ -1,0 +1,163 @@
+package forms
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/ui/cli/command"
+	"lockstep/ui/home/form"
+)
+
+// newSource returns a source in a new folder with the given files, in which Helm's configuration is, too.
+func newSource(t *testing.T, files map[string]string) source {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
+	t.Setenv("HELM_REPOSITORY_CONFIG", filepath.Join(dir, ".helm/repositories.yaml"))
+	t.Setenv("HELM_REPOSITORY_CACHE", filepath.Join(dir, ".helm"))
+	t.Setenv("HELM_REGISTRY_CONFIG", filepath.Join(dir, ".helm/config.json"))
+	return source{command.NewApp(command.NewSignals(t.Context()))}
+}
+
+var files = map[string]string{
+	"shop/Chart.yaml":                   "name: shop\nversion: 1.3.0\ndescription: A shop\n",
+	"shop/values.yaml":                  "# pods\nreplicas: 1\n",
+	"shop/values-prod.yaml":             "replicas: 3\n",
+	"shop/templates/deployment.yaml":    "",
+	"shop/charts/db/Chart.yaml":         "name: db\nversion: 0.1.0\n",
+	"charts-of-others/queue/Chart.yaml": "name: queue\nversion: 2.0.0\n",
+	"packed-1.0.0.tgz":                  "",
+	".hidden/Chart.yaml":                "name: hidden\nversion: 1.0.0\n",
+	"env/prod.yaml":                     "replicas: 5\n",
+	"helmfile.yaml":                     "",
+	"a/b/c/d/deep/Chart.yaml":           "name: deep\nversion: 1.0.0\n",
+	".helm/repositories.yaml":           "repositories:\n- name: example\n  url: https://charts.example.com\n- name: indexed\n  url: https://other.example.com\n- name: never-updated\n  url: https://x.example.com\n",
+	".helm/example-charts.txt":          "nginx\npostgresql\n",
+	".helm/example-index.yaml":          "apiVersion: v1\nentries:\n  nginx:\n  - {name: nginx, version: 1.2.0, appVersion: \"1.27\", created: \"2026-01-02T00:00:00Z\", urls: [x]}\n  - {name: nginx, version: 1.10.0, created: \"2026-03-04T00:00:00Z\", urls: [x]}\n",
+	".helm/indexed-index.yaml":          "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 9.0.0, urls: [x]}\n",
+	".helm/config.json":                 `{"auths": {"registry.example.com": {}}}`,
+}
+
+// TestSuggestionsWithoutACluster: charts, versions and values files come from the folder and from Helm's configuration.
+func TestSuggestionsWithoutACluster(t *testing.T) {
+	s := newSource(t, files)
+	for _, c := range []struct {
+		name  string
+		in    form.Input
+		field form.Field
+		want  string
+	}{
+		{"charts", form.Input{Operation: form.Install}, form.Chart, "./charts-of-others/queue, ./packed-1.0.0.tgz, ./shop, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
+		{"charts in a typed folder", form.Input{Operation: form.Install, Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
+		{"charts of an upgrade, although the cluster does not answer", form.Input{Operation: form.Upgrade, Name: "x", Namespace: "x", Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
+		{"versions in a repository, the newest first", form.Input{Chart: "example/nginx"}, form.Version, "1.10.0, 1.2.0"},
+		{"versions of another repository", form.Input{Chart: "indexed/redis"}, form.Version, "9.0.0"},
+		{"the version of a folder", form.Input{Chart: "./shop"}, form.Version, "1.3.0"},
+		{"no versions", form.Input{Chart: "unknown/chart"}, form.Version, ""},
+		{"values", form.Input{}, form.Values, "shop/values-prod.yaml, shop/values.yaml, env/prod.yaml"},
+		{"values after a first file", form.Input{Values: "x.yaml,env/"}, form.Values, "env/prod.yaml"},
+		{"names of new releases", form.Input{Operation: form.Install}, form.Name, ""},
+	} {
+		list, err := s.Suggest(t.Context(), c.in, c.field)
+		var got []string
+		for _, l := range list {
+			got = append(got, l.Value)
+		}
+		if err != nil || strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: got %s, want %s (%v)", c.name, strings.Join(got, ", "), c.want, err)
+		}
+	}
+	list, err := s.Suggest(t.Context(), form.Input{Operation: form.Install}, form.Chart)
+	if i := slices.IndexFunc(list, func(c form.Suggestion) bool { return c.Value == "./shop" }); err != nil || list[i].About != "shop 1.3.0, A shop" {
+		t.Errorf("got %v %v", list, err)
+	}
+	if _, err := s.Suggest(t.Context(), form.Input{Operation: form.Upgrade, Namespace: "x"}, form.Name); err == nil {
+		t.Error("releases without a cluster are no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Suggest(ctx, form.Input{Operation: form.Install}, form.Chart); err == nil {
+		t.Error("a cancelled question has an answer")
+	}
+}
+
+// TestValuesToEdit: chosen files, or the chart's defaults as comments.
+func TestValuesToEdit(t *testing.T) {
+	s := newSource(t, files)
+	for _, c := range []struct {
+		name string
+		in   form.Input
+		want string
+	}{
+		{"defaults", form.Input{Operation: form.Install, Name: "web", Chart: "./shop"}, "# Values for release web.\n# The chart's defaults follow as comments.\n\n# # pods\n# replicas: 1\n"},
+		{"a file", form.Input{Operation: form.Install, Chart: "./shop", Values: "env/prod.yaml"}, "replicas: 5\n"},
+		{"two files", form.Input{Operation: form.Upgrade, Name: "web", Values: "env/prod.yaml,shop/values-prod.yaml"}, "replicas: 3\n"},
+	} {
+		if got, err := s.Values(t.Context(), c.in); err != nil || got != c.want {
+			t.Errorf("%s: got %q, want %q (%v)", c.name, got, c.want, err)
+		}
+	}
+	path, err := s.Save("web", "", "a: 1\n")
+	if err != nil || path != "values-web-edited.yaml" {
+		t.Fatal(path, err)
+	}
+	if again, err := s.Save("web", path, "a: 2\n"); err != nil || again != path {
+		t.Error(again, err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "a: 2\n" {
+		t.Errorf("got %q %v", text, err)
+	}
+	if other, err := s.Save("web", "", "a: 3\n"); err != nil || other == path {
+		t.Errorf("a new form writes over %s: %v", other, err)
+	}
+}
+
+// TestInputOfACommand: arguments and flags that were given fill in the form; further flags stay, and secrets are not shown.
+func TestInputOfACommand(t *testing.T) {
+	s := newSource(t, files)
+	for _, c := range []struct{ line, want, shown string }{
+		{"install cart", "install cart -n default", ""},
+		{"install ./shop", "install ./shop -n default", ""},
+		{"upgrade shop --version 1.2 -f a.yaml -f b.yaml --reuse-values", "upgrade shop --version 1.2 -f a.yaml,b.yaml --reuse-values -n default", ""},
+		{"upgrade --set a=1,b=2 --set password=hunter2 --no-hooks=false", "upgrade -n default --no-hooks=false --set a=1,b=2 --set password=hunter2", "upgrade -n default --no-hooks=false --set a=1,b=2 --set password=…"},
+	} {
+		var in form.Input
+		words := strings.Fields(c.line)
+		cmd := &cobra.Command{Use: words[0], RunE: func(cmd *cobra.Command, args []string) error {
+			in = inputOf(s.App, cmd, args)
+			return nil
+		}}
+		f := cmd.Flags()
+		f.String("version", "", "")
+		f.StringSliceP("values", "f", nil, "")
+		f.StringArray("set", nil, "")
+		f.Bool("reuse-values", false, "")
+		f.Bool("no-hooks", false, "")
+		cmd.SetArgs(words[1:])
+		if err := cmd.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(in.Args(), " "); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.line, got, c.want)
+		}
+		if got := strings.Join(in.ShownArgs(), " "); c.shown != "" && got != c.shown {
+			t.Errorf("%s: shows %s, want %s", c.line, got, c.shown)
+		}
+	}
+}
