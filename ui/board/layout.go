@@ -5,11 +5,38 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// layOut lays out the screen. First the board gets the rows it needs. Spare rows go to the state lines of
+// besideFrom is the width of a screen from which the inspector can be beside the board.
+const besideFrom = 180
+
+// layOut lays out the screen. On a wide screen the inspector is beside the board if that shows more.
+func (m *model) layOut() {
+	m.beside = 0
+	m.layOutBelow()
+	if m.W < besideFrom || !m.insp.Shown || m.TooSmall() {
+		return
+	}
+	hidden := m.hiddenRows()
+	if hidden == 0 {
+		return
+	}
+	m.beside = m.W * 2 / 5
+	if m.arrange(nil, false, 0); m.hiddenRows() >= hidden {
+		m.beside = 0
+		m.layOutBelow()
+	}
+}
+
+// hiddenRows returns how many rows of the inspector and of cards are out of view.
+func (m *model) hiddenRows() int {
+	return max(m.insp.Rows(m.insp.Area.W)-m.insp.Area.H, 0) + m.board.HiddenRows()
+}
+
+// layOutBelow lays out the screen with the pane below the board. First the board gets the rows that the pane does not
+// need. Spare rows go to the state lines of
 // a failure, then to lines that the pane is missing, then to the reasons on cards; the pane gets the rest.
 // Waiting groups lose their contents if the state lines do not fit, and cards lose details if a diff does
 // not fit.
-func (m *model) layOut() {
+func (m *model) layOutBelow() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {
 		return
@@ -73,8 +100,14 @@ func (m *model) arrange(lines []string, terse bool, more int) {
 	if m.replay != nil {
 		bottom-- // the timeline
 	}
-	rows := m.paneRows(top-stateRows, bottom) + more
-	m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
-	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(m.insp.Area.Y-top, 0)}
+	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(bottom-top, 0)}
+	if m.beside > 0 {
+		area.W -= m.beside
+		m.insp.Area = canvas.Rect{X: area.W, Y: top, W: m.beside, H: area.H}
+	} else {
+		rows := m.paneRows(top-stateRows, bottom) + more
+		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
+		area.H = max(m.insp.Area.Y-top, 0)
+	}
 	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, MissingPaneRows: m.missingFailureRows()})
 }

@@ -50,6 +50,7 @@ type regions struct {
 	header *header.Header
 	board  *columns.Board
 	insp   *inspector.Inspector
+	beside int // the width of the inspector beside the board, 0 if it is below
 }
 
 // modes can be opened on top of the board.

@@ -167,7 +167,7 @@ func TestMouse(t *testing.T) {
 	if !s.insp.Shown {
 		t.Fatal("a second click did not open the inspector")
 	}
-	s.send(tea.MouseClickMsg(at("order")))
+	s.send(tea.MouseClickMsg(at(" order ")))
 	if s.insp.Tab != inspector.TabOrder {
 		t.Errorf("a click opens tab %d", s.insp.Tab)
 	}

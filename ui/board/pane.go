@@ -17,9 +17,40 @@ func (m *model) showsReport() bool {
 	return m.HasReport() && m.Follow && !m.insp.Shown && m.State.Status == event.Succeeded
 }
 
+// slackRows is how many rows more than it needs the pane keeps, so that it moves less with the selection.
+const slackRows = 2
+
 // paneRows returns the minimum height of the pane if the board and the pane share the rows from
-// top to bottom.
+// top to bottom: what it needs, up to its share.
 func (m *model) paneRows(top, bottom int) int {
+	share := m.paneShare(top, bottom)
+	if !m.insp.Shown {
+		return min(share, m.paneNeed()+slackRows)
+	}
+	rows := min(share, m.insp.Rows(m.W))
+	if bottom-top-rows < minBoardRows {
+		return share
+	}
+	return rows
+}
+
+// minBoardRows is the least height of a board next to the inspector on a small screen.
+const minBoardRows = 6
+
+// paneNeed returns how many rows the pane needs while the inspector is closed.
+func (m *model) paneNeed() int {
+	w := m.W - 3
+	switch {
+	case m.showsReport():
+		return 1 + len(m.reportLines(w))
+	case m.Group() == nil:
+		return 1
+	}
+	return 1 + len(m.insp.Subject().Why(m.H, w))
+}
+
+// paneShare returns the most rows that the pane takes from a board that could use them.
+func (m *model) paneShare(top, bottom int) int {
 	if m.insp.Shown {
 		if m.H < 26 {
 			return bottom - top
@@ -64,7 +95,7 @@ func (m *model) drawPane() {
 // paneText draws lines below a heading; more says how to see the lines that do not fit.
 func (m *model) paneText(title string, lines []canvas.Line, more string) {
 	area := m.insp.Area
-	m.Canvas.Heading(area.Y, title)
+	m.Canvas.Heading(area, title)
 	for i, l := range lines[:min(len(lines), area.H-1)] {
 		m.Canvas.Line(2, area.Y+1+i, area.W-3, l)
 	}

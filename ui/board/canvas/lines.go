@@ -40,15 +40,15 @@ func (c *Canvas) Line(x, y, w int, l Line) {
 	}
 }
 
-// Heading draws a rule across the screen with a title in it.
-func (c *Canvas) Heading(y int, title string) {
-	c.Rule(0, y, c.w, theme.Faint, c.pens.lines.Rest)
+// Heading draws a rule across the top of a rectangle with a title in it.
+func (c *Canvas) Heading(r Rect, title string) {
+	c.Rule(r.X, r.Y, r.W, theme.Faint, c.pens.lines.Rest)
 	if title == "" {
 		return
 	}
-	x := c.Put(1, y, theme.Text, " ")
-	x = c.PutFit(x, y, c.w-x-2, theme.Strong, title)
-	c.Put(x, y, theme.Text, " ")
+	x := c.Put(r.X+1, r.Y, theme.Text, " ")
+	x = c.PutFit(x, r.Y, r.X+r.W-x-2, theme.Strong, title)
+	c.Put(x, r.Y, theme.Text, " ")
 }
 
 // Box draws lines in a frame in the middle of the screen, and returns the area inside.

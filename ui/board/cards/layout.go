@@ -96,6 +96,31 @@ type Column struct {
 	Prefix string
 }
 
+// HiddenRows returns how many rows the cards are smaller than they could be.
+func (l *Layout) HiddenRows() (rows int) {
+	shown := 0
+	for i := range l.Cards {
+		c := &l.Cards[i]
+		if l.Shown(c.Node) {
+			shown++
+		}
+		rows += max(l.FullRows(c.Node)-c.Rect.H, 0)
+	}
+	return rows + 2*(len(l.Visible())-shown)
+}
+
+// FullRows returns how many rows a group's card has with all its objects.
+func (l *Layout) FullRows(n *graph.Node) int {
+	rows := len(l.cardRows(n, listed, l.Area.H))
+	switch {
+	case rows == 0 && len(n.Ins)+len(n.Outs) == 0:
+		return 2
+	case rows == 0:
+		return MinCardRows
+	}
+	return rows + 2
+}
+
 // FinishColumns finishes a layout in columns: it sets its height and scrolls.
 func (l *Layout) FinishColumns() {
 	for i := range l.Cards {

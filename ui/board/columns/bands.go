@@ -29,7 +29,7 @@ func (b *Board) placeBanded() bool {
 	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 || b.allFitAsCards(cols) {
 		return false
 	}
-	if b.W/thinLine*b.Area.H < len(b.Visible()) {
+	if b.width()/thinLine*b.Area.H < len(b.Visible()) {
 		return false
 	}
 	var splits []split

@@ -84,7 +84,7 @@ func (b *Board) wiresOf(own *band) wires.Band {
 			from++
 		}
 	}
-	out.Gutters = append(out.Gutters, wires.Gutter{From: from, To: b.W - 1})
+	out.Gutters = append(out.Gutters, wires.Gutter{From: from, To: b.width() - 1})
 	return out
 }
 

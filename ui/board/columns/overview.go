@@ -42,7 +42,7 @@ func (b *Board) placeOverview() bool {
 	}
 	if !ok && asked { // the overview scrolls
 		cell := dotWidths[len(dotWidths)-1]
-		per := (b.W - 1) / cell
+		per := (b.width() - 1) / cell
 		g, ok = grid{cell: cell, per: per, rows: 1, bands: len(b.Visible())/per + len(cols)}, true
 	}
 	if ok {
@@ -78,7 +78,7 @@ func (b *Board) named(groups []int) (grid, bool) {
 
 // grid divides the board into the fewest bands of cells that hold all groups.
 func (b *Board) grid(groups []int, cell int) (grid, bool) {
-	g := grid{cell: cell, per: max((b.W-2)/cell, 1)}
+	g := grid{cell: cell, per: max((b.width()-2)/cell, 1)}
 	for g.bands = 1; 2*g.bands <= b.Area.H; g.bands++ {
 		g.rows = b.Area.H/g.bands - 1
 		parts := 0
@@ -89,7 +89,7 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 			continue
 		}
 		if per := (parts + g.bands - 1) / g.bands; cell >= cards.MinNamedCell { // widen the cells
-			g.per, g.cell = per, min((b.W-2)/per, max(cell, graph.MaxCard))
+			g.per, g.cell = per, min((b.width()-2)/per, max(cell, graph.MaxCard))
 		}
 		return g, true
 	}

@@ -68,7 +68,7 @@ func (b *Board) placeStrip() Strip {
 	if len(shown) == 0 || len(shown) == len(s.cols) {
 		return Strip{}
 	}
-	y, end := b.Area.Y-1, b.W-1
+	y, end := b.Area.Y-1, b.width()-1
 	if n := b.outRight(s.cols); n > 0 {
 		w := canvas.Width(b.moreText(n))
 		s.more = canvas.Rect{X: end - w, Y: y, W: w, H: 1}
@@ -100,7 +100,7 @@ func (b *Board) moreText(n int) string { return fmt.Sprintf("+%d %s", n, b.Theme
 // drawStrip draws the strip and returns the x where the titles must end.
 func (b *Board) drawStrip(y int) (end int) {
 	s := &b.Strip
-	end = b.W - 1
+	end = b.width() - 1
 	if s.more.W > 0 {
 		b.Canvas.Put(s.more.X, y, theme.Quiet, b.moreText(b.outRight(s.cols)))
 		end = s.more.X - 1

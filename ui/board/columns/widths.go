@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"cmp"
 	"slices"
 
 	"lockstep/ui/board/canvas"
@@ -22,12 +23,12 @@ type Width struct{ Index, Card, gutter int }
 func (b *Board) widthsOf(cols []int, limit int) Widths {
 	ws := Widths{Columns: make([]Width, 0, len(cols)), tight: limit < graph.MinCard}
 	for _, i := range cols {
-		ws.Columns = append(ws.Columns, b.width(i, limit))
+		ws.Columns = append(ws.Columns, b.columnWidth(i, limit))
 	}
 	return ws
 }
 
-func (b *Board) width(i, limit int) Width {
+func (b *Board) columnWidth(i, limit int) Width {
 	c := b.Graph.Cols[i]
 	if limit < graph.MinCard {
 		return Width{i, min(c.Width, limit), graph.TightGutter(c)}
@@ -35,11 +36,14 @@ func (b *Board) width(i, limit int) Width {
 	return Width{i, min(c.Width, limit), c.Gutter}
 }
 
+// width returns the width of the board.
+func (b *Board) width() int { return cmp.Or(b.Area.W, b.W) }
+
 // room returns how many cells are free next to some columns; negative if they do not fit.
 func (b *Board) room(cols []int, limit int) int {
-	room := b.W - 2
+	room := b.width() - 2
 	for k, i := range cols {
-		w := b.width(i, limit)
+		w := b.columnWidth(i, limit)
 		room -= w.Card
 		if k < len(cols)-1 {
 			room -= w.gutter
@@ -79,7 +83,7 @@ func (b *Board) Widths() Widths {
 			return ws
 		}
 	}
-	if b.W >= 110 {
+	if b.width() >= 110 {
 		return b.widthsOf(cols, 30)
 	}
 	return b.widthsOf(cols, 28)
@@ -104,7 +108,7 @@ func (b *Board) across(ws Widths, first, x int) []cards.Column {
 		if w.Index < first {
 			continue
 		}
-		room := min(b.W-1-x, w.Card)
+		room := min(b.width()-1-x, w.Card)
 		cut := room < w.Card
 		if cut && room < graph.TightCard {
 			break

@@ -14,7 +14,7 @@ func (i *Inspector) tabRects() []canvas.Rect {
 	if i.tabsBelow() {
 		at.X, at.Y = i.Area.X+2, at.Y+1
 	}
-	if i.W < 68 {
+	if i.Area.W < 68 {
 		gap--
 	}
 	rects := make([]canvas.Rect, Tabs)
@@ -24,7 +24,7 @@ func (i *Inspector) tabRects() []canvas.Rect {
 		at.X += len(name) + gap
 	}
 	open := rects[i.Tab]
-	by := max(open.X+open.W+1-i.W, 0)
+	by := max(open.X+open.W+1-i.Area.X-i.Area.W, 0)
 	for k := range rects {
 		rects[k].X -= by
 	}
@@ -32,18 +32,18 @@ func (i *Inspector) tabRects() []canvas.Rect {
 }
 
 // tabsBelow reports whether the tabs have their own line below the title.
-func (i *Inspector) tabsBelow() bool { return i.W < 100 }
+func (i *Inspector) tabsBelow() bool { return i.Area.W < 100 }
 
 func (i *Inspector) Draw() {
 	cv, tabs := i.Canvas, i.tabRects()
 	defer cv.Within(i.Area)()
-	room := tabs[0].X - 5
+	room := tabs[0].X - i.Area.X - 5
 	if i.tabsBelow() {
-		room = i.W - 6
+		room = i.Area.W - 6
 	}
-	cv.Heading(i.Area.Y, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
+	cv.Heading(i.Area, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
 	for k, at := range tabs {
-		if at.X < 0 {
+		if at.X < i.Area.X {
 			continue
 		}
 		role := theme.Quiet
@@ -73,16 +73,35 @@ func (i *Inspector) Draw() {
 			cv.Highlight(body.X+f[0], body.Y+n, min(f[1], body.W)-f[0])
 		}
 		if i.search.query != "" && i.search.at == pg.Top+n {
-			cv.Put(0, body.Y+n, theme.Key, i.Theme.Lines.Cursor)
+			cv.Put(i.Area.X, body.Y+n, theme.Key, i.Theme.Lines.Cursor)
 		}
 	}
-	cv.ScrollBar(i.W-1, body, pg.Top, len(lines))
+	cv.ScrollBar(i.Area.X+i.Area.W-1, body, pg.Top, len(lines))
+}
+
+// loadingRows is the height that the inspector keeps for an answer from the cluster.
+const loadingRows = 8
+
+// Rows returns how many rows the inspector needs at a width to show all of the open tab.
+func (i *Inspector) Rows(w int) int {
+	width, rows := w-4, 1
+	if w < 100 {
+		rows++
+	}
+	if n := len(i.logs.lines); n > i.H && i.Tab == TabLogs { // do not wrap them all
+		return n
+	}
+	rows += len(i.head(width)) + len(i.lines(width))
+	if i.busy {
+		rows = max(rows, loadingRows)
+	}
+	return rows
 }
 
 // tabBody returns the area of the open tab, and its lines that do not scroll.
 func (i *Inspector) tabBody() (body canvas.Rect, head []canvas.Line) {
 	top := i.tabRects()[0].Y + 1
-	body = canvas.Rect{X: 2, Y: top, W: i.Area.W - 4, H: i.Area.Y + i.Area.H - top}
+	body = canvas.Rect{X: i.Area.X + 2, Y: top, W: i.Area.W - 4, H: i.Area.Y + i.Area.H - top}
 	if head = i.head(body.W); len(head) >= body.H {
 		head = nil
 	}

@@ -1,0 +1,44 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// mostEmpty is how many rows of a screen may be empty while a card is smaller than it could be.
+const mostEmpty = 3
+
+// TestRoomForCards: at the large sizes, over all recorded runs and in every tab, no card is smaller than it could be while
+// more than three rows are empty.
+func TestRoomForCards(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "sandbox-upgrade", "running", "failed", "retried"} {
+			all := recorded(t, run, 0)
+			for _, size := range sizes[3:] {
+				for _, n := range []int{len(all) / 3, len(all) / 2, len(all) * 2 / 3, len(all)} {
+					for tab := range 9 {
+						s := newScreen(t, size[0], size[1], all[:n], answered)
+						if tab > 0 {
+							s.press(fmt.Sprint(tab))
+							s.settle()
+						}
+						if empty := s.emptyRows(); empty > mostEmpty && s.board.HiddenRows() > 0 {
+							t.Errorf("%s, event %d at %v, tab %d: %d rows are empty, and cards lack %d rows:\n%s", run, n, size, tab, empty, s.board.HiddenRows(), s.text())
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// emptyRows returns how many rows below the header are empty.
+func (s *rig) emptyRows() (n int) {
+	for _, l := range s.lines()[s.header.Rows():] {
+		if strings.TrimSpace(l) == "" {
+			n++
+		}
+	}
+	return n
+}
