@@ -288,6 +288,8 @@ type Operation struct {
 	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see
 	// UndoneBy.
 	PreviousRevision int `json:"previousRevision,omitempty"`
+	// PreviousChart is the chart of the revision that an upgrade replaces.
+	PreviousChart string `json:"previousChart,omitempty"`
 	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
 	// limit. Both are in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`

@@ -90,6 +90,9 @@ func (s *State) Apply(e Event) {
 	case KindOperation:
 		s.applyOperation(e)
 	case KindPlan:
+		if e.Operation != nil && s.Status == "" { // a release of a stack that has not started
+			s.Operation = *e.Operation
+		}
 		for _, p := range e.Phases {
 			s.addPhase(p)
 		}

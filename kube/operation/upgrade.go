@@ -147,7 +147,7 @@ func (d *Deploy) plan(s *preflight.Session, state *releaseState) (*preflight.Pre
 		return nil, nil, err
 	}
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision = state.goodRevision()
+	info.PreviousRevision, info.PreviousChart = state.goodRevision(), preflight.ChartName(state.Current)
 	return p.planRevision(s, info, tree)
 }
 
@@ -297,7 +297,7 @@ func (d *Deploy) rollbackPlan(p *preflight.Prepared, state *releaseState, goodRe
 	info := p.Info
 	info.Name = "rollback"
 	info.ToRevision = goodRevision
-	info.PreviousRevision = 0
+	info.PreviousRevision, info.PreviousChart = 0, ""
 	rb := Rollback{
 		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,
 		ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,

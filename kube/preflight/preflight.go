@@ -230,11 +230,18 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	if s.Common.WaitStrategy() != helmclient.WaitOrdered { // only --timeout applies, as in Helm
 		info.ReadinessTimeout = 0
 	}
-	if rel != nil && rel.Chart != nil && rel.Chart.Metadata != nil {
-		info.Chart = rel.Chart.Name() + "-" + rel.Chart.Metadata.Version
+	if info.Chart = ChartName(rel); info.Chart != "" {
 		info.Revision = rel.Version
 	}
 	return info
+}
+
+// ChartName returns name and version of a release's chart, "" if they are unknown.
+func ChartName(rel *rel1.Release) string {
+	if rel == nil || rel.Chart == nil || rel.Chart.Metadata == nil {
+		return ""
+	}
+	return rel.Chart.Name() + "-" + rel.Chart.Metadata.Version
 }
 
 // Check runs the last checks: of the breakpoints, the permissions, and the target's objects against

@@ -27,7 +27,7 @@ func (s *Stack) Run() error {
 	}
 	for _, m := range s.members {
 		if m.op != nil && !m.unchanged {
-			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
+			eng.Publish(m.planEvent(m.op))
 		}
 	}
 	for _, m := range s.members {
@@ -60,6 +60,12 @@ func (s *Stack) Run() error {
 		return s.fail(err)
 	}
 	return nil
+}
+
+// planEvent announces what will happen to a release.
+func (m *member) planEvent(op *operation.Operation) event.Event {
+	info := op.Info()
+	return event.Event{Kind: event.KindPlan, Scope: m.id, Operation: &info, Phases: op.Phases()}
 }
 
 // start starts the engine and sends it the queued commands.
@@ -212,7 +218,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
 	}
-	s.engine.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: fresh.op.Phases()})
+	s.engine.Publish(m.planEvent(fresh.op))
 	s.mu.Lock()
 	m.op = fresh.op
 	s.mu.Unlock()

@@ -79,7 +79,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, remove"},
 
-		{Keys: "d", Hint: m.diffHint, Disabled: noObject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
+		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
 		{Keys: "y", Hint: m.manifestHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
 			About: "manifest", More: "as applied by this run"},
@@ -228,7 +228,7 @@ func (m *model) allKeys() []Key {
 // diffHint offers the diff before a group is applied. While the inspector shows the diff or a
 // manifest, diffHint, manifestHint and liveHint offer the other two.
 func (m *model) diffHint() string {
-	if m.openRelease == nil && !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+	if !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
 	}
 	return ""

@@ -109,5 +109,6 @@ func (m *model) arrange(lines []string, terse bool, more int) {
 		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 		area.H = max(m.insp.Area.Y-top, 0)
 	}
-	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, MissingPaneRows: m.missingFailureRows()})
+	usual := max(bottom-top-m.usualPaneRows(), 0)
+	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, UsualRows: usual, MissingPaneRows: m.missingFailureRows()})
 }

@@ -57,6 +57,11 @@ func (m *model) paneShare(top, bottom int) int {
 		}
 		return max(m.H*3/5, bottom-top-14)
 	}
+	return m.usualPaneRows()
+}
+
+// usualPaneRows returns the most rows that the closed inspector takes from a board that could use them.
+func (m *model) usualPaneRows() int {
 	if m.Held() && m.H >= 18 && m.H < 22 {
 		return 5
 	}

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/keys"
 )
@@ -33,14 +34,23 @@ type releaseMsg struct {
 }
 
 func newStack(ctx context.Context, o Options) *stack {
-	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
+	changes := &releaseChanges{Cluster: o.Inspector, release: o.Release, items: map[string][]inspect.Item{}}
+	all := o
+	if o.Inspector != nil && o.Release != nil {
+		all.Inspector = changes
+	}
+	s := &stack{model: newModel(ctx, all), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
 	s.openRelease = s.show
 	s.Scoped = func(e event.Event) {
 		scope := e.Scope
+		if e.Kind == event.KindPlan && len(e.Phases) > 0 && !event.IsRollback(e.Phases[0].Name) {
+			changes.announce(scope, e.Phases)
+		}
 		e.Scope = ""
 		s.pending[scope] = append(s.pending[scope], e)
 	}
 	s.Rewound = func() {
+		changes.reset()
 		clear(s.pending)
 		for _, m := range s.boards {
 			m.Rewind()

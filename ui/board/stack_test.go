@@ -50,6 +50,43 @@ func TestStackGolden(t *testing.T) {
 	}
 }
 
+// TestPlanOfRelease: the card of a release says what will happen to it and shows its groups; while the stack waits for the
+// user, the pane shows the changes to all its objects, and d shows all of them (S6).
+func TestPlanOfRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		changes := &answerer{changes: map[string]inspect.Change{
+			"ConfigMap/shop": {Action: inspect.Unchanged},
+			"Deployment/web": {Action: inspect.Modify, Fields: []inspect.Field{{In: "spec.template.spec.containers[web]", Lines: []string{"-image: web:1", "+image: web:2"}}}},
+		}}
+		events := recorded(t, "sandbox-stack", 75)
+		for i, e := range events {
+			if e.Kind == event.KindPlan && e.Scope == "shop/shop" {
+				events[i].Operation = &event.Operation{Name: "upgrade", Release: "shop", Chart: "shop-1.3.0", PreviousChart: "shop-1.2.0"}
+			}
+			if e.Kind == event.KindPlan && e.Scope == "shop/identity" {
+				events[i].Operation = &event.Operation{Name: "install", Release: "identity", Chart: "identity-0.1.0"}
+			}
+		}
+		o := Options{Inspector: changes, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return changes, nil }, Command: func(event.Command) {}}
+		var s *stack
+		o.Now = func() time.Time { return s.State.Now }
+		s = newStack(t.Context(), o)
+		s.Update(tea.WindowSizeMsg{Width: 160, Height: 45})
+		s.Update(batchMsg{events: events, more: true})
+		feed, expect := stackScreen(t, s)
+		expect("│ upgrade 1.2.0 → 1.3.0", "│ install 0.1.0", "○○○ 3 objects", "✓✓✓ 3 of 3 objects ready")
+		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop/shop"})
+		_, cmd := s.Update(keyPress("end"))
+		for _, msg := range answers(cmd) {
+			s.Update(msg)
+		}
+		plan := []string{"Release/shop  1 to change, 1 unchanged, 1 unknown", "Deployment/web will change", "+ image: web:2"}
+		expect(plan...)
+		s.Update(keyPress("d"))
+		expect(append(plan, " diff ")...)
+	})
+}
+
 // TestStackKeys opens a release and returns. Keys for the run reach the stack, keys for a group its
 // release (S6).
 func TestStackKeys(t *testing.T) {

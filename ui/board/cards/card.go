@@ -92,12 +92,12 @@ func (l *Layout) drawFrame(c *Card) {
 	right, bottom := r.X+r.W-1, r.Y+r.H-1
 	cv.Frame(r, role, edge, corner)
 	end := right
-	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // else the name needs the space
+	if count := l.Progress(c.Node); count != "" && l.nameWidth(c.Node)+len(count)+3 <= r.W-3 { // else the name needs the space
 		countRole := theme.Quiet
 		if picture.Active(c.Node) || c.Node.Status == event.Failed {
 			countRole = theme.Text
 		}
-		end = cv.PutRight(right-1, r.Y, countRole, " "+c.Node.Count()+" ") - 1
+		end = cv.PutRight(right-1, r.Y, countRole, " "+count+" ") - 1
 	}
 	left, foot := r.X+2, right-1
 	cv.Put(r.X+1, r.Y, role, " ")
@@ -231,7 +231,7 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	if l.IsSelected(n) {
 		l.Canvas.Highlight(x, y, w)
 	}
-	status := mark.Word + " " + n.Count()
+	status := strings.TrimSuffix(mark.Word+" "+l.Progress(n), " ")
 	_, now, _ := strings.Cut(mark.Word, ", ") // the glyph shows the first part
 	least := cmp.Or(now, mark.Word)
 	if l.Tight { // the name matters more; the glyph shows the status
@@ -262,6 +262,10 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, ellipsis))
 	case moreRow:
 		cv.PutFit(x, y, w, theme.Quiet, r.text)
+	case planRow:
+		cv.PutFit(x, y, w, theme.Text, r.text)
+	case stripRow:
+		l.drawGroups(c.Node, x, y, w)
 	}
 }
 

@@ -1,6 +1,8 @@
 package cards
 
 import (
+	"strings"
+
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -72,7 +74,7 @@ func (l *Layout) drawCell(c *Card) {
 	switch {
 	case n.Status == event.Waiting:
 	case picture.Active(n) || n.Degraded > 0:
-		texts = append(texts, n.Count(), mark.Word+" "+n.Count())
+		texts = append(texts, l.Progress(n), strings.TrimSuffix(mark.Word+" "+l.Progress(n), " "))
 	case mark.Role != theme.Good:
 		texts = append(texts, mark.Word)
 	}

@@ -30,6 +30,7 @@ type Frame struct {
 	Area      canvas.Rect
 	Terse     bool // waiting groups do not show their contents
 	StateRows int  // rows that the state lines took from the board
+	UsualRows int  // the board's height while the pane is closed and full, which does not depend on the selection
 	// MissingPaneRows is how many more rows the pane needs to show a failure.
 	MissingPaneRows int
 }

@@ -157,7 +157,7 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	}
 	cv.PutFit(x, y, name, nameRole(n), l.listName(n))
 	x += name + 6
-	cv.PutRight(x, y, theme.Quiet, n.Count())
+	cv.PutRight(x, y, theme.Quiet, l.Progress(n))
 	cv.PutRight(x+7, y, theme.Quiet, l.spent(n))
 	l.Canvas.Line(x+9, y, l.W-11-x, l.listStatus(n, mark))
 }

@@ -10,6 +10,8 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
@@ -73,6 +75,8 @@ const (
 	reasonRow         // why the object above is not ready
 	afterRow          // what the group waits for
 	moreRow           // the number of omitted objects, or other text
+	planRow           // what a stack does to a release
+	stripRow          // the groups of a release
 )
 
 // cardRows returns the lines of a group's card: its dependencies and its objects.
@@ -108,6 +112,9 @@ func (l *Layout) outsideRows(n *graph.Node, limit int) (rows []row) {
 
 // contents lists the objects of a group, and why they are not ready, in at most limit lines.
 func (l *Layout) contents(n *graph.Node, limit int) []row {
+	if l.IsRelease() {
+		return l.releaseRows(n, limit)
+	}
 	objects := l.ShownObjects(n)
 	var rows []row
 	if n.Single() && !l.Filter.On() {
@@ -149,6 +156,49 @@ func (l *Layout) skippedRows(n *graph.Node, limit int) []row {
 		rows = append(rows, row{kind: moreRow, text: s})
 	}
 	return rows[:min(len(rows), limit)]
+}
+
+// releaseRows say why a stack's release is not ready, what the stack does to it, and how far its groups are.
+func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
+	if n.Status == event.Skipped && n.Message != "" {
+		return l.skippedRows(n, limit)
+	}
+	for _, o := range n.Objects {
+		if r := l.Reason(n, o); r != "" {
+			rows = append(rows, row{kind: reasonRow, o: o, text: r})
+		}
+	}
+	if text := l.Planned(n); text != "" {
+		rows = append(rows, row{kind: planRow, text: text})
+	}
+	if len(l.ReleaseGroups(n)) > 0 {
+		rows = append(rows, row{kind: stripRow})
+	}
+	return rows[:min(len(rows), limit)]
+}
+
+// drawGroups draws a glyph for each group of a release and counts its objects.
+func (l *Layout) drawGroups(n *graph.Node, x, y, w int) {
+	groups := l.ReleaseGroups(n)
+	done, total := l.ReleaseObjects(n)
+	counts := text.Count(total, "object")
+	if done > 0 || n.Status != event.Waiting {
+		counts = fmt.Sprintf("%d of %s ready", done, counts)
+	}
+	counts = lastFitting(w-min(len(groups), w/2)-2, "", fmt.Sprintf("%d/%d", done, total), counts)
+	end := x + w
+	if counts != "" {
+		end -= canvas.Width(counts) + 2
+	}
+	for i, g := range groups {
+		if x == end-1 && i < len(groups)-1 {
+			x = l.Canvas.Put(x, y, theme.Quiet, l.Theme.Lines.Ellipsis)
+			break
+		}
+		mark := l.Theme.Mark(string(g.Shown()))
+		x = l.Canvas.Put(x, y, mark.Role, mark.Glyph)
+	}
+	l.Canvas.Put(x+1, y, theme.Quiet, counts)
 }
 
 func anyUrgent(objects []*event.ObjectState) bool {

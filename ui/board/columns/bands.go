@@ -38,9 +38,10 @@ func (b *Board) placeBanded() bool {
 	}
 	for _, b.maxLanes = range []int{8, 3, 1} { // an edge that is drawn matters more than a larger card
 		for i, style := range bandStyles {
-			if heights := b.heights(splits[i].parts, style.rows); heights != nil {
-				b.LinesOnly = splits[i].limit < graph.TightCard
-				b.placeBands(splits[i].parts, heights, splits[i].limit)
+			parts, limit := splits[i].parts, splits[i].limit
+			if b.heights(parts, style.rows, min(b.Area.H, b.UsualRows)) != nil {
+				b.LinesOnly = limit < graph.TightCard
+				b.placeBands(parts, b.heights(parts, style.rows, b.Area.H), limit)
 				return true
 			}
 		}
@@ -108,11 +109,10 @@ func (b *Board) lanesOf(part []int) int {
 	return min(b.Graph.LanesOf(part[0], part[len(part)-1]), b.maxLanes)
 }
 
-// heights returns the heights of bands with titles and lanes, nil if groups of a number of rows do not fit: that much, and
-// of the other rows as much as each needs, up to its share.
-func (b *Board) heights(parts [][]int, rows int) []int {
+// heights divides rows of the board among bands, nil if groups of a number of rows do not fit: each gets that much, and
+// of the other rows as much as it needs, up to its share.
+func (b *Board) heights(parts [][]int, rows, left int) []int {
 	out := make([]int, len(parts))
-	left := b.Area.H
 	for k, part := range parts {
 		for _, i := range part {
 			out[k] = max(out[k], rows*len(b.ShownIn(i)))

@@ -19,8 +19,10 @@ import (
 const (
 	narrowCard = TightCard // for hooks
 	MinCard    = 24
-	MaxCard    = 40
-	TightCard  = 20 // the narrowest readable card, without padding
+	// releaseCard holds "3 of 12 objects ready" and the glyphs of some groups.
+	releaseCard = 34
+	MaxCard     = 40
+	TightCard   = 20 // the narrowest readable card, without padding
 )
 
 // Graph is the part of the board that does not change during a run: columns, the place of each
@@ -79,6 +81,9 @@ func New(s *event.State) Graph {
 	}
 	for _, c := range g.Cols {
 		c.Width, c.Prefix = preferredWidth(c), commonNamePrefix(c)
+		if s.Operation.IsStack() {
+			c.Width = max(c.Width, releaseCard)
+		}
 	}
 	g.route()
 	return g

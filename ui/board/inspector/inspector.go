@@ -123,7 +123,7 @@ func (i *Inspector) Title() string {
 		return ""
 	}
 	title := n.FullName()
-	if o := i.Object(); o != nil && o.Object.String() != n.Name {
+	if o := i.Object(); o != nil && o.Object.String() != n.Name && !i.IsRelease() {
 		title += " " + i.Theme.Lines.Dot + " " + o.Object.String()
 	}
 	return title
