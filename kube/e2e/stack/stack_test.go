@@ -86,13 +86,22 @@ func TestOrder(t *testing.T) {
 	if err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.mustUp(stack...)
+	planned := map[string]event.Operation{} // what will happen to each release, before it starts
+	s, err := b.prepare(false, nil, stack...)
+	b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindPlan && e.Scope != "" && e.Operation != nil {
+			planned[e.Operation.Release] = *e.Operation
+		}
+	})
+	if op := planned["b"]; len(planned) != 2 || op.Name != "upgrade" || op.PreviousChart != "b-1.0.0" || op.Chart != "b-1.0.0" {
+		t.Errorf("announced: %+v", planned)
+	}
 	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 2 deployed", "c 2 deployed"}) {
 		t.Errorf("history after a change of b and without an object of c: %v", got)
 	}
 
 	down := time.Now()
-	s, err := b.prepare(true, nil, stack...)
+	s, err = b.prepare(true, nil, stack...)
 	if state, _ := b.run(s, err, nil); state.Exit != 0 {
 		t.Errorf("down: exit %d: %s", state.Exit, phrase.Reason(state))
 	}

@@ -20,9 +20,9 @@ type Layout struct {
 	Folds   []Fold
 	Columns []Column
 	Tight   bool // no padding in or between cards
-	// LinesOnly means that the columns are too narrow for cards.
-	LinesOnly bool
-	Rows      int // height of the whole board, including rows out of view
+	// LinesOnly means that the columns are too narrow for cards, NoFolds that a line for each group fits.
+	LinesOnly, NoFolds bool
+	Rows               int // height of the whole board, including rows out of view
 }
 
 // Frame is the space for the board.
@@ -38,8 +38,11 @@ type Frame struct {
 // Reset starts an empty layout in a frame.
 func (l *Layout) Reset(f Frame) { *l = Layout{Screen: l.Screen, Frame: f, Top: l.Top} }
 
-// ShownIn returns the visible groups of a column.
+// ShownIn returns the visible groups of a column; the caller must not change the list.
 func (l *Layout) ShownIn(col int) []*graph.Node {
+	if !l.Filter.On() {
+		return l.Graph.Cols[col].Nodes
+	}
 	return slices.DeleteFunc(slices.Clone(l.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !l.Shown(n) })
 }
 

@@ -163,10 +163,8 @@ func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
 	if n.Status == event.Skipped && n.Message != "" {
 		return l.skippedRows(n, limit)
 	}
-	for _, o := range n.Objects {
-		if r := l.Reason(n, o); r != "" {
-			rows = append(rows, row{kind: reasonRow, o: o, text: r})
-		}
+	if why := l.releaseReason(n); why != "" {
+		rows = append(rows, row{kind: reasonRow, text: why})
 	}
 	if text := l.Planned(n); text != "" {
 		rows = append(rows, row{kind: planRow, text: text})
@@ -175,6 +173,24 @@ func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
 		rows = append(rows, row{kind: stripRow})
 	}
 	return rows[:min(len(rows), limit)]
+}
+
+// releaseReason says why a release is not ready: the first failure in it, or the stack's cause.
+func (l *Layout) releaseReason(n *graph.Node) string {
+	if release := l.State.Scopes[n.ID]; release != nil && n.Status != event.Waiting {
+		if roots := release.Roots(); len(roots) > 0 {
+			return l.Graph.Shorten(phrase.Root(roots[0]))
+		}
+	}
+	for _, o := range n.Objects {
+		if o.Cause != "" && !o.Done() {
+			return phrase.CauseAt(n.GroupState, o, l.Now())
+		}
+	}
+	if n.Status == event.Failed {
+		return n.Message
+	}
+	return ""
 }
 
 // drawGroups draws a glyph for each group of a release and counts its objects.

@@ -50,7 +50,7 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 			}
 			return
 		}
-		if d >= scarce && l.foldUp(p, top, from, end-room, d) {
+		if d >= scarce && !l.NoFolds && l.foldUp(p, top, from, end-room, d) {
 			return
 		}
 	}

@@ -59,6 +59,9 @@ type split struct {
 // that many bands allow.
 func (b *Board) splitWidest(cols []int, least int) split {
 	out := split{b.splitColumns(cols, least), least}
+	if len(out.parts)*2 > b.Area.H { // each has a title and a group
+		return out
+	}
 	for most := graph.MaxCard; out.limit < most; {
 		limit := (out.limit + most + 1) / 2
 		if parts := b.splitColumns(cols, limit); len(parts) == len(out.parts) {
@@ -137,9 +140,9 @@ func (b *Board) heights(parts [][]int, rows, left int) []int {
 // placeBands places the cards of all bands. Rows that a band does not need go to the others, the
 // most urgent first.
 func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
-	b.ShowsAll, b.Tight = true, limit < graph.MinCard
+	b.ShowsAll, b.NoFolds, b.Tight = true, true, limit < graph.MinCard
 	whole := b.Area
-	placed := make([]cards.Layout, len(parts))
+	placed := make([][]cards.Card, len(parts))
 	rows := make([]int, len(parts))
 	b.bands = make([]band, len(parts))
 	place := func(k, height int) {
@@ -147,11 +150,11 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 		b.spread(ws, b.bandRoom(parts[k], limit))
 		own := band{columns: b.across(ws, parts[k][0], b.leftOf(parts[k])), lanes: b.lanesOf(parts[k])}
 		b.bands[k] = own
-		b.Area, b.Cards, b.Folds = canvas.Rect{X: whole.X, W: whole.W, H: height - 1 - own.lanes}, nil, nil
+		b.Area, b.Cards = canvas.Rect{X: whole.X, W: whole.W, H: height - 1 - own.lanes}, nil
 		for _, p := range own.columns {
 			b.PlaceColumn(p, 0)
 		}
-		placed[k], rows[k] = b.Layout, 0
+		placed[k], rows[k] = b.Cards, 0
 		for _, c := range b.Cards {
 			rows[k] = max(rows[k], c.Rect.Y+c.Rect.H)
 		}
@@ -168,19 +171,16 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 		place(k, was+free)
 		free -= rows[k] - was
 	}
-	b.Cards, b.Folds, b.Columns, b.Rows, b.Top = nil, nil, nil, whole.H-free, 0
+	b.Cards, b.Columns, b.Rows, b.Top = nil, nil, whole.H-free, 0
 	y := whole.Y
 	for k := range b.bands {
 		own := &b.bands[k]
 		own.lane, own.title = y, y+own.lanes
 		own.area = canvas.Rect{X: whole.X, Y: own.title + 1, W: whole.W, H: rows[k] - 1 - own.lanes}
-		for i := range placed[k].Cards {
-			placed[k].Cards[i].Rect.Y += own.area.Y
+		for i := range placed[k] {
+			placed[k][i].Rect.Y += own.area.Y
 		}
-		for i := range placed[k].Folds {
-			placed[k].Folds[i].Rect.Y += own.area.Y
-		}
-		b.Cards, b.Folds, b.Columns = append(b.Cards, placed[k].Cards...), append(b.Folds, placed[k].Folds...), append(b.Columns, own.columns...)
+		b.Cards, b.Columns = append(b.Cards, placed[k]...), append(b.Columns, own.columns...)
 		y += rows[k]
 	}
 }
