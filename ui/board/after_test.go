@@ -186,3 +186,36 @@ func TestRolledBackCardAfterEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestDegradationAfterEndIsSelected: an object that degrades after the end is selected and explained, unless the user has
+// moved the selection.
+func TestDegradationAfterEndIsSelected(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		s, observe := overAndWatched(t, 160, 45)
+		if moved {
+			s.press("home")
+		}
+		was := s.Sel
+		u, o := workload(t, s)
+		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.InProgress, Message: "1 of 2 ready"},
+			event.Event{Kind: event.KindDiagnosis, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Degraded, Cause: "image x cannot be pulled"})
+		switch {
+		case moved && s.Sel != was:
+			t.Errorf("the selection moved from %v to %v", was, s.Sel)
+		case !moved && (s.Sel.Unit != u || s.Sel.Object != o.Object):
+			t.Errorf("%v is selected, want %v", s.Sel, o.Object)
+		case !moved:
+			s.shows(t, "◑ degraded for ", ": image x cannot be pulled")
+		}
+	}
+}
+
+// TestUnknownKey: a key that does nothing says so.
+func TestUnknownKey(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.press("%")
+	s.shows(t, "% is no key here; ? shows all keys")
+	s = newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), readOnly)
+	s.press("R")
+	s.shows(t, "this screen is read-only")
+}

@@ -146,9 +146,9 @@ func TestFoldOpens(t *testing.T) {
 // objects.
 func TestPrefixIsShownOnce(t *testing.T) {
 	s := newScreen(t, 80, 24, crowded(1, 1, 1))
-	s.shows(t, " 1 · s:payments-worker-…", "✓ …00", "◐ …01", "✗ …02", "○ …03", "deploy/…root")
+	s.shows(t, " 1 · payments-worker-…", "✓ …00", "◐ …01", "✗ …02", "○ …03", "deploy/…root")
 	s = newScreen(t, 200, 50, crowded(1, 1, 1))
-	s.shows(t, "layer 1  ", "s:payments-worker-00", "svc/…payments-worker-00")
+	s.shows(t, "layer 1  ", "payments-worker-00", "svc/…payments-worker-00")
 }
 
 // TestKindsAreConsistent: on one card, all kinds are written in full, or all as kubectl shortens them.

@@ -47,7 +47,7 @@ func TestReadyNowWhileOthersAreNot(t *testing.T) {
 func TestGiveUpAsks(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("G")
-	s.shows(t, "stop here?", "leave 1 group failed, finish running work, then end as failed", "4 waiting groups") // the last is a hook
+	s.shows(t, "stop here?", "end the run with 1 failed group, after running work", "4 waiting groups") // the last is a hook
 	if len(s.sent) > 0 {
 		t.Errorf("G sent %v before it was confirmed", s.sent)
 	}
@@ -67,12 +67,16 @@ func TestGiveUpOneOfTwo(t *testing.T) {
 		{Kind: event.KindGroup, Phase: "apply", Group: two.ID, Status: event.Failed, Message: "no image"},
 		{Kind: event.KindRun, Status: event.Held, Message: two.ID},
 	})
-	s.press("end", "G")
-	s.shows(t, "leave s:two failed; the run stays held until the other failed group is resolved too")
+	s.press("end")
+	s.shows(t, "A re-check two   R retry two")
+	s.press("G")
+	s.shows(t, "leave two failed; the run stays held until the other failed group is resolved too")
 	s.press("esc")
 	s.Sel = screen.Spot{}
+	s.send(tickMsg{})
+	s.shows(t, "A re-check all 2   R retry all 2")
 	s.press("G")
-	s.shows(t, "leave 2 groups failed, finish running work, then end as failed")
+	s.shows(t, "end the run with 2 failed groups, after running work")
 }
 
 // TestDegradedFor: card, its border and pane count from when the object became degraded, also after a re-check.

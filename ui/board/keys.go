@@ -49,9 +49,9 @@ func (m *model) boardKeys() []keys.Binding {
 	}
 	table := []keys.Binding{
 		{Keys: "q", Hint: keys.When("quit", m.CanQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
-		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.failedCommand(event.Accept), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "A", Hint: func() string { return m.failedHint("re-check") }, Do: m.failedCommand(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "selected or all failed groups, no apply"},
-		{Keys: "R", Hint: m.insp.RetryHint, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "R", Hint: func() string { return m.failedHint(m.insp.RetryHint()) }, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies selected or all failed groups"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no group has failed"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
@@ -85,8 +85,8 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
-		{Keys: "v", Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Disabled: noObject, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
+		{Keys: "v", Hint: keys.When("events", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Hint: keys.When("logs", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
 		{Keys: "x", Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
@@ -140,7 +140,7 @@ func (m *model) problemHint() string {
 	switch {
 	case !m.board.AnyProblem():
 		return ""
-	case m.Over() || m.board.AnyFailure():
+	case m.Over() || m.board.AnyFailure() || m.Tally.Degraded > 0:
 		return "next problem"
 	}
 	return "next unfinished"

@@ -446,7 +446,7 @@ func onlyProblem(s *rig) bool {
 // TestNoKeyIsBothHarmlessAndFinal: a key that steps, aborts, stops or quits in one place does nothing
 // harmless in another.
 func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
-	final := regexp.MustCompile(`^(step|abort|stop|quit|finish running work)\b`)
+	final := regexp.MustCompile(`^(step|abort|stop|quit|end the run)\b`)
 	harmful := map[string]string{}
 	for _, table := range tables() {
 		for _, b := range table {

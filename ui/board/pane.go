@@ -12,9 +12,9 @@ import (
 // the open inspector, or the final report.
 
 // showsReport reports whether the pane shows the report: after a success, until the user moves
-// the selection. After a failure the pane shows the cause instead.
+// the selection. After a failure, and if an object degrades after the end, the pane shows the cause instead.
 func (m *model) showsReport() bool {
-	return m.HasReport() && m.Follow && !m.insp.Shown && m.State.Status == event.Succeeded
+	return m.HasReport() && m.Follow && !m.insp.Shown && m.State.Status == event.Succeeded && (m.Observed == nil || m.Tally.Degraded == 0)
 }
 
 // slackRows is how many rows more than it needs the pane keeps, so that it moves less with the selection.
@@ -125,6 +125,9 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 	case len(about.Node.Objects) > 1:
 		if objects := about.Objects(); len(lines)+len(objects) <= room {
 			return append(lines, objects...)
+		}
+		if names := about.Names(); names != nil && len(lines) < room {
+			return slices.Insert(lines, 1, names)
 		}
 	}
 	return lines

@@ -34,8 +34,10 @@ func (m *model) runKey(name string) tea.Cmd {
 		return m.quit()
 	case ok && !(b.Steers && m.ReadOnly()):
 		return b.Press(m.Explain)
+	case ok:
+		return m.Explain("this screen is read-only")
 	}
-	return nil
+	return m.Explain(name + " is no key here; ? shows all keys")
 }
 
 // table returns the board's table of keys, after those of a replay and of the open

@@ -106,7 +106,7 @@ func testReplayKeys(t *testing.T) {
 	at(".", nth(2, replay.IsGroup))
 	at(",", nth(1, replay.IsGroup))
 	at("x", nth(1, replay.IsFailure))
-	s.shows(t, "shop/db:schema", "failed")
+	s.shows(t, "─ db:schema", "failed")
 	if s.Sel.Group != "shop/db:schema" {
 		t.Errorf("at the failure, %v is selected", s.Sel)
 	}

@@ -94,7 +94,7 @@ func TestStackKeys(t *testing.T) {
 		var sent []event.Command
 		s := openStack(t, 100, 30, 75, dark, &sent, "home", "enter")
 		text := func() string { return ansi.Strip(s.View().Content) }
-		if !strings.Contains(text(), "monitoring:kinds") || strings.Contains(text(), "shop/identity") {
+		if !strings.Contains(text(), "kinds") || strings.Contains(text(), "shop/identity") {
 			t.Fatalf("enter did not open the release:\n%s", text())
 		}
 		s.Update(keyPress("p"))
@@ -227,14 +227,14 @@ func TestHeldFailureInStack(t *testing.T) {
 			t.Errorf("the stack was %s", word)
 		}
 		s.Update(keyPress("G"))
-		expect("leave 1 group failed", "; 2 waiting releases")
+		expect("end the run with 1 failed group", "; 2 waiting releases")
 		s.Update(keyPress("esc"))
 
 		// A release that has already failed is not held: the key still reaches the one that is.
 		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: "data/queue", Status: event.Failed, Message: "no image"})
 		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/queue"}}
 		s.Update(keyPress("G"))
-		expect("leave 1 group failed", "; 2 waiting releases")
+		expect("end the run with 1 failed group", "; 2 waiting releases")
 		s.Update(keyPress("G"))
 		if len(sent) != 1 || sent[0].Name != event.GiveUp || sent[0].Group != "" {
 			t.Errorf("G sent %+v", sent)
@@ -286,7 +286,7 @@ func TestStepOfStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: release.Phases[0].Name, Group: group, Status: event.Running})
 		expect("‖ paused  " + group + " in progress")
 		s.Update(keyPress("enter"))
-		expect("‖ paused  ▷ next: ", "◐ "+group)
+		expect("‖ paused  ▷ next: ", "◐ "+strings.TrimPrefix(group, "database:"))
 	})
 }
 

@@ -1,6 +1,9 @@
 package board
 
 import (
+	"fmt"
+	"strings"
+
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
@@ -35,6 +38,32 @@ func (m *model) failedCommand(name event.CommandName) func() tea.Cmd {
 func (m *model) sendCommand(c event.Command) tea.Cmd {
 	m.Follow = m.Follow || c.Name == event.Step && m.Paused()
 	return m.Send(c)
+}
+
+// failedHint says after a verb for failed groups which of several it acts on.
+func (m *model) failedHint(verb string) string {
+	if verb == "" || !m.Held() {
+		return ""
+	}
+	failing := m.Failing()
+	verb, detail, _ := strings.Cut(verb, " (")
+	switch {
+	case len(failing) < 2:
+	case m.FailedCommand(event.Retry).Group != "":
+		verb += " " + failing[0].Name
+	default:
+		verb += fmt.Sprintf(" all %d", len(failing))
+	}
+	if detail != "" {
+		verb += " (" + detail
+	}
+	return verb
+}
+
+// inTrouble reports whether the selection has a problem that logs and events may explain.
+func (m *model) inTrouble() bool {
+	n := m.Group()
+	return n != nil && m.openRelease == nil && m.insp.Connected() && !m.insp.Shown && (n.Degraded > 0 || n.Status == event.Failed)
 }
 
 func (m *model) pauseHint() string {

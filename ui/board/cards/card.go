@@ -255,12 +255,15 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	case afterRow:
 		if !l.Tight {
 			if i == 0 {
-				cv.Put(x, y, theme.Quiet, "after ")
+				cv.Put(x, y, theme.Quiet, waitsFor)
 			}
-			x, w = x+6, w-6
+			x, w = x+len(waitsFor), w-len(waitsFor)
 		}
 		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, ellipsis))
 	case moreRow:
+		if canvas.Width(r.text) > w && r.short != "" {
+			r.text = r.short
+		}
 		cv.PutFit(x, y, w, theme.Quiet, r.text)
 	case planRow:
 		cv.PutFit(x, y, w, theme.Text, r.text)

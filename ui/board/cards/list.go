@@ -169,7 +169,7 @@ func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	}
 	if n.Status == event.Waiting {
 		if blockers := picture.Blockers(n); len(blockers) > 0 {
-			return canvas.Plain(theme.Quiet, "after "+graph.NameList(blockers))
+			return canvas.Plain(theme.Quiet, waitsFor+graph.NameList(blockers))
 		}
 	}
 	status := canvas.Plain(quietIfGood(mark), mark.Word)

@@ -9,6 +9,14 @@ import (
 	"lockstep/ui/board/picture"
 )
 
+// WrapReasonsOf wraps the reasons on some cards into the free rows above bottom, failures first.
+func (l *Layout) WrapReasonsOf(own []Card, bottom int) {
+	all, rows := l.Cards, l.Rows
+	l.Cards = own
+	l.WrapReasons(bottom)
+	l.Cards, l.Rows = all, rows
+}
+
 // WrapReasons wraps the reasons on cards into the free rows above bottom, failures first.
 func (l *Layout) WrapReasons(bottom int) {
 	for _, failed := range []bool{true, false} {

@@ -65,7 +65,9 @@ type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for none
 	text string
-	rest bool // continues the reason of the line before
+	// short is the text of a row without room for text.
+	short string
+	rest  bool // continues the reason of the line before
 }
 
 type rowKind uint8
@@ -253,7 +255,11 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 		}
 	}
 	if len(counts) > 0 {
-		rows = append(rows, row{kind: moreRow, text: "+ " + strings.Join(counts, ", ")})
+		all := 0
+		for _, n := range left {
+			all += n
+		}
+		rows = append(rows, row{kind: moreRow, text: "+ " + strings.Join(counts, ", "), short: fmt.Sprintf("+ %d more", all)})
 	}
 	return rows
 }
@@ -290,6 +296,9 @@ func (l *Layout) rankWords(n *graph.Node) [5]string {
 	return words
 }
 
+// waitsFor precedes the groups that a group waits for.
+const waitsFor = "waits for "
+
 // afterRows list the unfinished groups that a group waits for.
 func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	var rows []row
@@ -297,18 +306,15 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 		rows = append(rows, row{kind: afterRow, text: up.Name})
 	}
 	if len(rows) == 0 { // nothing but the run itself delays it
-		text := "ready to start"
-		switch run, _ := l.RunStatus(); {
-		case run == event.Aborting:
+		text := "can start"
+		if run, _ := l.RunStatus(); run == event.Aborting {
 			text = "will not start"
-		case !l.Tight && (run == event.Paused || run == event.Held):
-			text = l.Join(text, string(run))
 		}
 		return []row{{kind: moreRow, text: text}}
 	}
-	indent := "      "
+	indent := strings.Repeat(" ", len(waitsFor))
 	if l.Tight {
-		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: "after"})
+		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: strings.TrimSpace(waitsFor)})
 	}
 	if len(rows) > limit {
 		more := len(rows) - limit + 1

@@ -180,6 +180,7 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 		for i := range placed[k] {
 			placed[k][i].Rect.Y += own.area.Y
 		}
+		b.WrapReasonsOf(placed[k], own.area.Y+own.area.H)
 		b.Cards, b.Columns = append(b.Cards, placed[k]...), append(b.Columns, own.columns...)
 		y += rows[k]
 	}

@@ -16,7 +16,7 @@ func (b *Board) FollowRun() {
 		return
 	}
 	to := screen.Spot{Unit: n.Unit()}
-	if o := picture.Worst(n); o != nil && (n.Status == event.Running || n.Status == event.Failed) {
+	if o := picture.Worst(n); o != nil && (n.Status == event.Running || n.Status == event.Failed || n.Degraded > 0) {
 		to.Object = o.Object
 	}
 	b.Sel = to
@@ -52,6 +52,8 @@ func (b *Board) groupToFollow() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	priority := func(n *graph.Node) int {
 		switch {
+		case b.Observed != nil && n.Degraded > 0: // since the end
+			return 6
 		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
 			return 5
 		case n.Status == event.Aborted && ending && b.IsCurrent(n):

@@ -187,12 +187,15 @@ func (b *Board) AnyFailure() bool {
 }
 
 // NextProblem goes to the problem after the selected one. While anything has failed, it
-// cycles through the failures only.
+// cycles through the failures only, and while anything is degraded, through those groups.
 func (b *Board) NextProblem() tea.Cmd {
 	failed, blocking := b.Problems()
 	list := failed
 	if len(failed) == 0 {
 		list = blocking
+		if degraded := slices.DeleteFunc(slices.Clone(blocking), func(at screen.Spot) bool { return b.Graph.ByKey[at.Unit].Degraded == 0 }); len(degraded) > 0 {
+			list = degraded
+		}
 	}
 	b.Follow = false
 	b.Sel = list[(slices.Index(list, b.Sel)+1)%len(list)]

@@ -41,7 +41,7 @@ func (b *Board) drawTitles(own *band) {
 		} else if canvas.Width(title) > room {
 			title = b.Join(c.ShortTitle(), prefix)
 		}
-		b.Canvas.PutFit(p.X+1, y, room, role, title)
+		b.Canvas.Put(p.X+1, y, role, canvas.FitMiddle(title, room, b.Theme.Lines.Ellipsis))
 	}
 }
 

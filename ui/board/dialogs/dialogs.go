@@ -66,8 +66,8 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: "G", about: "finish running work, then end as failed", text: d.giveUpText(), command: d.FailedCommand(event.GiveUp)},
-			{keys: "esc", about: "keep holding", text: "keep holding"},
+			{keys: "G", about: "end the run as failed", text: d.giveUpText(), command: d.FailedCommand(event.GiveUp)},
+			{keys: "esc", about: "cancel", text: "cancel"},
 		}
 	}
 	back := choice{keys: "r", about: "abort and roll back (or uninstall)", command: event.Command{Name: event.Rollback}}
@@ -135,7 +135,7 @@ func (d *Dialog) giveUpText() string {
 			waiting++
 		}
 	}
-	all := fmt.Sprintf("leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
+	all := fmt.Sprintf("end the run with %s, after running work", text.Count(failed, "failed group"))
 	if waiting > 0 {
 		all += "; " + text.Count(waiting, "waiting "+d.State.Operation.GroupNoun()) + " will not start"
 	}

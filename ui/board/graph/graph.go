@@ -36,6 +36,22 @@ type Graph struct {
 	Lanes int               // rows for edges that skip columns, if all are side by side
 
 	release string // most objects' names start with it
+	chart   string // of all groups, with a colon; "" if there are several
+}
+
+// onlyChart returns the chart of all groups with a colon, as their short IDs begin, "" if they are from several charts.
+func onlyChart(s *event.State) (chart string) {
+	for g := range s.GroupStates() {
+		if g.Chart == "" { // not from a chart
+			continue
+		}
+		name, _, _ := strings.Cut(plan.ShortID(g.ID), ":")
+		if name += ":"; chart != "" && name != chart {
+			return ""
+		}
+		chart = name
+	}
+	return chart
 }
 
 // Column is a phase, or a layer of one.
@@ -76,6 +92,7 @@ type Node struct {
 // New arranges the phases of a state in columns.
 func New(s *event.State) Graph {
 	g := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
+	g.chart = onlyChart(s)
 	for _, phase := range s.Phases {
 		g.addPhase(phase)
 	}
@@ -93,7 +110,7 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
 	for i, group := range phase.Groups {
-		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: shortName(phase, group.Group), index: len(g.Nodes) + i, release: g.release}
+		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: strings.TrimPrefix(shortName(phase, group.Group), g.chart), index: len(g.Nodes) + i, release: g.release}
 		groups[i] = group.Group
 		g.ByKey[own[i].Unit()] = own[i]
 		g.short[group.ID] = own[i].Name
@@ -154,15 +171,11 @@ func untangle(nodes []*Node) {
 // layerWord precedes the number of a layer.
 const layerWord = "layer "
 
-var shortTitles = strings.NewReplacer(layerWord, "L", "delete ", "del. ")
-
-// ShortTitle returns the title for a narrow column: "0" for "layer 0", "rollback: del. L0" for "rollback:
+// ShortTitle returns the title for a narrow column: "0" for "layer 0", "rollback: delete 0" for "rollback:
 // delete layer 0".
 func (c *Column) ShortTitle() string {
-	if number, ok := strings.CutPrefix(c.Title, layerWord); ok {
-		return number
-	}
-	return shortTitles.Replace(c.Title)
+	title, _, _ := strings.Cut(c.Title, " (") // the phase's name has the revision
+	return strings.Replace(title, layerWord, "", 1)
 }
 
 // shortName returns a group's short name; a hook is named after its object.

@@ -97,8 +97,13 @@ func (h *Header) location() (out []string) {
 		}
 	}
 	op := h.State.Operation
-	add(op.Context, op.Context != "")
-	add("ns "+op.Namespace, op.Namespace != "")
+	contexts, namespaces := []string{op.Context}, []string{op.Namespace}
+	if op.IsStack() {
+		contexts, namespaces = h.places()
+	}
+	add(strings.Join(contexts, ", "), op.Context != "" || op.IsStack() && len(contexts) > 0)
+	add("ns "+strings.Join(namespaces, ", "), namespaces != nil && namespaces[0] != "")
+	add(op.Chart, op.IsStack() && op.Chart != "")
 	add(fmt.Sprintf("rev %d", op.Revision), op.Revision > 0)
 	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so for a replay
 	add("attached", h.Attached && !h.ReadOnly())
@@ -106,6 +111,37 @@ func (h *Header) location() (out []string) {
 	add(h.NotLive, h.NotLive != "")
 	add(canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
 	return out
+}
+
+// mostPlaces limits how many contexts or namespaces of a stack the first line names.
+const mostPlaces = 3
+
+// places returns the contexts and the namespaces of a stack's releases; of many it counts them.
+func (h *Header) places() (contexts, namespaces []string) {
+	add := func(list []string, name string) []string {
+		if name == "" || slices.Contains(list, name) {
+			return list
+		}
+		return append(list, name)
+	}
+	for _, n := range h.Graph.Nodes {
+		if release := h.State.Scopes[n.ID]; release != nil {
+			contexts = add(contexts, release.Operation.Context)
+		}
+		if namespace, _, ok := strings.Cut(n.ID, "/"); ok { // NAMESPACE/NAME, in several contexts CONTEXT/NAMESPACE/NAME
+			if parts := strings.Split(n.ID, "/"); len(parts) > 2 {
+				namespace = parts[len(parts)-2]
+			}
+			namespaces = add(namespaces, namespace)
+		}
+	}
+	if n := len(contexts); n > mostPlaces {
+		contexts = []string{text.Count(n, "context")}
+	}
+	if n := len(namespaces); n > mostPlaces {
+		namespaces = append(namespaces[:mostPlaces-1], fmt.Sprintf("%d more", n-mostPlaces+1))
+	}
+	return contexts, namespaces
 }
 
 // drawState draws the state line: the state, its reason, and the counts.
@@ -221,6 +257,9 @@ func (h *Header) runMark() (theme.Mark, string) {
 	}
 	if left, ok := s.Settling(h.Now()); ok {
 		return mark, "settling: " + canvas.Span(left+time.Second-1) + " left"
+	}
+	if h.Tally.Degraded+h.Tally.Failed > 0 { // an estimate would assume that nothing fails
+		return mark, ""
 	}
 	return mark, h.Outlook().Text
 }

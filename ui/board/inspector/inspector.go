@@ -122,7 +122,10 @@ func (i *Inspector) Title() string {
 	if n == nil {
 		return ""
 	}
-	title := n.FullName()
+	title := n.Name
+	if n.Single() {
+		title = n.FullName()
+	}
 	if o := i.Object(); o != nil && o.Object.String() != n.Name && !i.IsRelease() {
 		title += " " + i.Theme.Lines.Dot + " " + o.Object.String()
 	}

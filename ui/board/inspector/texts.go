@@ -133,6 +133,18 @@ func (s Subject) Objects() []canvas.Line {
 	return out
 }
 
+// Names lists the objects that a group will apply in one line; nil once it has started.
+func (s Subject) Names() canvas.Line {
+	if s.Object != nil || s.Node.Status != event.Waiting && s.Node.Status != event.AtBreakpoint {
+		return nil
+	}
+	var names []string
+	for _, o := range s.Node.Objects[:min(len(s.Node.Objects), maxListed)] {
+		names = append(names, graph.ShortObject(o.Object))
+	}
+	return canvas.Plain(theme.Text, "  "+strings.Join(names, ", "))
+}
+
 // orderTab lists a group's dependencies and dependents.
 func (s Subject) orderTab(n *graph.Node, width int) []canvas.Line {
 	var up []*graph.Node

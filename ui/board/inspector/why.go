@@ -238,24 +238,22 @@ func (s Subject) outsideLines(n *graph.Node) (lines []canvas.Line) {
 // followersLine names the groups that wait for a group; once the run is ending, all groups that never start.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
-	verb, one := " wait for it: ", " waits for it: "
-	if s.State.Operation.IsStack() {
-		verb, one = " need it: ", " needs it: "
-	}
-	aborting := s.State.Run == event.Aborting
+	noun, aborting := s.State.Operation.GroupNoun(), s.State.Run == event.Aborting
+	head := "needed by " + text.Count(len(all), noun) + ": "
 	switch {
 	case aborting || !s.State.Ended.IsZero() || slices.ContainsFunc(all, func(o *graph.Node) bool { return o.Status == event.Skipped }):
 		all = s.Graph.Select(func(o *graph.Node) bool {
 			return o.InRollback() == n.InRollback() && (o.Status == event.Waiting || o.Status == event.Skipped)
 		})
-		if verb = " never started: "; aborting {
-			verb = " will not start: "
+		head = text.Count(len(all), noun)
+		if aborting {
+			head += " will not start: "
+		} else {
+			head += " never started: "
 		}
-	case len(all) == 1:
-		verb = one
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), s.State.Operation.GroupNoun()) + verb}, {Role: theme.Quiet, Text: graph.NameList(all)}}
+	return canvas.Line{{Role: theme.Text, Text: head}, {Role: theme.Quiet, Text: graph.NameList(all)}}
 }
