@@ -100,7 +100,7 @@ func (m *model) drawPane() {
 // paneText draws lines below a heading; more says how to see the lines that do not fit.
 func (m *model) paneText(title string, lines []canvas.Line, more string) {
 	area := m.insp.Area
-	m.Canvas.Heading(area, title)
+	m.Canvas.Heading(area.Y, title)
 	for i, l := range lines[:min(len(lines), area.H-1)] {
 		m.Canvas.Line(2, area.Y+1+i, area.W-3, l)
 	}

@@ -40,8 +40,11 @@ func (c *Canvas) Line(x, y, w int, l Line) {
 	}
 }
 
-// Heading draws a rule across the top of a rectangle with a title in it.
-func (c *Canvas) Heading(r Rect, title string) {
+// Heading draws a rule across the screen with a title in it.
+func (c *Canvas) Heading(y int, title string) { c.HeadingOf(Rect{0, y, c.w, 1}, title) }
+
+// HeadingOf draws a rule across the top of a rectangle with a title in it.
+func (c *Canvas) HeadingOf(r Rect, title string) {
 	c.Rule(r.X, r.Y, r.W, theme.Faint, c.pens.lines.Rest)
 	if title == "" {
 		return

@@ -41,7 +41,7 @@ func (i *Inspector) Draw() {
 	if i.tabsBelow() {
 		room = i.Area.W - 6
 	}
-	cv.Heading(i.Area, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
+	cv.HeadingOf(i.Area, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
 	for k, at := range tabs {
 		if at.X < i.Area.X {
 			continue
