@@ -25,11 +25,8 @@ import (
 // what it is. None is added: facts travel in fields, and engine/phrase makes sentences of them.
 var matchers = map[string]string{
 	"engine/phrase.CauseAt":              "takes out the counts that the event has as numbers",
-	"kube/diagnose.admissionCause":       "the cause of another object, shortened",
 	"kube/diagnose.conditionCause":       "whether a condition of the object says more than its status",
-	"kube/diagnose.missing":              "the cause of a namespace, shortened",
 	"kube/diagnose.withReadinessVerdict": "whether a cause includes the verdict of the readiness expressions",
-	"kube/diagnose.withServiceCause":     "whether the API server's refusal names the Service",
 	"kube/release.TimingsIn":             "a code: event.Unchanged",
 	"kube/stack.explain":                 "a code: event.NothingWritten",
 	"kube/stack.result":                  "a code: event.NothingWritten",

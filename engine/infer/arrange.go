@@ -193,16 +193,18 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 //
 // Rule R67: a declared order is kept; only objects without a group get an inferred one
 func declaredGroup(n *node) (name string, after []string, layer bool) {
-	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
-	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
-	if l, _ := plan.Annotation(n.Annotations, plan.AnnotationLayer); strings.TrimSpace(l) != "" {
-		name, layer = l, true
-		if needs, _ = plan.Annotation(n.Annotations, plan.AnnotationLayerDependsOn); needs != "" && !strings.HasPrefix(needs, "[") {
-			return strings.TrimSpace(name), []string{needs}, layer
-		}
+	trimmed := func(key string) string {
+		value, _ := plan.Annotation(n.Annotations, key)
+		return strings.TrimSpace(value)
 	}
-	after, _ = plan.ParseList(needs)
-	return strings.TrimSpace(name), after, layer
+	if name = trimmed(plan.AnnotationLayer); name != "" {
+		if needs := trimmed(plan.AnnotationLayerDependsOn); needs != "" {
+			after, _ = plan.ParseNames(needs)
+		}
+		return name, after, true
+	}
+	after, _ = plan.ParseList(trimmed(plan.AnnotationGroupDependsOn))
+	return trimmed(plan.AnnotationGroup), after, false
 }
 
 // unitFor returns the unit with a key, creating it if needed.

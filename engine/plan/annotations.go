@@ -127,8 +127,8 @@ func blankList(value string) bool {
 	return value == "" || value == "null"
 }
 
-// parseNames parses one name, or a list of names.
-func parseNames(value string) ([]string, error) {
+// ParseNames parses one name, or a list of names.
+func ParseNames(value string) ([]string, error) {
 	if strings.HasPrefix(value, "[") {
 		return ParseList(value)
 	}
@@ -180,10 +180,10 @@ func (o *ordering) read(annotations map[string]string) {
 		o.needs, o.needsKey = o.list(needs, ParseList), needs.key
 	}
 	if layers := o.find(annotations, AnnotationLayerDependsOn, byLayer); layers.value != "" {
-		o.needs, o.needsKey = o.list(layers, parseNames), layers.key
+		o.needs, o.needsKey = o.list(layers, ParseNames), layers.key
 	}
 	if charts := o.find(annotations, AnnotationLayerChart, byLayer); charts.value != "" {
-		o.charts, o.chartsKey = o.list(charts, parseNames), charts.key
+		o.charts, o.chartsKey = o.list(charts, ParseNames), charts.key
 	}
 	if weight := o.find(annotations, AnnotationWeight, byWeight); weight.value != "" {
 		n, err := strconv.ParseInt(weight.value, 10, 64)

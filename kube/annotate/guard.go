@@ -24,9 +24,8 @@ var (
 // guard returns the guard of an action in line i, or nil if it cannot have one. inline is the offset after "annotations:" if
 // the action is on that line, else -1.
 func (t *text) guard(i int, a *action, inline int) []guard {
-	inner := strings.TrimSpace(strings.Trim(t.raw[a.start+2:a.end-2], "-"))
-	printed := indentEnd.ReplaceAllString(inner, "")
-	if strings.ContainsAny(inner, "\n") || strings.Contains(inner, "/*") || strings.Contains(inner, ":=") || i+1 >= len(t.lines) && !strings.HasSuffix(t.raw, "\n") {
+	printed := indentEnd.ReplaceAllString(a.inner, "")
+	if !a.isPlain() || strings.Contains(a.inner, ":=") || i+1 >= len(t.lines) && !strings.HasSuffix(t.raw, "\n") {
 		return nil
 	}
 	g := guard{condition: "fromYaml (" + printed + ")", at: t.lines[i].start, end: t.nextLine(i), inline: inline >= 0}

@@ -84,12 +84,14 @@ func formatList(value string) string {
 	return value
 }
 
-func jsonList(names []string) string {
+func jsonList(names []string) string { return "[" + jsonItems(names) + "]" }
+
+func jsonItems(names []string) string {
 	items := make([]string, len(names))
 	for i, name := range names {
 		items[i] = documents.JSON(name)
 	}
-	return "[" + strings.Join(items, ", ") + "]"
+	return strings.Join(items, ", ")
 }
 
 // condition returns the condition under which a branch of a template is rendered, "" for always, as an
@@ -100,13 +102,11 @@ func (t *text) condition(at *branch) (when string, unknown bool) {
 	var all []string
 	for ; at.chain != nil; at = at.above {
 		c := at.chain
-		inner := strings.TrimSpace(strings.Trim(t.raw[c.open.start+2:c.open.end-2], "-"))
-		inner = strings.TrimSpace(strings.TrimPrefix(inner, c.word))
-		variable := strings.Contains(inner, "$") || at.above.in("with", "range")
-		if c.word != "if" && c.word != "with" || variable || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") {
+		variable := strings.Contains(c.open.inner, "$") || at.above.in("with", "range")
+		if c.word != "if" && c.word != "with" || variable || !c.open.isPlain() {
 			return "", true
 		}
-		inner = rooted(inner)
+		inner := rooted(c.open.inner)
 		switch {
 		case at == c.branches[0]:
 			all = append(all, "("+inner+")")
@@ -176,8 +176,9 @@ func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[g
 // groupOf returns the group or layer in annotations.
 func groupOf(annotations map[string]string) string {
 	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationLayer} {
-		if name, _ := plan.Annotation(annotations, key); strings.TrimSpace(name) != "" {
-			return strings.TrimSpace(name)
+		name, _ := plan.Annotation(annotations, key)
+		if name = strings.TrimSpace(name); name != "" {
+			return name
 		}
 	}
 	return ""
@@ -210,18 +211,14 @@ func conditionalList(chart string, names []string, at *place, present map[groupK
 		return "'{{ compact (list" + list.String() + ") | toJson }}'", true
 	}
 	var b strings.Builder
-	b.WriteString("'[" + strings.TrimSuffix(strings.TrimPrefix(jsonList(fixed), "["), "]"))
+	b.WriteString("'[" + jsonItems(fixed))
 	for i, name := range items {
 		comma := ", "
 		if len(fixed) == 0 {
 			comma = ""
 		}
-		b.WriteString("{{ if " + withoutParens(conditions[i]) + " }}" + comma + strconv.Quote(name) + "{{ end }}")
+		when := conditions[i][1 : len(conditions[i])-1] // without the parentheses
+		b.WriteString("{{ if " + when + " }}" + comma + strconv.Quote(name) + "{{ end }}")
 	}
 	return b.String() + "]'", true
-}
-
-// withoutParens removes the outer parentheses of a condition.
-func withoutParens(condition string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(condition, "("), ")")
 }

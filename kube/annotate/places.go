@@ -232,7 +232,7 @@ func (t *text) scanBlock(i int, b block) (hasLines bool, printing []int, first i
 			continue
 		}
 		for _, a := range e.actions {
-			if t.prints(a) {
+			if a.prints() {
 				printing = append(printing, j)
 				if m := nindent.FindStringSubmatch(t.raw[a.start:a.end]); m != nil && first < 0 {
 					first = number(m[1])
@@ -308,17 +308,11 @@ func (t *text) nextLine(i int) int {
 }
 
 // eol returns the line end of line i, or of the lines before it.
-func (t *text) eol(i int) string {
-	if end := t.lines[i].end; strings.HasPrefix(t.raw[end:], "\r") || strings.Contains(t.raw[:end], "\r\n") {
-		return "\r\n"
-	}
-	return "\n"
-}
+func (t *text) eol(i int) string { return eolOf(t.raw[:t.nextLine(i)]) }
 
 // prints reports whether an action may print something: it is neither a comment nor an assignment.
-func (t *text) prints(a *action) bool {
-	inner := strings.TrimLeft(strings.TrimLeft(t.raw[a.start:a.end], "{-"), " \t\r\n")
-	return a.word == "" && !strings.HasPrefix(inner, "/*") && !(strings.HasPrefix(inner, "$") && strings.Contains(inner, "="))
+func (a *action) prints() bool {
+	return a.word == "" && !a.isComment() && !(strings.HasPrefix(a.inner, "$") && strings.Contains(a.inner, "="))
 }
 
 func number(digits string) int {

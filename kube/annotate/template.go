@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,6 +10,15 @@ import (
 type action struct {
 	start, end int    // offsets of the first brace and after the last
 	word       string // if, with, range, define, block, else, else if, end, or ""
+	inner      string // the text after the word, without the dashes and white space at its ends
+}
+
+// isComment reports whether an action prints nothing.
+func (a *action) isComment() bool { return strings.HasPrefix(a.inner, "/*") }
+
+// isPlain reports whether the text of an action can be repeated on one line.
+func (a *action) isPlain() bool {
+	return !strings.Contains(a.inner, "/*") && !strings.Contains(a.inner, "\n")
 }
 
 // branch is a conditional or repeated part of a template: the body of an if, with, range or
@@ -48,12 +58,12 @@ func (b *branch) below(top *branch) *branch {
 
 // line is one line of a template.
 type line struct {
-	start, end int // offsets; end is before the line end
-	// bare is the text without actions and trailing white space.
-	bare    string
-	actions []*action // that start on the line
-	at      *branch   // of its first character that is not white space
-	inside  bool      // the line starts inside an action
+	start, end int       // offsets; end is before the line end
+	bare       string    // the text without actions and trailing white space
+	text       string    // bare without leading spaces
+	actions    []*action // that start on the line
+	at         *branch   // of its first character that is not white space
+	inside     bool      // the line starts inside an action
 }
 
 // text is a template split into lines.
@@ -88,16 +98,19 @@ func scan(raw string) (actions []*action, ok bool) {
 		if end < 0 {
 			return nil, false
 		}
-		actions = append(actions, &action{start, end, keyword(raw[start+2 : end-2])})
+		inner := strings.TrimSuffix(strings.TrimPrefix(raw[start+2:end-2], "-"), "-")
+		word, inner := keyword(strings.TrimSpace(inner))
+		actions = append(actions, &action{start, end, word, inner})
 		at = end
 	}
 }
 
+var commentStart = regexp.MustCompile(`^-?\s*/\*`)
+
 // actionEnd returns the offset after the closing braces of the action whose text starts at from, or
 // -1.
 func actionEnd(raw string, from int) int {
-	inner := strings.TrimPrefix(raw[from:], "-")
-	if strings.HasPrefix(strings.TrimLeft(inner, " \t\r\n"), "/*") {
+	if commentStart.MatchString(raw[from:]) {
 		closed := strings.Index(raw[from:], "*/")
 		if closed < 0 {
 			return -1
@@ -120,23 +133,23 @@ func actionEnd(raw string, from int) int {
 	return -1
 }
 
-// keyword returns the first word of an action if it starts or ends a branch, else "".
-func keyword(inner string) string {
-	inner = strings.TrimLeft(strings.TrimPrefix(inner, "-"), " \t\r\n")
+// keyword splits the text of an action after its first word, if that starts or ends a branch; else the word is "".
+func keyword(inner string) (word, rest string) {
 	end := strings.IndexFunc(inner, func(r rune) bool { return r < 'a' || r > 'z' })
 	if end < 0 {
 		end = len(inner)
 	}
-	switch word := inner[:end]; word {
+	word, rest = inner[:end], strings.TrimSpace(inner[end:])
+	switch word {
 	case "if", "with", "range", "define", "block", "end":
-		return word
+		return word, rest
 	case "else":
-		if rest := strings.Trim(inner[end:], " \t\r\n-"); rest != "" {
-			return "else if"
+		if rest != "" {
+			return "else if", rest
 		}
-		return word
+		return word, rest
 	}
-	return ""
+	return "", inner
 }
 
 // nest returns the branch that follows each action. ok is false if the branches are not balanced.
@@ -203,6 +216,7 @@ func splitLines(raw string, top *branch, actions []*action, branches []*branch) 
 		}
 		now = seen
 		l.bare = strings.TrimRight(bare.String(), " \t")
+		l.text = strings.TrimLeft(l.bare, " ")
 		lines = append(lines, l)
 		start = after
 	}
@@ -219,8 +233,8 @@ func (l *line) add(bare *strings.Builder, piece string, in *branch) {
 
 // blank reports whether a line has only actions and comments.
 func (l *line) blank() bool {
-	rest := strings.TrimLeft(l.bare, " \t")
-	return l.inside || rest == "" || strings.HasPrefix(rest, "#")
+	rest := strings.TrimLeft(l.text, " \t")
+	return l.inside || rest == "" || rest[0] == '#'
 }
 
 // key returns the key at the start of a line, which may follow the dash of a list item, with its column
@@ -229,7 +243,7 @@ func (l *line) key() (key, value string, column int, ok bool) {
 	if l.blank() || len(l.actions) > 0 && l.actions[0].start <= l.start+l.indent() {
 		return "", "", 0, false
 	}
-	rest := strings.TrimLeft(l.bare, " ")
+	rest := l.text
 	for strings.HasPrefix(rest, "- ") {
 		rest = strings.TrimLeft(rest[2:], " ")
 	}
@@ -246,9 +260,9 @@ func (l *line) key() (key, value string, column int, ok bool) {
 }
 
 // indent returns the number of leading spaces of a line.
-func (l *line) indent() int { return len(l.bare) - len(strings.TrimLeft(l.bare, " ")) }
+func (l *line) indent() int { return len(l.bare) - len(l.text) }
 
 // isAction reports whether a line consists of one action.
 func (l *line) isAction() bool {
-	return !l.inside && len(l.actions) == 1 && strings.TrimSpace(l.bare) == "" && l.actions[0].end <= l.end
+	return !l.inside && len(l.actions) == 1 && l.bare == "" && l.actions[0].end <= l.end
 }

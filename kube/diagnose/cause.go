@@ -17,6 +17,7 @@ import (
 type finding struct {
 	cause    string
 	tally    event.Tally // as in run.Finding
+	deletion string      // why the object still exists although it is being deleted
 	evidence []string
 	symptom  bool     // as in run.Finding
 	fails    bool     // as in run.Finding

@@ -39,7 +39,7 @@ func (b *reportBuilder) ignoreRecentDeletion() {
 
 // deletionCause finds out why an object that is being deleted still exists.
 func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructured) finding {
-	f := finding{cause: beingDeleted + ": " + status.Compute(u, status.Rule{}, time.Now()).Message}
+	f := finding{deletion: status.Compute(u, status.Rule{}, time.Now()).Message}
 	if slices.Contains(u.GetFinalizers(), claimProtection) {
 		_, f.fails, _ = d.podsUsing(ctx, u.GetNamespace(), u.GetName()) // finalizerReason reports the error
 	}
@@ -51,10 +51,11 @@ func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructu
 		f.evidence = append(f.evidence, unhealthyConditionLines(u)...)
 	}
 	if len(u.GetFinalizers()) == 1 {
-		f.cause += ": " + d.finalizerReason(ctx, u, u.GetFinalizers()[0])
+		f.deletion += ": " + d.finalizerReason(ctx, u, u.GetFinalizers()[0])
 	} else if u.GetKind() == "Namespace" && len(f.evidence) > 0 && strings.Contains(f.evidence[0], "finalizer") {
-		f.cause += ": " + f.evidence[0]
+		f.deletion += ": " + f.evidence[0]
 	}
+	f.cause = "being deleted: " + f.deletion
 	return f
 }
 
@@ -78,28 +79,25 @@ const notInCluster = "not in the cluster"
 
 // missing reports an object that does not exist. Unless its namespace is missing or being deleted, this is only a
 // symptom: an earlier failure of the object explains more.
-func (d *Diagnoser) missing(ctx context.Context, o plan.Object) run.Finding {
-	found := run.Finding{Cause: notInCluster, Symptom: true, Requests: 2}
+func (d *Diagnoser) missing(ctx context.Context, o plan.Object) Report {
+	found := Report{Finding: run.Finding{Cause: notInCluster, Symptom: true, Requests: 2}, absent: true}
 	if o.Namespace == "" {
 		return found
 	}
 	ns := d.Object(ctx, plan.Object{Kind: "Namespace", Name: o.Namespace})
 	found.Requests += ns.Requests
 	switch {
-	case ns.Cause == found.Cause:
+	case ns.absent:
 		found.Symptom, found.Cause = false, fmt.Sprintf("not in the cluster, and namespace %s does not exist", o.Namespace)
-	case strings.HasPrefix(ns.Cause, beingDeleted):
+	case ns.deletion != "":
 		found.Symptom, found.Evidence = false, ns.Evidence
-		found.Cause = fmt.Sprintf("not in the cluster, and namespace %s is being deleted%s", o.Namespace, strings.TrimPrefix(ns.Cause, beingDeleted))
+		found.Cause = fmt.Sprintf("not in the cluster, and namespace %s is being deleted: %s", o.Namespace, ns.deletion)
 	}
 	return found
 }
 
 // claimProtection is the finalizer that keeps a claim while pods use it.
 const claimProtection = "kubernetes.io/pvc-protection"
-
-// beingDeleted is the prefix of the cause for an object that is being deleted.
-const beingDeleted = "being deleted"
 
 // finalizerLines describes what each finalizer of an object waits for.
 func (d *Diagnoser) finalizerLines(ctx context.Context, u *unstructured.Unstructured) (lines []string) {
@@ -177,7 +175,7 @@ func claimNames(p *corev1.Pod) (names []string) {
 }
 
 // remainingResource matches the resources in the NamespaceContentRemaining condition.
-var remainingResource = regexp.MustCompile(`(\S+) has \d+ resource instances`)
+var remainingResource = regexp.MustCompile(`(\S+?)\.? has \d+ resource instances`)
 
 // remainingObjects lists objects of up to two resources whose finalizers block the deletion of a namespace.
 func (d *Diagnoser) remainingObjects(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
@@ -186,7 +184,7 @@ func (d *Diagnoser) remainingObjects(ctx context.Context, ns *unstructured.Unstr
 			continue
 		}
 		for _, m := range remainingResource.FindAllStringSubmatch(c.message, 2) {
-			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1], ".")))...)
+			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(m[1]))...)
 		}
 	}
 	return lines

@@ -104,7 +104,9 @@ type Report struct {
 	// Logs are the last lines of the container with the worst problem.
 	Logs []string
 
-	hasEndpoints bool // of a Service: it has ready pods, or no selector and endpoints from elsewhere
+	hasEndpoints bool   // of a Service: it has ready pods, or no selector and endpoints from elsewhere
+	absent       bool   // the object does not exist
+	deletion     string // why the object still exists although it is being deleted, else ""
 }
 
 // reportBuilder is a Report in the making, with the data that it is made from.
@@ -127,7 +129,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	live, err := d.get(ctx, o)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Report{Finding: d.missing(ctx, o)}
+		return d.missing(ctx, o)
 	case err != nil:
 		text := Unreadable("it", err)
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Details: event.Details{Notes: []string{text}}}}
@@ -151,6 +153,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		b.Symptom = b.Symptom && f.cause == ""
 	}
 	b.Cause = status.CleanText(b.withReadinessVerdict(b.blockedCause(cause)))
+	b.deletion = status.CleanText(b.found.deletion)
 	b.Evidence = b.evidence()
 	b.reportGaps()
 	b.Details = b.details()

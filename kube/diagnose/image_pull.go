@@ -28,14 +28,14 @@ func (c Container) imagePullCause() string {
 	if c.Reason == "InvalidImageName" {
 		return fmt.Sprintf("%s cannot start: invalid image name %s: %s", c.title(), c.Image, cmp.Or(why, c.Reason))
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
+	return joinColon(fmt.Sprintf("%s cannot start: image %s cannot be pulled", c.title(), c.Image), why)
 }
 
 // imagePullCauseWithEvents adds details from the pod's events: the registry's error, which older kubelets
 // drop from the status once they back off, and a missing pull secret.
 func (b *reportBuilder) imagePullCauseWithEvents(p Pod) string {
-	text := p.Why
-	if e := b.warningAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
+	text, c := p.Why, p.container(p.culprit)
+	if e := b.warningAbout(p, "Failed"); e != nil && c.Reason != "InvalidImageName" && lastError(c.Message) == "" {
 		text += ": " + lastError(e.Message)
 	}
 	if e := b.warningAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {

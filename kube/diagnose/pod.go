@@ -154,7 +154,7 @@ func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 		lines = append(lines, c.title()+" "+c.exitWithReason())
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
-		if why := whyFalse(pod, t); why != "" && why != "PodFailed" && !strings.HasPrefix(why, "containers with ") { // other lines say those
+		if why, reason := whyFalse(pod, t); why != "" && reason != "PodFailed" && reason != "ContainersNotReady" { // other lines say those
 			lines = append(lines, fmt.Sprintf("%s is False: %s", t, why))
 		}
 	}
@@ -199,6 +199,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 			p.severity, p.Why, p.culprit = s, why, c.Name
 		}
 	}
+	unscheduled, _ := whyFalse(pod, corev1.PodScheduled)
 	switch {
 	case deleting && p.severity < crashed:
 		p.Phase, p.severity, p.Why = "terminating", starting, "is terminating"
@@ -207,8 +208,8 @@ func (p *Pod) assess(pod *corev1.Pod) {
 		p.severity, p.Why = crashed, cmp.Or(joinColon(pod.Status.Reason, pod.Status.Message), "failed")
 	case len(pod.Spec.SchedulingGates) > 0:
 		p.severity, p.Why = unschedulable, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
-	case whyFalse(pod, corev1.PodScheduled) != "":
-		p.severity, p.Why = unschedulable, "cannot be scheduled: "+schedulingCause(whyFalse(pod, corev1.PodScheduled))
+	case unscheduled != "":
+		p.severity, p.Why = unschedulable, "cannot be scheduled: "+schedulingCause(unscheduled)
 	case pod.Status.Phase == corev1.PodRunning:
 		p.assessUnready(pod)
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
@@ -256,7 +257,7 @@ func (p *Pod) assessUnready(pod *corev1.Pod) {
 		}
 	}
 	p.Why = unreadyText
-	if why := whyFalse(pod, corev1.PodReady); strings.Contains(why, "readiness gate") {
+	if why, reason := whyFalse(pod, corev1.PodReady); reason == "ReadinessGatesNotReady" {
 		p.Why = "running but not ready: " + why
 	}
 }
@@ -269,14 +270,14 @@ func joinColon(first, second string) string {
 	return status.CleanText(first + ": " + second)
 }
 
-// whyFalse returns the reason why a condition is False, or "".
-func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
+// whyFalse returns why a condition is False, in words and as a code; both are "" if it is not.
+func whyFalse(p *corev1.Pod, t corev1.PodConditionType) (why, reason string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t && c.Status == corev1.ConditionFalse {
-			return status.CleanText(cmp.Or(c.Message, c.Reason, "no reason given"))
+			return status.CleanText(cmp.Or(c.Message, c.Reason, "no reason given")), c.Reason
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // podNodeCause checks the node of a pod whose status shows no problem: the kubelet has not started it, or it is not

@@ -153,7 +153,7 @@ func (d *Diagnoser) admissionCause(ctx context.Context, namespace, message strin
 		return d.webhookCause(ctx, message)
 	case strings.Contains(message, namespaceTerminating):
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
-		why := strings.TrimPrefix(r.Cause, beingDeleted+": ")
+		why := cmp.Or(r.deletion, r.Cause)
 		return finding{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, why), evidence: r.Evidence}
 	case limitRangeError.MatchString(message):
 		return d.limitRangeCause(ctx, namespace, message)
@@ -252,25 +252,28 @@ func typeOf(got string) string {
 		return "boolean"
 	case strings.HasPrefix(value, `"`):
 		return "string"
-	case strings.HasPrefix(value, "map["), strings.HasPrefix(value, "[]"):
-		return typeOfGo(value)
+	default:
+		return cmp.Or(typeOfGo(value), "number")
 	}
-	return "number"
 }
 
 // typeOfGo returns the YAML type for the name of a type in Go or in encoding/json, "" for other text.
 func typeOfGo(name string) string {
-	switch {
-	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"), strings.HasPrefix(name, "float"), name == "number":
+	kind, _, composite := strings.Cut(name, "[")
+	switch strings.TrimRight(kind, "0123456789") {
+	case "int", "uint", "float", "number":
 		return "number"
-	case strings.HasPrefix(name, "map["), name == "object":
+	case "map", "object":
 		return "map"
-	case strings.HasPrefix(name, "[]"), name == "array":
+	case "array":
 		return "list"
-	case name == "bool":
+	case "bool":
 		return "boolean"
-	case name == "string":
+	case "string":
 		return "string"
+	}
+	if composite && kind == "" {
+		return "list"
 	}
 	return ""
 }

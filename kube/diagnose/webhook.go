@@ -89,7 +89,7 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 	if r.hasEndpoints {
 		return f
 	}
-	if r.Cause == notInCluster && strings.HasSuffix(cause, fmt.Sprintf("service %q not found", name)) { // cause says so
+	if r.absent && r.Symptom && strings.HasSuffix(cause, fmt.Sprintf("service %q not found", name)) { // cause says so
 		f.cause += "; create the Service, or delete the webhook"
 		return f
 	}
