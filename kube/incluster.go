@@ -179,12 +179,12 @@ func (c *Client) User(ctx context.Context) string { return preflight.Username(ct
 
 // WhyPodWaits returns the reason why a pod has not started.
 func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
-	return c.Diagnose(ctx, plan.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}).Cause
+	return c.Diagnoser().Object(ctx, plan.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}).Cause
 }
 
 // WhyJobWaits returns the reason why a Job has no pod.
 func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
-	found := c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
+	found := c.Diagnoser().Object(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
 	if found.Symptom { // the last pod was deleted, for example by an eviction
 		return "the Job is starting one"
 	}

@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
@@ -90,6 +91,12 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 		c.Link().KnowServer()
 	}
 	return &Client{c}, nil
+}
+
+// Diagnoser returns a Diagnoser for objects that no operation of this process deploys; Operation.Diagnoser knows those of
+// its run.
+func (c *Client) Diagnoser() *diagnose.Diagnoser {
+	return diagnose.New(c.Clientset, c.Dynamic, c.Getter)
 }
 
 // Watch returns Watches for Common.Watches or OrderedOptions.Watches. They end with ctx. The caller

@@ -286,7 +286,10 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 			}
 		}
 	})
-	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: l.session.Client.Diagnose})
+	diagnoser := l.session.Diagnoser()
+	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: func(ctx context.Context, o plan.Object) run.Finding {
+		return diagnoser.Object(ctx, o).Finding
+	}})
 	stopAborting := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
 	stopAborting()

@@ -62,6 +62,7 @@ type fetcher struct {
 
 // fetch fetches one dependency and returns its version.
 func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
+	path, local := strings.CutPrefix(d.Repository, "file://")
 	switch {
 	case d.Repository == "": // it must be in charts/ already
 		sub := cf.find(d)
@@ -73,8 +74,7 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 			return "", fmt.Errorf("no repository in %s, and charts/ has no version that matches %q; add a repository, or put the chart into charts/", file, d.Version)
 		}
 		return sub.meta.Version, nil
-	case strings.HasPrefix(d.Repository, "file://"):
-		path := strings.TrimPrefix(d.Repository, "file://")
+	case local:
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(f.dir, path)
 		}
@@ -84,8 +84,7 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := locate(ref, f.settings, f.client)
-	if err != nil {
+	if path, err = locate(ref, f.settings, f.client); err != nil {
 		return "", err
 	}
 	return f.pack(d, path)
@@ -96,8 +95,9 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	o := f.options
 	o.Version = d.Version
+	url := strings.TrimSuffix(d.Repository, "/")
 	if registry.IsOCI(d.Repository) {
-		return Ref{strings.TrimSuffix(d.Repository, "/") + "/" + d.Name, o}, nil
+		return Ref{url + "/" + d.Name, o}, nil
 	}
 	name := strings.TrimPrefix(strings.TrimPrefix(d.Repository, "@"), "alias:")
 	named := name != d.Repository
@@ -107,7 +107,7 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 		return Ref{}, err
 	}
 	for _, e := range configured.Repositories {
-		if named && e.Name == name || !named && strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(d.Repository, "/") {
+		if named && e.Name == name || !named && strings.TrimSuffix(e.URL, "/") == url {
 			o.RepoURL, o.Username, o.Password, o.PassCredentialsAll = e.URL, e.Username, e.Password, e.PassCredentialsAll
 			o.CaFile, o.CertFile, o.KeyFile, o.InsecureSkipTLSVerify = e.CAFile, e.CertFile, e.KeyFile, e.InsecureSkipTLSVerify
 			return Ref{d.Name, o}, nil

@@ -65,7 +65,7 @@ func (t *Target) replaceBroken(ctx context.Context, i *resource.Info, obj plan.O
 func (t *Target) awaitObserved(ctx context.Context, obj plan.Object) (blocked *diagnose.BlockedSet, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, observedTimeout, true, func(ctx context.Context) (bool, error) {
 		var err error
-		blocked, err = t.session.Client.Diagnoser().BlockedSet(ctx, obj)
+		blocked, err = t.session.Diagnoser().BlockedSet(ctx, obj)
 		return err == nil && blocked.Observed, err
 	})
 	return blocked, err

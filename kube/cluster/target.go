@@ -42,6 +42,11 @@ type Session struct {
 	Warn func(plan.Warning)
 }
 
+// Diagnoser returns a Diagnoser that uses the connection of the session.
+func (s Session) Diagnoser() *diagnose.Diagnoser {
+	return diagnose.New(s.Client.Clientset, s.Client.Dynamic, s.Client.Getter)
+}
+
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
 type Target struct {
 	session  Session
@@ -349,7 +354,7 @@ func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manife
 
 // refused adds to an error why the API server refused an object, and what to do.
 func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
-	return t.session.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
+	return t.session.Diagnoser().ExplainRefusal(ctx, obj, err)
 }
 
 // hasFailed reports whether an object is now a failed Job or Pod of this release.

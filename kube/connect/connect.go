@@ -23,10 +23,6 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-
-	"lockstep/engine/plan"
-	"lockstep/engine/run"
-	"lockstep/kube/diagnose"
 )
 
 // Client is a connection to a cluster. It is safe for concurrent use.
@@ -37,11 +33,10 @@ type Client struct {
 	Clientset kubernetes.Interface
 	Metadata  metadata.Interface
 
-	link      *Link
-	diagnoser *diagnose.Diagnoser
-	settings  *cli.EnvSettings
-	log       *slog.Logger
-	registry  *registry.Client
+	link     *Link
+	settings *cli.EnvSettings
+	log      *slog.Logger
+	registry *registry.Client
 }
 
 // FieldManager is the field manager of server-side apply. It is Helm's, so that either program can manage a release.
@@ -91,7 +86,6 @@ func (c *Client) makeClients() error {
 	if err := cmp.Or(errs[:]...); err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	c.diagnoser = diagnose.New(c.Clientset, c.Dynamic, c.Getter)
 	return nil
 }
 
@@ -166,14 +160,6 @@ func (c *Client) Leases(namespace string) coordinationv1.LeaseInterface {
 
 // Log returns the logger for debug messages.
 func (c *Client) Log() *slog.Logger { return c.log }
-
-// Diagnoser returns the diagnoser that uses this connection.
-func (c *Client) Diagnoser() *diagnose.Diagnoser { return c.diagnoser }
-
-// Diagnose finds out why an object is not ready.
-func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
-	return c.diagnoser.Object(ctx, o).Finding
-}
 
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }

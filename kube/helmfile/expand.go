@@ -178,8 +178,9 @@ func setSources(docs []*node, data []byte) []*node {
 	lines := strings.Split(string(data), "\n")
 	for _, doc := range docs {
 		for i := min(doc.Line, len(lines)) - 1; i >= 0 && !strings.HasPrefix(lines[i], "---"); i-- {
-			if source, ok := strings.CutPrefix(lines[i], sourceComment); ok && filepath.IsAbs(strings.TrimSpace(source)) {
-				doc.source = strings.TrimSpace(source)
+			source, ok := strings.CutPrefix(lines[i], sourceComment)
+			if source = strings.TrimSpace(source); ok && filepath.IsAbs(source) {
+				doc.source = source
 			}
 		}
 	}

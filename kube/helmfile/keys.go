@@ -2,7 +2,6 @@ package helmfile
 
 import (
 	"maps"
-	"strings"
 )
 
 // keys are the known keys of a mapping. The value is "" for a key that is supported or ignored, and advice for an
@@ -98,7 +97,7 @@ var (
 var builtKeys = func() keys {
 	k := maps.Clone(releaseKeys)
 	for key := range k {
-		if strings.HasSuffix(key, "Template") || key == "inherit" {
+		if isTemplateKey(key) {
 			k[key] = ""
 		}
 	}

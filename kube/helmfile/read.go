@@ -113,7 +113,7 @@ func needsHelmfile(docs []*node) *position {
 					}
 				}
 			case "environments":
-				found = findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") })
+				found = findScalar(value, isTemplateFile)
 			}
 			if found != nil {
 				return &position{doc.path, found.Line}
@@ -129,9 +129,9 @@ func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
 	for key, value := range documents.Entries(release) {
 		switch key.Value {
 		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
-			found = findScalar(documents.Resolve(value), func(text string) bool { return strings.Contains(text, "{{") })
+			found = findScalar(documents.Resolve(value), hasTemplate)
 		default:
-			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") {
+			if isTemplateKey(key.Value) {
 				found = key
 			}
 		}
@@ -148,7 +148,7 @@ func valuesNeedHelmfile(own map[string]*node) *node {
 	if n := own["values"]; n != nil {
 		for _, item := range n.Content {
 			v := n.of(item)
-			if v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+			if v.Kind == kyaml.ScalarNode && (hasTemplate(v.Value) || isTemplateFile(v.Value)) {
 				return v
 			}
 		}
@@ -162,6 +162,15 @@ func valuesNeedHelmfile(own map[string]*node) *node {
 	}
 	return nil
 }
+
+// isTemplateFile reports whether helmfile renders a file before it reads it.
+func isTemplateFile(name string) bool { return strings.HasSuffix(name, ".gotmpl") }
+
+// hasTemplate reports whether a text is a template.
+func hasTemplate(text string) bool { return strings.Contains(text, "{{") }
+
+// isTemplateKey reports whether a key of a release contains a template, or names one.
+func isTemplateKey(key string) bool { return key == "inherit" || strings.HasSuffix(key, "Template") }
 
 // isReference reports whether helmfile would replace a value with a secret (with its library vals).
 func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }

@@ -188,7 +188,7 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	if n := f.own["readiness"]; f.err == nil && !n.isNull() {
 		rel.Readiness, f.err = readReadiness(f.name, n)
 	}
-	if rel.PostRenderer != "" && strings.HasPrefix(rel.PostRenderer, ".") {
+	if strings.HasPrefix(rel.PostRenderer, ".") {
 		rel.PostRenderer = filepath.Join(rel.Folder, rel.PostRenderer)
 	}
 }
@@ -231,7 +231,7 @@ func chartPath(folder, chart string, repos []Repository) string {
 		return chart
 	}
 	path := filepath.Join(folder, chart)
-	if _, err := os.Stat(path); err != nil && !strings.HasPrefix(chart, ".") && strings.Contains(chart, "/") {
+	if _, err := os.Stat(path); err != nil && !isPath(chart) {
 		return chart // in a repository that Helm knows
 	}
 	if abs, err := filepath.Abs(path); err == nil {
@@ -278,8 +278,8 @@ func matchesSelectors(rel Release, chart string, selectors []string) (bool, erro
 			if !found || key == "" || key == "!" {
 				return false, fmt.Errorf("selector %q: use key=value or key!=value, separated by commas", s)
 			}
-			not := strings.HasSuffix(key, "!")
-			matches = matches && (labels[strings.TrimSuffix(key, "!")] == value) != not
+			key, not := strings.CutSuffix(key, "!")
+			matches = matches && (labels[key] == value) != not
 		}
 		if matches {
 			return true, nil

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 
@@ -146,7 +145,7 @@ func (r *reader) documents(path string) (parts [][]*node, template *position, is
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("read the helmfile: %w", err)
 	}
-	if strings.HasSuffix(path, ".gotmpl") {
+	if isTemplateFile(path) {
 		return nil, &position{path, 1}, false, nil
 	}
 	line := 0

@@ -65,10 +65,13 @@ var escapes = []func(string) string{
 	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
 	func(s string) string {
 		text, _ := json.Marshal(s) // cannot fail
-		return string(text[1 : len(text)-1])
+		return unquoted(string(text))
 	},
-	func(s string) string { return strings.TrimSuffix(documents.JSON(s)[1:], `"`) },
+	func(s string) string { return unquoted(documents.JSON(s)) },
 }
+
+// unquoted returns a JSON string without its quotes.
+func unquoted(text string) string { return text[1 : len(text)-1] }
 
 // percent matches an escaped byte in a URL.
 var percent = regexp.MustCompile(`%[0-9A-F]{2}`)

@@ -253,7 +253,7 @@ func embeddedSecrets(value string) (out []string) {
 	}
 	out = credentials(asFile(value))
 	for line := range strings.Lines(value) {
-		if name, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && isCredential(strings.TrimSpace(name)) {
+		if name, v, ok := strings.Cut(line, "="); ok && isCredential(strings.TrimSpace(name)) {
 			out = append(out, strings.Trim(strings.TrimSpace(v), `"'`))
 		}
 	}

@@ -44,10 +44,8 @@ func (m *Mask) AddNames(names ...string) {
 	defer m.mu.Unlock()
 	for _, name := range names {
 		m.addName(name)
-		if strings.ContainsAny(name, "/:") {
-			for _, part := range strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == ':' }) {
-				m.addName(part)
-			}
+		for _, part := range strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == ':' }) {
+			m.addName(part)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (a *attempt) warnOfTerminating() {
 	ctx, cancel := a.finalContext()
 	defer cancel()
 	for _, o := range notYetGone(a.op.feed.Events()) {
-		why, still := a.op.client.Diagnoser().Terminating(ctx, o)
+		why, still := a.op.diagnoser.Terminating(ctx, o)
 		if !still {
 			continue
 		}

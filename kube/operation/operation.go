@@ -24,6 +24,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
@@ -36,9 +37,10 @@ type Common = preflight.Common
 
 // Operation is a checked and planned operation on a release. Run executes it.
 type Operation struct {
-	client   *connect.Client
-	prepared *preflight.Prepared // the plan of main
-	main     task
+	client    *connect.Client
+	diagnoser *diagnose.Diagnoser
+	prepared  *preflight.Prepared // the plan of main
+	main      task
 	// rollback is nil if there is nothing to roll back to.
 	rollback *rollbackPlan
 	// editOptions are the options that edits (R46) change, nil if the operation has no chart to edit.
@@ -81,7 +83,7 @@ type shared struct {
 }
 
 func newOperation(c *connect.Client, main task) *Operation {
-	op := &Operation{client: c, prepared: main.prepared, main: main, shared: &shared{}}
+	op := &Operation{client: c, diagnoser: diagnose.New(c.Clientset, c.Dynamic, c.Getter), prepared: main.prepared, main: main, shared: &shared{}}
 	p := op.prepared
 	op.Mask().AddRelease(p.Target.Release)
 	op.Mask().AddNames(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
@@ -366,9 +368,12 @@ func (op *Operation) start() *run.Engine {
 	return op.engine
 }
 
+// Diagnoser returns the Diagnoser of the run, which remembers how its containers failed.
+func (op *Operation) Diagnoser() *diagnose.Diagnoser { return op.diagnoser }
+
 // diagnose finds out why an object is not ready, by the rule by which the run waits for it.
 func (op *Operation) diagnose(ctx context.Context, o plan.Object) run.Finding {
-	d := op.client.Diagnoser().WithMask(op.Mask())
+	d := op.diagnoser.WithMask(op.Mask())
 	op.mu.Lock()
 	if op.attempt != nil {
 		d = d.WithRules(op.attempt.runWatcher.Watcher.RuleOf)

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
+	"lockstep/kube/diagnose"
 )
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -100,8 +101,9 @@ func (v *clusterView) checkBlocked(planned *plannedObjects) []plan.Warning {
 			sets = append(sets, o)
 		}
 	}
+	diagnoser := diagnose.New(v.Client.Clientset, v.Client.Dynamic, v.Client.Getter)
 	return checkAll(sets, func(o *incomingObject) (warnings []plan.Warning) {
-		pods, err := v.Client.Diagnoser().BrokenPods(v.Context, o.Object)
+		pods, err := diagnoser.BrokenPods(v.Context, o.Object)
 		if err != nil { // it may not exist, and reading it is not needed
 			return nil
 		}

@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,7 +69,7 @@ func HeldBack(u *unstructured.Unstructured) string {
 	}
 	if k := compiledKinds()[groupKind(u)]; k != nil {
 		for _, h := range k.halts {
-			if !strings.HasPrefix(h.Path, "status.") && h.holds(u) {
+			if !h.inStatus() && h.holds(u) {
 				return h.Note
 			}
 		}

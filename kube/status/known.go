@@ -113,7 +113,7 @@ func byTable(u *unstructured.Unstructured) (r Result, ok bool) {
 	}
 	message, old := stale(u)
 	for _, h := range k.halts {
-		if h.holds(u) && !(old && strings.HasPrefix(h.Path, "status.")) {
+		if h.holds(u) && !(old && h.inStatus()) {
 			r := result(event.Ready, "").noted(h.Note)
 			r.unawaited = true
 			return r, true
@@ -160,8 +160,8 @@ func (k *known) judge(status map[string]any) Result {
 
 // holds reports whether a field of the object has the value that keeps its controller from going on.
 func (h Halt) holds(u *unstructured.Unstructured) bool {
-	if key, ok := strings.CutPrefix(h.Path, "metadata.annotations["); ok {
-		return u.GetAnnotations()[strings.TrimSuffix(key, "]")] == h.Is
+	if key := h.annotation(); key != "" {
+		return u.GetAnnotations()[key] == h.Is
 	}
 	v, found, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(h.Path, ".")...)
 	if h.Is == "" {
@@ -170,12 +170,23 @@ func (h Halt) holds(u *unstructured.Unstructured) bool {
 	return found && fmt.Sprint(v) == h.Is
 }
 
+// annotation returns the key of the annotation that h reads, "" if it reads another field.
+func (h Halt) annotation() string {
+	if key, ok := strings.CutPrefix(h.Path, "metadata.annotations["); ok {
+		return key[:len(key)-len("]")]
+	}
+	return ""
+}
+
+// inStatus reports whether the controller writes the field, not the chart.
+func (h Halt) inStatus() bool { return strings.HasPrefix(h.Path, "status.") }
+
 // haltAnnotations are the annotations that the halts of the table read.
 var haltAnnotations = sync.OnceValue(func() (keys []string) {
 	for _, k := range knownKinds {
 		for _, h := range k.Halts {
-			if key, ok := strings.CutPrefix(h.Path, "metadata.annotations["); ok {
-				keys = append(keys, strings.TrimSuffix(key, "]"))
+			if key := h.annotation(); key != "" {
+				keys = append(keys, key)
 			}
 		}
 	}

@@ -277,7 +277,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var background sync.WaitGroup
-	diagnoser := s.Client.Diagnoser().WithMask(v.mask).WithRules(runWatcher.Watcher.RuleOf)
+	diagnoser := diagnose.New(s.Client.Clientset, s.Client.Dynamic, s.Client.Getter).WithMask(v.mask).WithRules(runWatcher.Watcher.RuleOf)
 	diagnose := func(ctx context.Context, o plan.Object) run.Finding { return diagnoser.Object(ctx, o).Finding }
 	background.Go(func() { v.explainer.run(ctx, diagnose, v.explain) })
 	if len(late) > 0 {

@@ -171,7 +171,7 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 		}
 		o := board.Options{
 			Title:     fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release),
-			Inspector: screen.NewInspector(screen.Changes(op, client), client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags(),
+			Inspector: screen.NewInspector(screen.Changes(op, client), op.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags(),
 		}
 		return screen.ShowPlan(a.App, cmd, o, op.Phases(), append(op.Warnings(), op.Conflicts()...))
 	})

@@ -37,7 +37,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 		changes: changes, hide: op.Mask().Text, manifests: op.Manifests,
 		abortOutcome: cmp.Or(spec.abortOutcome, "the release will be marked failed"),
 		next:         func(s *event.State) []string { return spec.next(s, op.Mask()) },
-		board:        board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
+		board:        board.Options{Inspector: screen.NewInspector(changes, op.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
 	}
 	if op.CheckEditable() == nil {
 		r.board.Editor = editor{op, spec.dir, spec.saved}

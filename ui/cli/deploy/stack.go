@@ -318,7 +318,7 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 			switch {
 			case rel.ID != scope:
 			case rel.Operation != nil:
-				return screen.NewInspector(screen.Changes(rel.Operation, rel.Client), rel.Client.Diagnoser(), rel.Operation.Mask()), rel.Client.KubectlFlags()
+				return screen.NewInspector(screen.Changes(rel.Operation, rel.Client), rel.Operation.Diagnoser(), rel.Operation.Mask()), rel.Client.KubectlFlags()
 			default:
 				return noChanges("nothing to do"), rel.Client.KubectlFlags()
 			}
