@@ -255,8 +255,8 @@ func Unreadable(what string, err error) string {
 		return status.NoKind(missing.GroupKind)
 	}
 	text := err.Error()
-	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksPermission(err) {
-		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])
+	if d, ok := DeniedRequest(err); ok && d.Resource != "" {
+		text = fmt.Sprintf("user %s may not %s %s", d.User, d.Verb, d.Resource)
 	}
 	return status.CleanText(what + " cannot be read: " + text)
 }

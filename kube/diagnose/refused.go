@@ -21,20 +21,11 @@ import (
 	"lockstep/kube/status"
 )
 
-// rbacDenied matches the API server's message if the authorizer denied a request. Admission (a quota, a LimitRange, a
-// policy, PodSecurity, a webhook) also responds with 403, but with other messages.
-var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
-
 // refusedByServer starts the cause of a refusal.
 const refusedByServer = "refused by the API server: "
 
 // validationRegexp matches the part of a message about an invalid name that quotes the validation regexp.
 var validationRegexp = regexp.MustCompile(`, regex used for validation is '.*?'(\)|$)`)
-
-// LacksPermission reports whether a request was refused because the user lacks a permission.
-func LacksPermission(err error) bool {
-	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
-}
 
 // Explain adds advice to an error of the API server. The result implements run.FindingError. Other errors are returned
 // unchanged.

@@ -15,9 +15,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Messages of the API server: a webhook refused an object, a call to a webhook failed, or a conversion webhook failed.
+// Messages of the API server: a call to a webhook failed, or a conversion webhook failed.
 var (
-	webhookDenied    = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
 	webhookFailed    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
 	conversionFailed = regexp.MustCompile(`conversion webhook for (\S+), Kind=(\S+) failed: (?:Post "([^"]*)": )?(.*)`)
 	serviceURL       = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)

@@ -198,11 +198,12 @@ func errorText(err error) string {
 // cause, and an outcome without it. In the message, an abort comes before the outcome, a failure after it.
 func ClosingTexts(outcome string, cause error, notes ...string) (message, withoutCause string) {
 	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	withoutCause = strings.Join(append([]string{outcome}, notes...), "; ")
+	after := strings.Join(append([]string{""}, notes...), "; ")
+	withoutCause = outcome + after
 	if aborted := (*abortedError)(nil); errors.As(cause, &aborted) {
 		return aborted.phrase + "; " + withoutCause, withoutCause
 	}
-	return outcome + ": " + cause.Error() + strings.TrimPrefix(withoutCause, outcome), withoutCause
+	return outcome + ": " + cause.Error() + after, withoutCause
 }
 
 // abortedError says in one phrase who aborted the operation. The wrapped error says how its parts ended.

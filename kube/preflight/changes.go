@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -239,27 +238,17 @@ func (r *Refusals) MayPass(o plan.Object, err error) string {
 	return fmt.Sprintf("%s: the API server would refuse this change now: %s; lockstep does not stop here, because %s", o, diagnose.Explain(err), why)
 }
 
-var (
-	policyDenied  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
-	webhookDenied = regexp.MustCompile(`admission webhook "([^"]+)" denied`)
-)
-
-// IsDenied reports whether a policy or a webhook refused an object, which may depend on other objects.
-func IsDenied(err error) bool {
-	return err != nil && (policyDenied.MatchString(err.Error()) || webhookDenied.MatchString(err.Error()))
-}
-
 func (r *Refusals) whyItMayPass(o plan.Object, err error) string {
 	text := err.Error()
-	policy, webhook := policyDenied.FindStringSubmatch(text), webhookDenied.FindStringSubmatch(text)
+	policy, webhook := diagnose.DeniedBy(err)
 	migration := (*helmclient.MigrationError)(nil)
 	switch {
 	case errors.As(err, &migration):
 		return "it cannot be checked before: Helm first changes the owners of the object's fields, from client-side to server-side apply"
-	case policy != nil:
-		return r.changedBefore(o, "the policy", r.mattersToPolicy(policy[1]))
-	case webhook != nil:
-		return r.webhookMayAccept(o, webhook[1])
+	case policy != "":
+		return r.changedBefore(o, "the policy", r.mattersToPolicy(policy))
+	case webhook != "":
+		return r.webhookMayAccept(o, webhook)
 	case strings.Contains(text, "attempting to grant RBAC permissions"):
 		return r.changedBefore(o, "your permissions", func(x *incomingObject) bool { return x.Object.Group == rbacGroup })
 	case strings.Contains(text, "already allocated"):

@@ -3,7 +3,6 @@ package preflight
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 
 	authnv1 "k8s.io/api/authentication/v1"
@@ -140,28 +139,16 @@ func missingPermissions(ctx context.Context, c *connect.Client, all permissions.
 	return missing
 }
 
-// deniedRequest matches the API server's message about a permission that the user lacks. Its parts
-// are the user, the verb, the resource, the API group and the namespace.
-var deniedRequest = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" ` +
-	`(?:in the namespace "([^"]*)"|at the cluster scope)`)
-
 // ExplainDenied replaces an error about a missing permission with a *Refusal that names the user and
 // the permission. It returns other errors unchanged.
 func ExplainDenied(c *connect.Client, err error) error {
-	if err == nil || !diagnose.LacksPermission(err) {
-		return err
-	}
-	found := deniedRequest.FindStringSubmatch(err.Error())
-	if found == nil {
+	d, ok := diagnose.DeniedRequest(err)
+	if !ok || d.Resource == "" {
 		return err
 	}
 	missing := permissions.Set{}
-	missing.Add(permissions.Permission{
-		Verb:      found[2],
-		Resource:  schema.GroupResource{Group: found[4], Resource: found[3]},
-		Namespace: found[5],
-	})
-	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, found[1], missing)}}}
+	missing.Add(permissions.Permission{Verb: d.Verb, Resource: schema.GroupResource{Group: d.Group, Resource: d.Resource}, Namespace: d.Namespace})
+	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, d.User, missing)}}}
 }
 
 // anonymous is the name that the API server gives to users without credentials.

@@ -304,7 +304,7 @@ func (s *session) previewCreation(c *change, kind event.PhaseKind, i *resource.I
 	if !isMalformed(err) {
 		return nil
 	}
-	if preflight.IsDenied(err) {
+	if policy, webhook := diagnose.DeniedBy(err); policy+webhook != "" {
 		c.refused, c.intends = err, inspect.Create
 	}
 	return c.refuse(err)
