@@ -59,7 +59,7 @@ func Reason(s *event.State) string {
 	if failure == "" {
 		return s.Message
 	}
-	return join(failure, s.Outcome)
+	return text.Join("; ", failure, s.Outcome)
 }
 
 // FirstFailure is Reason without the outcome, "" if no group failed or the operation did not fail.
@@ -85,7 +85,7 @@ func FirstFailure(s *event.State) string {
 // Result describes how an operation ended, and the outcome for the release, without the reason:
 // "install shop failed; the release is marked failed".
 func Result(s *event.State) string {
-	return join(s.Operation.Name+" "+s.Operation.Release+" "+string(s.Status), s.Outcome)
+	return text.Join("; ", s.Operation.Name+" "+s.Operation.Release+" "+string(s.Status), s.Outcome)
 }
 
 // Fixed describes a failure, and how it was fixed.

@@ -27,10 +27,10 @@ func Ended(ended string, o event.Origin) string {
 }
 
 // Aborted says who or what aborted an operation, and how many requests that cancelled.
-func Aborted(o event.Origin) string { return join(Ended("aborted", o), cancelled(o)) }
+func Aborted(o event.Origin) string { return text.Join("; ", Ended("aborted", o), cancelled(o)) }
 
 // AbortOutcome is the outcome of an aborted operation, after the number of cancelled requests.
-func AbortOutcome(s *event.State) string { return join(cancelled(*s.Origin), s.Outcome) }
+func AbortOutcome(s *event.State) string { return text.Join("; ", cancelled(*s.Origin), s.Outcome) }
 
 func cancelled(o event.Origin) string {
 	if o.Cancelled == 0 {
@@ -41,12 +41,4 @@ func cancelled(o event.Origin) string {
 		note += " by stop"
 	}
 	return note
-}
-
-// join joins two parts of a sentence, either of which may be empty.
-func join(first, second string) string {
-	if first == "" || second == "" {
-		return first + second
-	}
-	return first + "; " + second
 }

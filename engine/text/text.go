@@ -8,6 +8,7 @@ package text
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -95,6 +96,11 @@ func Named(noun string, names []string) string {
 		noun += "s"
 	}
 	return noun + " " + strings.Join(names, ", ")
+}
+
+// Join joins the parts that are not empty.
+func Join(separator string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), separator)
 }
 
 // JoinAnd joins names: "a, b and c".

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
 
+	"lockstep/engine/text"
 	"lockstep/kube/status"
 )
 
@@ -264,10 +265,7 @@ func (p *Pod) assessUnready(pod *corev1.Pod) {
 
 // joinColon returns "first: second", or the one that is not empty.
 func joinColon(first, second string) string {
-	if first == "" || second == "" {
-		return status.CleanText(first + second)
-	}
-	return status.CleanText(first + ": " + second)
+	return status.CleanText(text.Join(": ", first, second))
 }
 
 // whyFalse returns why a condition is False, in words and as a code; both are "" if it is not.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // serviceCause finds out why a Service has no address or no endpoints.
@@ -206,7 +207,7 @@ func (d *Diagnoser) backendCause(ctx context.Context, namespace string, b *netwo
 	if !hasPort(s, b.Port) {
 		var ports []string
 		for _, p := range s.Spec.Ports {
-			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%d %s", p.Port, p.Name)))
+			ports = append(ports, text.Join(" ", fmt.Sprint(p.Port), p.Name))
 		}
 		return finding{cause: fmt.Sprintf("its backend Service %s has no port %s (available: %s)", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
 	}

@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/status"
 )
 
@@ -287,8 +288,7 @@ type condition struct{ kind, status, reason, message, since string }
 
 // String returns "Available is False: Reason: message".
 func (c condition) String() string {
-	parts := slices.DeleteFunc([]string{c.kind + " is " + c.status, c.reason, c.message}, func(s string) bool { return s == "" })
-	return status.CleanText(strings.Join(parts, ": "))
+	return status.CleanText(text.Join(": ", c.kind+" is "+c.status, c.reason, c.message))
 }
 
 func listConditions(u *unstructured.Unstructured) []condition {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -14,6 +12,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -197,13 +196,11 @@ func errorText(err error) string {
 // ClosingTexts returns two texts for the closing event, each one line with the outcome and the notes: a message with the
 // cause, and an outcome without it. In the message, an abort comes before the outcome, a failure after it.
 func ClosingTexts(outcome string, cause error, notes ...string) (message, withoutCause string) {
-	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	after := strings.Join(append([]string{""}, notes...), "; ")
-	withoutCause = outcome + after
+	withoutCause = text.Join("; ", append([]string{outcome}, notes...)...)
 	if aborted := (*abortedError)(nil); errors.As(cause, &aborted) {
 		return aborted.phrase + "; " + withoutCause, withoutCause
 	}
-	return outcome + ": " + cause.Error() + after, withoutCause
+	return text.Join("; ", append([]string{outcome + ": " + cause.Error()}, notes...)...), withoutCause
 }
 
 // abortedError says in one phrase who aborted the operation. The wrapped error says how its parts ended.

@@ -22,6 +22,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -268,7 +269,7 @@ func (op *Operation) displayName(t connect.Target) string {
 			return o.String()
 		}
 	}
-	return strings.TrimSpace(t.Resource + " " + t.Name)
+	return text.Join(" ", t.Resource, t.Name)
 }
 
 func (op *Operation) run() error {

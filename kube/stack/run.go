@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -263,14 +262,14 @@ func (m *member) progress() string {
 			failed = g.ID + " failed; "
 		}
 	}
-	text := fmt.Sprintf("%s%d of %d groups done", failed, done, all)
+	progress := fmt.Sprintf("%s%d of %d groups done", failed, done, all)
 	switch {
 	case m.state.Status == event.RollingBack:
-		return "rolling back: " + text
+		return "rolling back: " + progress
 	case m.state.Run != event.Running && m.state.Run != "":
-		return strings.TrimSuffix(text+"; "+m.state.InProgress(), "; ")
+		return text.Join("; ", progress, m.state.InProgress())
 	}
-	return text
+	return progress
 }
 
 // failure is the error of a release's operation. It has the root cause for the stack's diagnosis.

@@ -91,15 +91,8 @@ func builtIn(u *unstructured.Unstructured) func(*unstructured.Unstructured, Rule
 // noted returns the result with a note, see event.Event.Note. The rule of the note decided.
 func (r Result) noted(note string) Result {
 	r.Note = note
-	r.Message = joinWith(r.Message, " · ", note)
+	r.Message = text.Join(" · ", r.Message, note)
 	return r.by(event.ByBuiltIn)
-}
-
-func joinWith(a, separator, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + separator + b
 }
 
 // observed reports whether the controller of a kind that always sets observedGeneration has seen the object.

@@ -37,9 +37,6 @@ type Halt struct {
 	Note string
 }
 
-// KnownKinds returns the built-in table.
-func KnownKinds() []KnownKind { return slices.Clone(knownKinds) }
-
 // known is a compiled entry of the table.
 type known struct {
 	success, failure []conjunction

@@ -13,7 +13,7 @@ func TestKindRules(t *testing.T) {
 			t.Errorf("the list lacks %s", r.kind)
 		}
 	}
-	for _, k := range KnownKinds() {
+	for _, k := range knownKinds {
 		parts := append([]string{k.Group, k.Project + " " + k.Version}, k.Success...)
 		parts = append(append(parts, k.Failure...), k.Kinds...)
 		for _, h := range k.Halts {

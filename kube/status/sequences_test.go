@@ -174,7 +174,7 @@ func kstatusAlone(u *unstructured.Unstructured) event.Status {
 func checkTable(t *testing.T, covered, wrong map[string]bool) {
 	seen := map[string]bool{}
 	last := ""
-	for _, k := range KnownKinds() {
+	for _, k := range knownKinds {
 		keys := map[string]bool{}
 		for _, kind := range k.Kinds {
 			key := k.Group + "/" + kind
