@@ -42,7 +42,6 @@ var matchers = map[string]string{
 	"ui/report.releaseOutcome":           "the rollback of a stack's release",
 	"ui/report.startLine":                "a code: event.Rechecking",
 	"ui/report.verdict":                  "a code: event.NothingWritten",
-	"ui/report.waitingFor":               "the state in a heartbeat, without what the cause says",
 	"ui/report/reportfile.setCause":      "the chart and the object in front of a refusal",
 }
 

@@ -49,7 +49,7 @@ const (
 	// away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
 	// KindWaiting is the heartbeat: the object that the run has waited for longest (phase, group,
-	// object, status, message; cause and evidence if known). With readyBy settled, all groups are ready and the run waits
+	// object, status, message; wait; cause and evidence if known). With readyBy settled, all groups are ready and the run waits
 	// until the last containers have run for a while (until).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
@@ -199,6 +199,8 @@ type Event struct {
 	Lines []string `json:"lines,omitempty"`
 	// Details are the facts of a diagnosis.
 	Details *Details `json:"details,omitempty"`
+	// Wait says in a heartbeat how long the run has waited, and for how much.
+	Wait *Wait `json:"wait,omitempty"`
 	// Source is the container that wrote a log.
 	Source *Source `json:"source,omitempty"`
 	// Operation describes the operation. In a KindRun, it has the timeout that a hold has extended (R25).

@@ -30,3 +30,14 @@ func (t *Timeout) Limit() Limit {
 	}
 	return LimitObject
 }
+
+// Wait describes the wait for an object.
+type Wait struct {
+	// State is the state of the object: "2 of 3 available".
+	State string `json:"state,omitempty"`
+	// For is how long the run has waited, in nanoseconds.
+	For time.Duration `json:"for"`
+	// More counts the other objects that are not as they should be: Ready, or Gone if they are removed.
+	More int    `json:"more,omitempty"`
+	Goal Status `json:"goal"`
+}

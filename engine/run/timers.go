@@ -2,11 +2,11 @@ package run
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 )
 
@@ -283,14 +283,6 @@ func (s *stage) failUnready(g *group, o *object, t event.Timeout) {
 	s.fail(g, o, &failure{reason: text.CollapseSpace(cmp.Or(state, "not "+missing)), Failure: Failure{Timeout: &t}})
 }
 
-// state returns the object's status and message: "in-progress, 2 of 3 available".
-func (o *object) state() string {
-	if o.message == "" {
-		return string(o.status)
-	}
-	return string(o.status) + ", " + o.message
-}
-
 // failUnready fails every running group at the timeout of the operation, because of its
 // first object that is not settled.
 func (m *machine) failUnready(limit time.Duration) {
@@ -330,23 +322,18 @@ func (m *machine) publishHeartbeat(s *stage) {
 	if oldest == nil {
 		return
 	}
-	message := oldest.state()
-	switch known := oldest.found.Cause != "" && !oldest.found.Symptom; {
-	case known && oldest.request == requestBlocked: // it says what the message says
-		message = oldest.found.Cause
-	case known:
-		message += ": " + oldest.found.Cause
+	w := event.Wait{State: oldest.message, For: m.now.Sub(oldest.since), More: waiting - 1, Goal: s.goal()}
+	known := ""
+	if !oldest.found.Symptom {
+		known = oldest.found.Cause
 	}
-	message += fmt.Sprintf("; %s so far", m.now.Sub(oldest.since).Round(time.Second))
-	switch {
-	case waiting == 2:
-		message += fmt.Sprintf("; 1 more object is not %s", s.goal())
-	case waiting > 2:
-		message += fmt.Sprintf("; %d more objects are not %s", waiting-1, s.goal())
+	message := phrase.Heartbeat(oldest.status, known, w)
+	if known != "" && oldest.request == requestBlocked { // it says what the message says
+		message = phrase.Waiting(known, w)
 	}
 	obj := oldest.actual()
 	m.publish(event.Event{
 		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
-		Message: message, Cause: oldest.found.Cause, Tally: oldest.found.Tally, OnlyState: oldest.found.OnlyState, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
+		Message: message, Wait: &w, Cause: oldest.found.Cause, Tally: oldest.found.Tally, OnlyState: oldest.found.OnlyState, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
 	})
 }

@@ -79,7 +79,9 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 	}
 	podsHealthy := len(b.Pods) == 0 || b.Pods[0].severity == healthy
 	if podsHealthy && (b.verdict().Status == event.Failed || b.rule.Custom()) {
-		return b.conditionCause()
+		if f := b.conditionCause(); !f.symptom {
+			return f
+		}
 	}
 	return finding{}
 }

@@ -258,6 +258,15 @@ func TestReportWithoutPermissions(t *testing.T) {
 	}
 }
 
+// TestExpressionIsEvidence: an expression that is not true yet is evidence for the state of the Job, which is the cause.
+func TestExpressionIsEvidence(t *testing.T) {
+	d, _ := cluster(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: ns, uid: j, annotations: {helm.sh/readiness-success: '["{.succeeded} == 1"]', helm.sh/readiness-failure: '["{.failed} == 1"]'}}, spec: {template: {}}, status: {active: 1}}`)
+	r := d.Object(t.Context(), named("batch", "Job", "migrate"))
+	if want := "not ready: readiness-success {.succeeded} == 1 is not met (.status.succeeded is not set)"; r.Cause != "not started yet" || !r.OnlyState || !slices.Contains(r.Evidence, want) {
+		t.Errorf("cause %q, only the state: %v, evidence %q", r.Cause, r.OnlyState, r.Evidence)
+	}
+}
+
 func TestEventsAreAggregated(t *testing.T) {
 	d, _ := cluster(t, pod("p", "r2", crashed7)+of("p", incident("e1", "p", "Pod", "BackOff", "again")+incident("e2", "p", "Pod", "BackOff", "again")+
 		strings.Replace(incident("e3", "p", "Pod", "Last", "text"), "12:00:00Z", "12:00:01Z", 1)+

@@ -44,8 +44,8 @@ func (b *reportBuilder) summarise() string {
 	return cmp.Or(b.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict puts the verdict of the chart's readiness expressions (R23) before a cause that is only a symptom.
-// Otherwise the verdict becomes evidence: an expression is the mechanism, not the cause.
+// withReadinessVerdict adds the verdict of the chart's readiness expressions (R23) to the evidence: an expression is the
+// mechanism, not the cause. Only if the status of the object is nothing but this verdict, it comes before a symptom.
 func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	v := b.verdict()
 	if !b.rule.Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready {
@@ -54,12 +54,12 @@ func (b *reportBuilder) withReadinessVerdict(cause string) string {
 	wasSymptom := b.Symptom
 	b.Symptom, b.Declared = b.Symptom && !v.FailureDeclared, v.FailureDeclared
 	switch {
-	case strings.Contains(cause, v.Message):
+	case v.Expression == "" || strings.Contains(cause, v.Expression):
 		return cause
-	case wasSymptom:
+	case wasSymptom && v.Message == v.Expression:
 		return v.Message + "; " + cause
 	}
-	b.found.evidence = slices.Concat([]string{v.Message}, b.found.evidence)
+	b.found.evidence = slices.Concat([]string{v.Expression}, b.found.evidence)
 	return cause
 }
 

@@ -22,6 +22,8 @@ type Result struct {
 	run.Observation
 	// Recheck is the time after which the result may differ even if the object does not change; 0 for never.
 	Recheck time.Duration
+	// Expression says which readiness expression decided (R23), or what keeps one from being true; "" if none was evaluated.
+	Expression string
 	// Doubts describe comparisons with something that is not a number (R23), one line each.
 	Doubts []string
 	// Unreadable says what kstatus cannot read in the status of a custom resource (R22a), or "".
@@ -42,7 +44,7 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	}
 	r.Object = objectName(u)
 	r.Version = ParseVersion(u.GetResourceVersion())
-	r.Message = CleanText(r.Message)
+	r.Message, r.Expression = CleanText(r.Message), CleanText(r.Expression)
 	return r
 }
 
@@ -57,8 +59,13 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	case rule.Hook:
 		return hookStatus(u, now)
 	case rule.Custom():
-		return byExpressions(u, rule).by(rule.judge())
+		return byExpressions(u, rule, now).by(rule.judge())
 	}
+	return byKind(u, rule, now)
+}
+
+// byKind computes the status by the object's kind, or with kstatus.
+func byKind(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if own := builtIn(u); own != nil {
 		return own(u, rule, now)
 	}
@@ -138,8 +145,9 @@ func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	return "its controller has not observed the change yet", true
 }
 
-// byExpressions evaluates the expressions of the rule, failure first (R23).
-func byExpressions(u *unstructured.Unstructured, rule Rule) Result {
+// byExpressions evaluates the expressions of the rule, failure first (R23). The message of a built-in kind that waits is the
+// usual one of its kind, if there is one: an expression is the mechanism.
+func byExpressions(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if message, ok := stale(u); ok {
 		return result(event.InProgress, message)
 	}
@@ -147,13 +155,22 @@ func byExpressions(u *unstructured.Unstructured, rule Rule) Result {
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
 		r.Status, r.Message, r.FailureDeclared = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Actual(status)), true
+		r.Expression = r.Message
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
-		r.Status, r.Message = event.Ready, e.String()
+		r.Status, r.Message, r.Expression = event.Ready, e.String(), e.String()
 		return r
 	}
-	r.Status, r.Message = event.InProgress, unmet(rule.Success, status, exists)
+	r.Expression = unmet(rule.Success, status, exists)
+	r.Status, r.Message = event.InProgress, r.Expression
+	if !IsBuiltIn(u.GroupVersionKind().Group) {
+		return r
+	}
+	rule.JobsComplete = true
+	if usual := byKind(u, rule, now); usual.Status != event.Ready && usual.Message != "" {
+		r.Message, r.Recheck, r.Trouble = usual.Message, usual.Recheck, usual.Trouble
+	}
 	return r
 }
 

@@ -258,7 +258,19 @@ func TestComputeCustom(t *testing.T) {
 		{name: "not for hooks (R5)", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},
 		{name: "a single annotation is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: event.Ready},
 	})
-	r := Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)
+	one := Rule{Success: rule.Success[:1], Failure: rule.Failure}
+	runCompute(t, []computeTest{ // the message of a built-in kind is the usual one
+		{name: "a Job that runs", object: jobWith(`startTime: "2026-01-01T11:59:37Z", active: 1`), rule: one,
+			status: event.InProgress, message: "running 20 s · 0 of 1 complete", recheck: 7 * time.Second},
+		{name: "a Job that is complete otherwise", object: jobWith(`succeeded: 2, conditions: [{type: Complete, status: "True"}]`), rule: one,
+			status: event.InProgress, message: "not ready: readiness-success {.succeeded} == 1 is not met (.succeeded is 2)"},
+		{name: "a Deployment", object: deployment(`replicas: 3, updatedReplicas: 3`), rule: one, status: event.InProgress, message: "0 of 3 available"},
+	})
+	r := Compute(object(t, jobWith(`startTime: "2026-01-01T11:59:37Z", succeeded: 0`)), one, noon)
+	if want := "not ready: readiness-success {.succeeded} == 1 is not met (.succeeded is 0)"; r.Expression != want {
+		t.Errorf("expression %q, want %q", r.Expression, want)
+	}
+	r = Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)
 	if want := `{.failed} >= 1 compares numbers, but found "many"`; len(r.Doubts) != 1 || r.Doubts[0] != want {
 		t.Errorf("doubts %q, want %q", r.Doubts, want)
 	}

@@ -34,6 +34,8 @@ func TestHeartbeatShowsTheNewestState(t *testing.T) {
 		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: job, Status: status, Message: message, Cause: cause, OnlyState: cause != ""}
 	}
 	const earlier, later = "running · 0 of 1 complete", "running 10 s · 0 of 1 complete"
+	waiting := in(event.KindWaiting, 10, event.InProgress, "", earlier)
+	waiting.Wait = &event.Wait{State: later, For: 10 * sec}
 	var out bytes.Buffer
 	Replay([]event.Event{
 		{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &install},
@@ -42,7 +44,7 @@ func TestHeartbeatShowsTheNewestState(t *testing.T) {
 		in(event.KindObject, 0, event.InProgress, earlier, ""),
 		in(event.KindDiagnosis, 5, "", earlier, earlier),
 		in(event.KindObject, 10, event.InProgress, later, ""),
-		in(event.KindWaiting, 10, event.InProgress, "in-progress, "+later+"; 10s so far", earlier),
+		waiting,
 		in(event.KindGroup, 12, event.Failed, "Job/a: "+later+"; gave up after 12s (--timeout)", later),
 		in(event.KindDiagnosis, 12, "", later, later),
 	}, newTextLog(&out, &out, Options{Style: plain}))

@@ -29,7 +29,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		outside(event.KindObject, tls, event.InProgress, "not in the cluster"),
 		outside(event.KindObject, ca, event.InProgress, "Issued soon"),
 		outside(event.KindDiagnosis, tls, event.InProgress, "not in the cluster"),
-		outside(event.KindWaiting, tls, event.InProgress, "in-progress, not in the cluster; 30s so far"),
+		outside(event.KindWaiting, tls, event.InProgress, ""),
 		outside(event.KindObject, ca, event.Ready, ""),
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Failed, Object: &tls, Outside: true, Limit: event.LimitObject,
 			Cause: "not in the cluster", Timeout: &event.Timeout{After: time.Minute, Flag: "--readiness-timeout"}},
@@ -38,6 +38,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Running},
 		{Kind: event.KindGroup, Phase: "apply", Group: "r:web", Status: event.Ready},
 	}
+	events[8].Wait = &event.Wait{State: "not in the cluster", For: 30 * time.Second}
 	var s event.State
 	for n := range events {
 		events[n].Time = start.Add(time.Duration(n) * time.Second)

@@ -322,7 +322,7 @@ func TestLogOfCommands(t *testing.T) {
 		status(group, event.Running, ""), status(group, event.Failed, "Deployment/web: it is broken"),
 		status(group, event.Running, event.Rechecking),
 		{Kind: event.KindObject, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Message: "broken", Cause: "broken"},
-		{Kind: event.KindWaiting, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Message: "failed, broken; 46s so far"},
+		{Kind: event.KindWaiting, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Wait: &event.Wait{State: "broken", For: 46 * time.Second}},
 		paused,
 	}
 	var out bytes.Buffer

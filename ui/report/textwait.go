@@ -1,9 +1,6 @@
 package report
 
 import (
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -30,7 +27,7 @@ func (t *textLog) waiting(e event.Event) {
 	}
 	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
 		switch left := f.String(); {
-		case strings.HasSuffix(left, " left"):
+		case f.Left.Round(time.Second) > 0:
 			text += "; " + left + " in this run"
 		default:
 			text += format.WithPrefix("; the run ", left)
@@ -41,41 +38,24 @@ func (t *textLog) waiting(e event.Event) {
 
 // waitingFor returns the state of an object, after the cause if that is known.
 func (t *textLog) waitingFor(e event.Event) string {
-	g, o := t.find(e)
-	switch {
-	case e.Object == nil:
+	if e.Wait == nil { // an old record, or what is left of a hook
 		return e.Message
-	case o == nil || o.Cause == "":
-		return waitText(e.Object.Kind, e.Message)
 	}
-	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
-	if o.OnlyState { // the message is newer
-		return waitText(e.Object.Kind, status)
+	state := e.Wait.State
+	g, o := t.find(e)
+	cause := ""
+	if o != nil && !o.OnlyState { // else the state is newer
+		cause = phrase.CauseAt(g, o, e.Time)
 	}
-	if o.Message != "" {
-		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
-		news = slices.DeleteFunc(news, func(part string) bool { // the cause says the same in more detail
-			i := strings.LastIndex(part, ": ")
-			return i >= 0 && len(part)-i > shortestRepeat && event.Repeats(part[i+2:], o.Cause)
-		})
-		status = strings.Replace(status, ", "+o.Message, format.WithPrefix(", ", strings.Join(news, " · ")), 1)
+	if cause != "" && event.Repeats(state, cause) {
+		state = ""
 	}
-	return phrase.CauseAt(g, o, e.Time) + " (" + waitText(e.Object.Kind, status) + ")"
-}
-
-// shortestRepeat is the length from which the end of a message counts as said by the cause.
-const shortestRepeat = 12
-
-var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
-
-// waitText completes the message of a heartbeat: "0 of 1 replicas available; 10s so far".
-func waitText(kind, text string) string {
-	if rest, ok := strings.CutPrefix(text, string(event.InProgress)); ok && rest != "" {
-		text = strings.TrimLeft(rest, ",; ")
+	if e.Status != event.InProgress {
+		state = string(e.Status) + format.WithPrefix(", ", state)
 	}
-	switch kind {
-	case "Deployment", "StatefulSet", "ReplicaSet":
-		text = replicasPattern.ReplaceAllString(text, "$1 replicas $2")
+	text := phrase.Waiting(state, *e.Wait)
+	if cause != "" {
+		return cause + " (" + text + ")"
 	}
 	return text
 }
