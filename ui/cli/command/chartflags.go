@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,6 +53,8 @@ type ChartFlags struct {
 	DependencyUpdate bool
 	// Progress, which may be nil, is called before each slow step.
 	Progress func(step string)
+	// Quiet drops the messages of the registry client, which otherwise go to stderr.
+	Quiet bool
 }
 
 // Add adds the flags to f.
@@ -133,8 +136,12 @@ func Exists(path string) bool {
 
 // Registry returns the client for oci:// charts.
 func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, error) {
+	messages := report.Safe(os.Stderr)
+	if c.Quiet {
+		messages = io.Discard
+	}
 	opts := []registry.ClientOption{
-		registry.ClientOptDebug(settings.Debug), registry.ClientOptEnableCache(true), registry.ClientOptWriter(report.Safe(os.Stderr)),
+		registry.ClientOptDebug(settings.Debug), registry.ClientOptEnableCache(true), registry.ClientOptWriter(messages),
 		registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptBasicAuth(c.Username, c.Password),
 	}
 	if c.CertFile != "" && c.KeyFile != "" || c.CaFile != "" || c.InsecureSkipTLSVerify {

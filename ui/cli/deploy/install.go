@@ -120,6 +120,7 @@ func (prepare prepareFunc) with(d kube.Deploy) func(context.Context, *kube.Clien
 
 // deploy loads the chart and passes the operation to exec, or to dryRunServer with --dry-run.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
+	d.Chart.Quiet = a.Quiet
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
 	opts := d.options
 	var notLoaded error

@@ -110,7 +110,7 @@ var runOnly = []string{"in-cluster", "report"}
 // nothing. The plan is nil if there is nothing to do. A run would be refused if the plan has Errors. logs hides its secret values.
 func PlanOf(ctx context.Context, logs *command.Logs, args []string) (p *report.Plan, err error) {
 	a := &app{command.NewApp(command.NewSignals(ctx))}
-	a.Logs = logs
+	a.Logs, a.Quiet = logs, true
 	exec := executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(ctx context.Context, op *kube.Operation) error {
 			logs.Hide(op.Mask().Text)

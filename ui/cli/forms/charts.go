@@ -198,7 +198,7 @@ func (s source) versions(ref string) (list []form.Suggestion, err error) {
 		return []form.Suggestion{{Value: chartMetadata(file).Version, About: "the version of the folder"}}, nil
 	}
 	if strings.HasPrefix(ref, "oci://") {
-		var flags command.ChartFlags
+		flags := command.ChartFlags{Quiet: true}
 		client, err := flags.Registry(s.Settings)
 		if err != nil {
 			return nil, err

@@ -58,6 +58,8 @@ func (m *Form) whyNone(hidden int) string {
 		return "none of " + text.Count(hidden, strings.TrimSuffix(headings[f], "s")) + " matches the text"
 	case f == Name && m.o.Operation == Install:
 		return "type a name for the new release"
+	case f == Revision && m.input().Name != "":
+		return "the release has no earlier revision"
 	case f == Values:
 		return "no values files here; e opens an editor"
 	}
