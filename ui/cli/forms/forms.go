@@ -40,6 +40,9 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 	}()
 	o := options(a)
 	o.Input = inputOf(a, cmd, args)
+	if o.HasFlag("--sandbox") {
+		o.Context = "a throwaway cluster"
+	}
 	return form.Run(cmd.Context(), board.Terminal{}, look, o)
 }
 

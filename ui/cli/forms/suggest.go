@@ -19,6 +19,9 @@ import (
 )
 
 func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]form.Suggestion, error) {
+	if f == form.Namespace && in.HasFlag("--sandbox") { // the cluster does not exist yet, and creates any namespace
+		return []form.Suggestion{{Value: in.Namespace}}, nil
+	}
 	switch f {
 	case form.Name:
 		return s.releases(in)

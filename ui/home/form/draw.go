@@ -80,7 +80,7 @@ func (m *Form) drawFields() {
 		cv.PutFit(valueX, y, m.W-valueX-1, theme.Text, shell(m.o.Shown)[len("lockstep "):])
 		y++
 	}
-	y = m.drawCommand(y + 1)
+	y = m.drawCommand(y+1, m.input())
 	m.drawRows(y + 1)
 }
 
@@ -165,15 +165,15 @@ func (m *Form) valuesRemark(in Input) string {
 		return "on top of the chart's defaults"
 	case m.o.Operation == Install:
 		return "empty: the chart's defaults"
-	case in.hasValues() && !in.hasFlag("--reuse-values", "--reset-then-reuse-values"), in.hasFlag("--reset-values"):
+	case in.hasValues() && !in.HasFlag("--reuse-values", "--reset-then-reuse-values"), in.HasFlag("--reset-values"):
 		return "empty: only those of the flags"
 	}
 	return "empty: the last ones are kept"
 }
 
 // drawCommand draws the command to run and returns the line below it.
-func (m *Form) drawCommand(y int) int {
-	lines := canvas.Wrap(shell(m.input().ShownArgs()), m.W-labelX-3)
+func (m *Form) drawCommand(y int, in Input) int {
+	lines := canvas.Wrap(shell(in.ShownArgs()), m.W-labelX-3)
 	for n, l := range lines[:min(len(lines), 3)] {
 		if n == 0 {
 			m.Canvas.Put(labelX-2, y, theme.Faint, "$")

@@ -49,11 +49,11 @@ func (m *Form) drawReview() {
 	r, cv := &m.review, m.Canvas
 	role, status := m.status()
 	cv.PutFit(1, 1, m.W-2, role, status)
-	y := m.drawCommand(2)
+	y := m.drawCommand(2, r.in)
 	bottom := m.H - 1
 	if r.confirming {
 		bottom--
-		x := cv.Put(1, bottom, theme.Strong, "Type "+canvas.Clean(m.input().Name)+" to start: ")
+		x := cv.Put(1, bottom, theme.Strong, "Type "+canvas.Clean(r.in.Name)+" to start: ")
 		m.drawInput(x, bottom, m.W-x-1, &r.name, true)
 	}
 	if note := m.deletesNote(); note != "" {
@@ -65,19 +65,20 @@ func (m *Form) drawReview() {
 		}
 	}
 	lines := wrap(m.planLines(), m.W-2)
-	r.room = max(bottom-y-1, 0)
-	r.last = max(len(lines)-r.room, 0)
+	view := &r.view
+	view.room = max(bottom-y-1, 0)
+	view.last = max(len(lines)-view.room, 0)
 	r.scroll(0)
 	title := "plan"
-	if r.last > 0 {
-		title = fmt.Sprintf("plan %s %d%%", m.Theme.Lines.Dot, 100*(r.top+r.room)/len(lines))
+	if view.last > 0 {
+		title = fmt.Sprintf("plan %s %d%%", m.Theme.Lines.Dot, 100*(view.top+view.room)/len(lines))
 	}
 	cv.Heading(y, title)
-	area := canvas.Rect{X: 0, Y: y + 1, W: m.W, H: r.room}
-	for n, l := range lines[r.top:min(r.top+r.room, len(lines))] {
+	area := canvas.Rect{X: 0, Y: y + 1, W: m.W, H: view.room}
+	for n, l := range lines[view.top:min(view.top+view.room, len(lines))] {
 		cv.Line(1, area.Y+n, m.W-2, l)
 	}
-	cv.ScrollBar(m.W-1, area, r.top, len(lines))
+	cv.ScrollBar(m.W-1, area, view.top, len(lines))
 }
 
 // status says how the plan stands.

@@ -100,16 +100,16 @@ func (in *Input) text(f Field) *string {
 // canKeep reports whether the user chooses what happens to the values of the last revision: without new values, an
 // upgrade keeps them, and a flag may have decided it.
 func (in *Input) canKeep() bool {
-	return in.Operation == Upgrade && in.hasValues() && !in.hasFlag("--reuse-values", "--reset-values", "--reset-then-reuse-values")
+	return in.Operation == Upgrade && in.hasValues() && !in.HasFlag("--reuse-values", "--reset-values", "--reset-then-reuse-values")
 }
 
 // hasValues reports whether the command sets values.
 func (in *Input) hasValues() bool {
-	return in.Values != "" || in.hasFlag("--set", "--set-string", "--set-file", "--set-json", "--set-literal")
+	return in.Values != "" || in.HasFlag("--set", "--set-string", "--set-file", "--set-json", "--set-literal")
 }
 
-// hasFlag reports whether one of the flags is given.
-func (in *Input) hasFlag(names ...string) bool {
+// HasFlag reports whether one of the flags is given.
+func (in *Input) HasFlag(names ...string) bool {
 	for _, word := range in.Flags {
 		name, _, _ := strings.Cut(word, "=")
 		for _, n := range names {
@@ -147,7 +147,7 @@ func (in *Input) args(flags []string) []string {
 		add(in.Revision)
 	}
 	add("-n", in.Namespace)
-	if in.NewNamespace && !in.hasFlag("--create-namespace") {
+	if in.NewNamespace && !in.HasFlag("--create-namespace") {
 		add("--create-namespace")
 	}
 	return append(args, flags...)

@@ -195,8 +195,7 @@ func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 
 // copyCommand copies the command to the clipboard of the terminal.
 func (m *Form) copyCommand() tea.Cmd {
-	in := m.input()
-	return tea.Batch(tea.SetClipboard(shell(in.ShownArgs())), m.Say(theme.Quiet, "command copied"))
+	return tea.Batch(tea.SetClipboard(shell(m.review.in.ShownArgs())), m.Say(theme.Quiet, "command copied"))
 }
 
 // shell returns a command as one types it.

@@ -14,15 +14,18 @@ import (
 
 // review is the plan of the command, which the user reads before it starts.
 type review struct {
+	in     Input // the command that was planned
 	open   bool
 	n      int // counts the plans, so that the answer of a cancelled one is ignored
 	busy   bool
 	cancel context.CancelFunc // of the plan that is made
 	plan   Plan
 	err    error
-	top    int
-	last   int // the maximum of top
-	room   int // how many lines the last frame showed
+	view   struct {
+		top  int
+		last int // the maximum of top
+		room int // how many lines the last frame showed
+	}
 
 	confirming bool            // the user types the name of the release
 	name       textinput.Model // that name
@@ -44,7 +47,7 @@ func (r *review) stop() {
 	}
 }
 
-func (r *review) scroll(by int) { r.top = min(max(r.top+by, 0), r.last) }
+func (r *review) scroll(by int) { r.view.top = min(max(r.view.top+by, 0), r.view.last) }
 
 // asksName reports whether the user has to type the release's name, because objects are deleted.
 func (m *Form) asksName() bool { return m.o.Operation == Uninstall || len(m.review.plan.Deletes) > 0 }
@@ -57,8 +60,9 @@ func (m *Form) plan() tea.Cmd {
 	}
 	m.review.stop()
 	ctx, cancel := context.WithCancel(m.ctx)
-	m.review = review{open: true, busy: true, n: m.review.n + 1, cancel: cancel}
-	n, source, args := m.review.n, m.o.Source, m.input().Args()
+	in := m.input()
+	m.review = review{in: in, open: true, busy: true, n: m.review.n + 1, cancel: cancel}
+	n, source, args := m.review.n, m.o.Source, in.Args()
 	return func() tea.Msg {
 		defer cancel()
 		p, err := source.Plan(ctx, args)
@@ -86,12 +90,12 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "p", Hint: m.startHint("start paused"), Disabled: m.whyNotStart, Do: func() tea.Cmd { return m.start(true) }, About: "start paused, before the first write"},
 		{Keys: "c s", Label: "c", Hint: keys.Always("copy command"), Do: m.copyCommand, About: "copy the command"},
 		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
-		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
+		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.view.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
 		{Keys: "down j", Alias: true, Do: keys.By(r.scroll, 1)},
-		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.Run(func() { r.scroll(-max(r.room-1, 1)) }), About: "page up"},
-		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.Run(func() { r.scroll(max(r.room-1, 1)) }), About: "page down"},
-		{Keys: "home g", Label: "home", Do: keys.Run(func() { r.top = 0 }), About: "to the beginning"},
-		{Keys: "end G", Label: "end", Do: keys.Run(func() { r.top = r.last }), About: "to the end"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.Run(func() { r.scroll(-max(r.view.room-1, 1)) }), About: "page up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.Run(func() { r.scroll(max(r.view.room-1, 1)) }), About: "page down"},
+		{Keys: "home g", Label: "home", Do: keys.Run(func() { r.view.top = 0 }), About: "to the beginning"},
+		{Keys: "end G", Label: "end", Do: keys.Run(func() { r.view.top = r.view.last }), About: "to the end"},
 		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: keys.Run(m.back), About: "back to the fields"},
 		{Keys: "ctrl+c q", Label: "q", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
 	}
@@ -125,8 +129,7 @@ func (m *Form) start(paused bool) tea.Cmd {
 
 // startArgs returns the command to run.
 func (m *Form) startArgs() []string {
-	in := m.input()
-	args := in.Args()
+	args := m.review.in.Args()
 	if m.review.paused && !slices.Contains(args, "--step") {
 		args = append(args, "--step")
 	}
@@ -141,8 +144,8 @@ func (m *Form) confirmKeys() []keys.Binding {
 }
 
 func (m *Form) whyNotConfirm() string {
-	if strings.TrimSpace(m.review.name.Value()) != m.input().Name {
-		return "type " + m.input().Name + " to confirm"
+	if name := m.review.in.Name; strings.TrimSpace(m.review.name.Value()) != name {
+		return "type " + name + " to confirm"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package form
 
 import (
 	"context"
+	"fmt"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -72,6 +73,9 @@ func (h *host) View() tea.View {
 		return v
 	}
 	h.Clear()
+	if h.TooSmall() {
+		h.Canvas.PutFit(0, 0, h.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", screen.SmallestWidth, screen.SmallestHeight))
+	}
 	h.form.Draw()
 	h.DrawFlash()
 	v.SetContent(h.Canvas.String())
