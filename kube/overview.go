@@ -1,14 +1,47 @@
 package kube
 
-import "lockstep/kube/overview"
+import (
+	"context"
 
-// What follows all releases of a namespace.
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/kube/overview"
+)
+
+// What follows all releases of a namespace, and the revisions of one.
 type (
-	Overview      = overview.Overview
-	ReleaseKey    = overview.Key
-	ReleaseRow    = overview.Release
-	ReleaseHealth = overview.Health
+	Overview        = overview.Overview
+	ReleaseKey      = overview.Key
+	ReleaseRow      = overview.Release
+	ReleaseDetails  = overview.Details
+	ReleaseHealth   = overview.Health
+	ReleaseHistory  = overview.History
+	ReleaseRevision = overview.Revision
 )
 
 // Overview returns what follows the releases of a namespace, "" for all.
 func (c *Client) Overview(namespace string) *Overview { return overview.New(c.Client, namespace) }
+
+// ReleaseHistory reads the revisions of a release.
+func (c *Client) ReleaseHistory(ctx context.Context, k ReleaseKey) (*ReleaseHistory, error) {
+	h, err := overview.ReadHistory(ctx, c.Client, k)
+	return h, c.ExplainDenied(err)
+}
+
+// Denied returns why operations are not permitted in a namespace, by their names.
+func (c *Client) Denied(ctx context.Context, namespace string) (map[string]string, error) {
+	return overview.Denied(ctx, c.Client, namespace)
+}
+
+// Namespaces lists the names of the namespaces.
+func (c *Client) Namespaces(ctx context.Context) (names []string, err error) {
+	list, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, c.ExplainDenied(err)
+	}
+	for _, n := range list.Items {
+		names = append(names, n.Name)
+	}
+	return names, nil
+}

@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/readiness"
 	"lockstep/kube/release"
 	"lockstep/kube/status"
@@ -39,6 +40,7 @@ type details struct {
 	seen     map[plan.Object]run.Observation
 	mayEnd   map[plan.Object]bool // Jobs that the cluster deletes after they have finished
 	unread   string               // why the objects are unknown, "" if they are not
+	mask     mask.Mask            // hides the secret values of the revision in causes
 	unwatch  context.CancelFunc
 	replaced bool // there is a newer revision
 }
@@ -80,6 +82,7 @@ func (o *Overview) watchObjects(ctx context.Context, c *connect.Client, watcher 
 		d.unread = "the record cannot be read"
 	} else {
 		d.describe(rel)
+		d.mask.AddRelease(rel)
 		var err error
 		if targets, err = d.targets(c, r, rel); err != nil {
 			d.unread = err.Error()
@@ -198,7 +201,7 @@ func (d *details) health(status string, pods *podCauses) Health {
 		return 1
 	})
 	p := problems[0]
-	h.Cause = p.object.Kind + "/" + p.object.Name + ": " + p.cause
+	h.Cause = d.mask.Text(p.object.Kind + "/" + p.object.Name + ": " + p.cause)
 	if more := len(problems) - 1; more > 0 {
 		h.Cause += fmt.Sprintf(" (and %d more)", more)
 	}

@@ -138,10 +138,9 @@ func (o *Overview) apply(m metav1.Object, deleted bool) {
 		return
 	}
 	r := record{name: m.GetName(), Release: Release{Key: Key{m.GetNamespace(), labels["name"]}, Revision: revision, Status: labels["status"], Changed: m.GetCreationTimestamp().Time}}
-	for _, at := range []string{"createdAt", "modifiedAt"} {
-		if seconds, err := strconv.ParseInt(labels[at], 10, 64); err == nil {
-			r.Changed = time.Unix(seconds, 0)
-		}
+	// Helm copies the label from the revision before.
+	if seconds, err := strconv.ParseInt(labels["modifiedAt"], 10, 64); err == nil && time.Unix(seconds, 0).After(r.Changed) {
+		r.Changed = time.Unix(seconds, 0)
 	}
 	if deleted {
 		delete(o.records, r.key())

@@ -3,30 +3,49 @@ package home
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
 )
 
-// The rows of the screen above and below the table.
+// layout is where the parts of home are. A height of 0 leaves a part out.
+type layout struct {
+	runs     canvas.Rect // the rows of runs, below their heading
+	releases canvas.Rect // the rows of releases, below the heads of their columns
+	pane     canvas.Rect // below its heading
+}
+
 const (
-	firstRow = 2 // below the header and the state
-	belowAll = 2 // a rule and the footer
+	firstLine  = 2  // below the header and the state
+	paneFrom   = 20 // the height of a screen from which there is a pane
+	tallScreen = 36 // the height of a screen from which the pane is higher
 )
 
-// room returns how many rows of the table are in view.
-func (m *model) room() int {
-	room := m.H - firstRow - belowAll - 1 // the column heads
-	if m.table.runs > 0 {
-		room -= 1 // the heading of the runs
+// layOut divides the screen. Runs get at most half of the room.
+func (m *model) layOut() (l layout) {
+	bottom := m.H - 1 // the footer
+	switch {
+	case m.H >= tallScreen:
+		l.pane.H = 5
+	case m.H >= paneFrom:
+		l.pane.H = 2
 	}
-	return max(room, 1)
+	bottom -= l.pane.H
+	l.pane.Y = bottom
+	bottom-- // the heading of the pane
+	y := firstLine
+	if n := m.table.runs; n > 0 {
+		l.runs = canvas.Rect{Y: y + 1, H: min(n, max((bottom-y)/2-2, 1))}
+		y = l.runs.Y + l.runs.H + 1
+	}
+	l.releases = canvas.Rect{Y: y + 1, H: max(bottom-y-1, 1)}
+	l.runs.W, l.releases.W, l.pane.W = m.W, m.W, m.W
+	return l
 }
 
 func (m *model) draw() {
@@ -37,11 +56,12 @@ func (m *model) draw() {
 	}
 	m.Clear()
 	if m.TooSmall() {
-		m.Canvas.PutFit(0, 0, m.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", 40, 10))
+		m.Canvas.PutFit(0, 0, m.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", screen.SmallestWidth, screen.SmallestHeight))
 	} else {
+		l := m.layOut()
 		m.drawHeader()
-		m.drawTable()
-		m.Canvas.Heading(m.H-2, "")
+		m.drawTable(l)
+		m.drawPane(l.pane)
 		m.DrawFooter(m.hints(), m.state.Filter, m.matches())
 	}
 	for _, open := range m.Modes {
@@ -51,8 +71,13 @@ func (m *model) draw() {
 	m.frame = m.Canvas.String()
 }
 
+// hints returns the keys in the footer: those of the topmost mode that covers home, or of home.
 func (m *model) hints() (out []keys.Hint) {
-	for _, b := range m.keys() {
+	table := m.keys()
+	if m.Modes.Covers() {
+		table = m.Modes.Top().Keys()
+	}
+	for _, b := range table {
 		if b.Hint == nil {
 			continue
 		}
@@ -63,266 +88,212 @@ func (m *model) hints() (out []keys.Hint) {
 	return out
 }
 
-// drawHeader draws where the user is, and how many there are.
+// drawHeader draws where the user is, and how much there is.
 func (m *model) drawHeader() {
-	cv := m.Canvas
-	x := cv.Put(1, 0, theme.Quiet, "lockstep ")
-	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
-	x = cv.Put(x, 0, theme.Strong, "home")
-	namespace := "ns " + m.state.Namespace
-	if m.state.All {
-		namespace = "all namespaces"
-	}
-	where := m.Join(m.options.Context, namespace)
 	counts := ""
 	if m.snapshot.Listed {
 		counts = text.Count(len(m.snapshot.Releases), "release")
 		if n := len(m.snapshot.Runs); n > 0 {
-			counts = m.Join(counts, text.Count(n, "run"))
+			counts = m.Join(text.Count(n, "run"), counts)
 		}
 	}
-	end := cv.PutRight(m.W-1, 0, theme.Text, counts) - 2
-	room := end - x - 3
-	cv.PutFit(min(max(x+3, (m.W-canvas.Width(where))/2), max(end-canvas.Width(where), x+3)), 0, room, theme.Quiet, where)
+	namespace := "ns " + m.state.Namespace
+	if m.state.All {
+		namespace = "all namespaces"
+	}
+	m.drawTitle("home", m.Join(m.options.Context, namespace), counts)
 	if m.snapshot.Away != "" {
 		away := m.Theme.Mark(string(event.Away))
-		cv.PutFit(1, 1, m.W-2, away.Role, away.Glyph+" "+m.snapshot.Away)
+		m.Canvas.PutFit(1, 1, m.W-2, away.Role, away.Glyph+" "+m.snapshot.Away)
 	}
 }
 
+// drawTitle draws the first line.
+func (m *model) drawTitle(title, where, right string) {
+	cv := m.Canvas
+	x := cv.Put(1, 0, theme.Quiet, "lockstep ")
+	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
+	end := cv.PutRight(m.W-1, 0, theme.Text, right) - 2
+	x = cv.PutFit(x, 0, end-x, theme.Strong, title) + 3
+	from := min(max(x, (m.W-canvas.Width(where))/2), max(end-canvas.Width(where), x))
+	cv.PutFit(from, 0, end-from, theme.Quiet, where)
+}
+
 // drawTable draws the rows in view with their headings.
-func (m *model) drawTable() {
-	cv, y := m.Canvas, firstRow
-	rows := m.inView()
-	switch {
-	case !m.snapshot.Listed && len(rows) == 0:
-		if m.snapshot.Away == "" {
-			cv.Put(3, y, theme.Quiet, "listing the releases")
-		}
-		return
-	case len(rows) == 0:
-		m.drawEmpty(y)
+func (m *model) drawTable(l layout) {
+	cv := m.Canvas
+	if len(m.table.rows) == 0 {
+		m.drawEmpty(firstLine)
 		return
 	}
 	c := m.columns()
-	for i, r := range rows {
-		switch {
-		case i == 0 && r.run != nil:
-			cv.Put(1, y, theme.Strong, "runs")
-			y++
-		case r.release != nil && (i == 0 || rows[i-1].run != nil):
-			c.drawHeads(y)
-			y++
-		}
-		if m.top+i == m.selected {
-			cv.Highlight(0, y, m.W)
-			cv.Put(0, y, theme.Key, m.Theme.Lines.Cursor)
-		}
-		if r.run != nil {
-			m.drawRun(y, r)
-		} else {
-			c.draw(y, r.release)
-		}
-		y++
+	if n := m.table.runs; n > 0 {
+		cv.Put(1, l.runs.Y-1, theme.Strong, "runs")
+		m.drawRows(l.runs, m.table.rows[:n], m.runsTop, 0, func(y int, r row) { m.drawRun(y, r, &c) })
 	}
-	cv.ScrollBar(m.W-1, canvas.Rect{X: m.W - 1, Y: firstRow, W: 1, H: y - firstRow}, m.top, len(m.table.rows))
+	if all := m.table.rows[m.table.runs:]; len(all) > 0 {
+		c.drawHeads(l.releases.Y - 1)
+		m.drawRows(l.releases, all, m.top, m.table.runs, func(y int, r row) { c.draw(y, r.release) })
+	}
+}
+
+// drawRows draws the rows of a part from the one at top. first is the index of the part's first row in the table.
+func (m *model) drawRows(in canvas.Rect, rows []row, top, first int, draw func(y int, r row)) {
+	for i := top; i < min(top+in.H, len(rows)); i++ {
+		y := in.Y + i - top
+		if first+i == m.selected {
+			m.Canvas.Highlight(0, y, m.W)
+			m.Canvas.Put(0, y, theme.Key, m.Theme.Lines.Cursor)
+		}
+		draw(y, rows[i])
+	}
+	m.Canvas.ScrollBar(m.W-1, in, top, len(rows))
 }
 
 // rowAt returns the row at a line of the screen.
 func (m *model) rowAt(line int) (n int, ok bool) {
-	y := firstRow
-	rows := m.inView()
-	for i, r := range rows {
-		if i == 0 || r.release != nil && rows[i-1].run != nil {
-			y++
-		}
-		if y == line {
-			return m.top + i, true
-		}
-		y++
+	l := m.layOut()
+	switch {
+	case line >= l.runs.Y && line < l.runs.Y+l.runs.H:
+		return m.runsTop + line - l.runs.Y, true
+	case line >= l.releases.Y && line < l.releases.Y+l.releases.H:
+		n = m.table.runs + m.top + line - l.releases.Y
+		return n, n < len(m.table.rows)
 	}
 	return 0, false
 }
 
 // drawEmpty says that there is nothing, and what to do.
 func (m *model) drawEmpty(y int) {
+	cv := m.Canvas
 	where := "in namespace " + m.state.Namespace
 	if m.state.All {
 		where = "in the cluster"
 	}
-	say := "No releases " + where + "."
-	if m.state.Filter != "" {
-		say = "Nothing matches the filter."
+	switch {
+	case !m.snapshot.Listed && m.snapshot.Away != "":
+		return
+	case !m.snapshot.Listed:
+		cv.PutFit(3, y+1, m.W-6, theme.Quiet, "reading the releases "+where)
+		return
+	case m.state.Filter != "":
+		cv.PutFit(3, y+1, m.W-6, theme.Text, "nothing matches the filter")
+		return
 	}
-	m.Canvas.PutFit(3, y+1, m.W-6, theme.Text, say)
-	for i, line := range []canvas.Line{
-		{{Role: theme.Key, Text: "i"}, {Role: theme.Quiet, Text: "  install a chart"}},
-		{{Role: theme.Key, Text: ":"}, {Role: theme.Quiet, Text: "  another namespace"}},
-		{{Role: theme.Key, Text: "A"}, {Role: theme.Quiet, Text: "  all namespaces"}},
-	} {
-		m.Canvas.Line(3, y+3+i, m.W-6, line)
+	cv.PutFit(3, y+1, m.W-6, theme.Text, "no releases "+where)
+	line := y + 3
+	for _, b := range m.keys() {
+		if word := whenEmpty[b.Key()]; word != "" && (b.Disabled == nil || b.Disabled() == "") {
+			cv.Line(3, line, m.W-6, canvas.Line{{Role: theme.Key, Text: canvas.Pad(b.Name(), 4)}, {Role: theme.Quiet, Text: word}})
+			line++
+		}
 	}
 }
 
-// name returns the name of a release or a run, with its namespace if several are shown.
+// drawPane draws what the selected row has no room for.
+func (m *model) drawPane(in canvas.Rect) {
+	r := m.row()
+	if in.H == 0 || r == nil {
+		m.Canvas.Heading(in.Y-1, "")
+		return
+	}
+	title, lines := m.about(r)
+	m.Canvas.Heading(in.Y-1, title)
+	for i, l := range canvas.WrapLines(lines, m.W-4)[:] {
+		if i < in.H {
+			m.Canvas.Line(2, in.Y+i, m.W-4, l)
+		}
+	}
+}
+
+// about describes a row: a title, and what to know first.
+func (m *model) about(r *row) (title string, lines []canvas.Line) {
+	switch {
+	case r.part != nil:
+		mark := m.Theme.Mark(string(r.part.Status))
+		return r.part.Name, []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.part.Why)}}}
+	case r.run != nil:
+		mark := m.runMark(r.run)
+		lines = []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.run.Why)}}}
+		return m.Join(m.name(r.run.Key), r.run.Operation), append(lines, canvas.Plain(theme.Quiet, m.Join(whereRuns(r.run), prefixed("by ", r.run.By), "started "+m.ago(r.run.Since))))
+	}
+	rel := r.release
+	mark := m.releaseMark(rel)
+	state := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + rel.Status}, {Role: theme.Text, Text: prefixed(", ", rel.health())}}
+	by := canvas.Plain(theme.Quiet, m.Join(rel.Chart, fmt.Sprintf("revision %d", rel.Revision), strings.TrimSpace("changed "+m.ago(rel.Changed)+prefixed(" by ", rel.By))))
+	return m.name(rel.Key), []canvas.Line{state, by}
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// whereRuns says where the process of a run is.
+func whereRuns(r *LiveRun) string {
+	if r.Cluster != "" {
+		return "in the cluster"
+	}
+	return "on this machine"
+}
+
+// name returns the name of a release or a run, with its namespace if that is not the one shown.
 func (m *model) name(k Key) string {
-	if m.state.All || k.Namespace != m.state.Namespace {
+	if k.Namespace != "" && (m.state.All || k.Namespace != m.state.Namespace) {
 		return k.Namespace + "/" + k.Name
 	}
 	return k.Name
 }
 
+// runMark returns the mark of a run.
+func (m *model) runMark(r *LiveRun) theme.Mark {
+	if r.Status == event.Held {
+		return m.Theme.HeldFailure()
+	}
+	return m.Theme.Mark(string(r.Status))
+}
+
+// releaseMark returns the mark of a release; its glyph is a dot while the health is unknown.
+func (m *model) releaseMark(r *Release) theme.Mark {
+	status := r.mark()
+	mark := m.Theme.Mark(status)
+	if status == "" {
+		mark.Glyph, mark.Role = m.Theme.Lines.Dot, theme.Quiet
+	}
+	return mark
+}
+
 // drawRun draws a run, or a release of its stack.
-func (m *model) drawRun(y int, r row) {
+func (m *model) drawRun(y int, r row, c *columns) {
 	cv, end := m.Canvas, m.W-2
 	if r.part != nil {
 		mark := m.Theme.Mark(string(r.part.Status))
-		branch := m.Theme.Lines.Light[theme.ArmUp|theme.ArmRight|theme.ArmDown]
+		arms := theme.ArmUp | theme.ArmRight | theme.ArmDown
 		if r.last {
-			branch = m.Theme.Lines.Light[theme.ArmUp|theme.ArmRight]
+			arms = theme.ArmUp | theme.ArmRight
 		}
-		x := cv.Put(5, y, theme.Faint, branch+" ")
+		x := cv.Put(4, y, theme.Faint, m.Theme.Lines.Light[arms]+m.Theme.Lines.Rest+" ")
 		x = cv.Put(x, y, mark.Role, mark.Glyph+" ")
-		x = cv.PutFit(x, y, end-x, theme.Text, r.part.Name)
-		cv.PutFit(x+2, y, end-x-2, theme.Quiet, cmp.Or(r.part.Why, mark.Word))
+		x = max(cv.PutFit(x, y, end-x, theme.Text, r.part.Name)+gap, 4+c.name+gap)
+		cv.PutFit(x, y, end-x, theme.Quiet, cmp.Or(r.part.Why, mark.Word))
 		return
 	}
-	mark := m.Theme.Mark(string(r.run.Status))
-	if r.run.Status == event.Held {
-		mark = m.Theme.HeldFailure()
-	}
+	mark := m.runMark(r.run)
 	where := ""
 	if r.run.Cluster != "" {
 		where = "in the cluster"
 	}
-	by := ""
-	if r.run.By != "" {
-		by = "by " + r.run.By
-	}
-	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, by, m.age(r.run.Since))) - 2
-	x := cv.Put(2, y, mark.Role, mark.Glyph+" ")
-	x = cv.PutFit(x, y, min(max(m.W/4, 16), end-x), theme.Strong, m.name(r.run.Key)) + 2
-	x = cv.PutFit(x, y, end-x, theme.Text, r.run.Operation) + 2
-	x = cv.PutFit(x, y, end-x, mark.Role, mark.Word)
-	if r.run.Why != "" && end-x > 4 {
-		cv.PutFit(x, y, end-x, theme.Text, ": "+r.run.Why)
-	}
-}
-
-// age formats how long ago something was.
-func (m *model) age(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	d := max(m.Now().Sub(at), 0)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d/time.Second))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d/time.Minute))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d/time.Hour))
-	}
-	return fmt.Sprintf("%d d", int(d/(24*time.Hour)))
-}
-
-// columns are the places of the columns of the releases. A width of 0 leaves a column out.
-type columns struct {
-	*model
-	name, chart, revision, status, health, age, by int
-}
-
-const gap = 2
-
-// columns makes the columns as wide as their content, as far as there is room; health gets the rest.
-func (m *model) columns() columns {
-	c := columns{model: m, name: 8, revision: 3, status: 6, age: 7}
-	for _, r := range m.table.rows[m.table.runs:] {
-		c.name = max(c.name, canvas.Width(m.name(r.release.Key)))
-		c.chart = max(c.chart, canvas.Width(r.release.Chart))
-		c.status = max(c.status, canvas.Width(r.release.Status))
-		c.by = max(c.by, canvas.Width(r.release.By))
-	}
-	c.name = min(c.name, max(m.W*3/10, 12))
-	c.chart = min(max(c.chart, 5), m.W/5)
-	c.by = min(c.by, m.W/6)
-	if m.W < 110 {
-		c.by = 0
-	}
-	if m.W < 90 {
-		c.status = 0
-	}
-	used := 4 + c.name + gap + c.chart + gap + c.revision + gap + c.age + 2
-	for _, w := range []int{c.status, c.by} {
-		if w > 0 {
-			used += w + gap
-		}
-	}
-	c.health = max(m.W-used-gap, 0)
-	return c
-}
-
-// cells returns the x of each column.
-func (c *columns) cells() (name, chart, revision, status, health, age, by int) {
-	name = 4
-	chart = name + c.name + gap
-	revision = chart + c.chart + gap
-	status = revision + c.revision + gap
-	health = status
-	if c.status > 0 {
-		health += c.status + gap
-	}
-	age = health + c.health + gap
-	return name, chart, revision, status, health, age, age + c.age + gap
-}
-
-func (c *columns) drawHeads(y int) {
-	cv := c.Canvas
-	name, chart, revision, status, health, age, by := c.cells()
-	cv.Put(1, y, theme.Strong, "releases")
-	cv.Put(max(chart, 11), y, theme.Quiet, "chart")
-	cv.Put(revision, y, theme.Quiet, "rev")
-	if c.status > 0 {
-		cv.Put(status, y, theme.Quiet, "status")
-	}
-	cv.PutFit(health, y, c.health, theme.Quiet, "health")
-	cv.Put(age, y, theme.Quiet, "changed")
-	if c.by > 0 {
-		cv.Put(by, y, theme.Quiet, "by")
-	}
-	_ = name
-}
-
-func (c *columns) draw(y int, r *Release) {
-	cv, mark := c.Canvas, c.Theme.Mark(r.mark())
-	if r.mark() == "" {
-		mark.Glyph, mark.Role = c.Theme.Lines.Dot, theme.Quiet
-	}
-	name, chart, revision, status, health, age, by := c.cells()
+	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, prefixed("by ", r.run.By), m.ago(r.run.Since))) - gap
 	cv.Put(2, y, mark.Role, mark.Glyph)
-	cv.PutFit(name, y, c.name, theme.Text, c.model.name(r.Key))
-	cv.PutFit(chart, y, c.chart, theme.Quiet, r.Chart)
-	cv.PutRight(revision+c.revision, y, theme.Text, strconv.Itoa(r.Revision))
-	role := theme.Text
-	switch r.Status {
-	case "deployed":
-		role = theme.Quiet
-	case "failed":
-		role = theme.Bad
-	}
-	word := r.health()
-	if c.status > 0 {
-		cv.PutFit(status, y, c.status, role, r.Status)
-	} else if r.Status != "deployed" {
-		word = strings.Join(strings.Fields(r.Status+" "+word), " ")
-	}
-	healthRole := theme.Text
-	if mark.Role == theme.Stopped || mark.Role == theme.Bad {
-		healthRole = mark.Role
-	}
-	cv.PutFit(health, y, c.health, healthRole, word)
-	cv.PutRight(age+c.age, y, theme.Quiet, c.model.age(r.Changed))
-	if c.by > 0 {
-		cv.PutFit(by, y, c.by, theme.Quiet, r.By)
-	}
+	cv.PutFit(4, y, c.name, theme.Strong, m.name(r.run.Key))
+	x := 4 + c.name + gap
+	cv.PutFit(x, y, min(c.operation, end-x), theme.Text, r.run.Operation)
+	x += c.operation + gap
+	x = cv.PutFit(x, y, end-x, mark.Role, mark.Word)
+	cv.PutFit(x, y, end-x, theme.Text, prefixed(": ", r.run.Why))
 }
+
+// whenEmpty are the keys that home without releases suggests.
+var whenEmpty = map[string]string{"i": "install a chart", ":": "show another namespace", "A": "show all namespaces"}

@@ -62,6 +62,7 @@ type State struct {
 	Sort      Sort
 	Selected  string // the ID of the selected row
 	History   *Key   // the release whose history is open, nil for none
+	Revision  int    // the revision that is selected in the history
 }
 
 // scope returns the namespace to follow, "" for all.

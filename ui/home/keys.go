@@ -1,8 +1,6 @@
 package home
 
 import (
-	"cmp"
-
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/ui/board/keys"
@@ -21,15 +19,15 @@ func (m *model) keys() []keys.Binding {
 	noRow := keys.Unless(func() bool { return m.row() != nil }, "nothing is selected")
 	isRelease := func() bool { return m.release() != nil }
 	noRelease := keys.Unless(isRelease, "select a release first")
+	why := func(name string, needsRelease bool) string {
+		if needsRelease && !isRelease() {
+			return noRelease()
+		}
+		return m.whyNot(name, m.request(name).Namespace)
+	}
 	operation := func(key, name, word string, needsRelease bool, about, more string) keys.Binding {
 		return keys.Binding{Keys: key, Part: partChange, About: about, More: more,
-			Hint: keys.When(word, func() bool { return m.whyNot(name) == "" && (!needsRelease || isRelease()) }),
-			Disabled: func() string {
-				if needsRelease {
-					return cmp.Or(noRelease(), m.whyNot(name))
-				}
-				return m.whyNot(name)
-			},
+			Hint: keys.When(word, func() bool { return why(name, needsRelease) == "" }), Disabled: func() string { return why(name, needsRelease) },
 			Do: func() tea.Cmd { return m.open(m.request(name)) }}
 	}
 	return []keys.Binding{
@@ -85,17 +83,14 @@ func (m *model) enterHint() string {
 }
 
 // history opens the revisions of the selected release.
-func (m *model) history() tea.Cmd {
-	r := m.release()
-	return m.run("history", r.Name, "--namespace", r.Namespace)
-}
+func (m *model) history() tea.Cmd { return m.openHistory(m.release().Key) }
 
-// whyNot says why an operation cannot be started, "" if it can.
-func (m *model) whyNot(operation string) string {
+// whyNot says why an operation cannot be started in a namespace, "" if it can.
+func (m *model) whyNot(operation, namespace string) string {
 	if m.options.Form == nil {
 		return "use the command line: lockstep " + operation
 	}
-	return m.snapshot.Denied[operation]
+	return m.snapshot.Denied[namespace][operation]
 }
 
 // request returns the request for an operation on the selected release.
@@ -156,6 +151,6 @@ func (m *model) toggleAll() {
 	m.follow()
 }
 
-func (m *model) page(by int) { m.move(by * max(m.room()-1, 1)) }
+func (m *model) page(by int) { m.move(by * max(m.layOut().releases.H-1, 1)) }
 
 func (m *model) escape() { m.filter.Clear() }

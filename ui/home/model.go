@@ -24,7 +24,8 @@ type model struct {
 	follower
 	snapshot Snapshot
 	table    table
-	top      int // the first row in view
+	top      int // the first release in view
+	runsTop  int // the first run in view
 	selected int // the row of state.Selected
 	modes
 	args  []string // what to run after the screen has closed
@@ -129,6 +130,9 @@ func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.poll(), tick(), m.AskBackground()}
 	if o := m.options; o.Notice != "" {
 		cmds = append(cmds, m.SayFor(noticeFor, o.NoticeRole, o.Notice))
+	}
+	if m.state.History != nil {
+		cmds = append(cmds, m.openHistory(*m.state.History))
 	}
 	if m.options.Open != nil {
 		cmds = append(cmds, m.open(*m.options.Open))
@@ -240,7 +244,7 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 
 // arrange makes the table from the snapshot, and keeps the selection.
 func (m *model) arrange() {
-	m.table = newTable(&m.snapshot, m.state.Filter, m.state.Sort)
+	m.table = newTable(&m.snapshot, m.state.Filter, m.state.Sort, m.name)
 	if n := slices.IndexFunc(m.table.rows, func(r row) bool { return r.id() == m.state.Selected }); n >= 0 {
 		m.selected = n
 	}
@@ -275,22 +279,22 @@ func (m *model) release() *Release {
 
 // show scrolls to the selected row, and asks for what is in view.
 func (m *model) show() {
-	room := m.room()
-	m.top = min(m.top, m.selected)
-	m.top = max(m.top, m.selected-room+1, 0)
-	m.top = min(m.top, max(len(m.table.rows)-room, 0))
+	l, runs := m.layOut(), m.table.runs
+	m.runsTop = scroll(m.runsTop, m.selected, runs, l.runs.H)
+	m.top = scroll(m.top, m.selected-runs, len(m.table.rows)-runs, l.releases.H)
 	var inView []Key
-	for _, r := range m.inView() {
-		if r.release != nil {
-			inView = append(inView, r.release.Key)
-		}
+	for _, r := range m.table.rows[runs+m.top : min(runs+m.top+l.releases.H, len(m.table.rows))] {
+		inView = append(inView, r.release.Key)
 	}
 	m.options.Source.Need(inView)
 }
 
-// inView returns the rows in view.
-func (m *model) inView() []row {
-	return m.table.rows[min(m.top, len(m.table.rows)):min(m.top+m.room(), len(m.table.rows))]
+// scroll returns the first of n rows to show in room lines, so that the selected one is in view if it is one of them.
+func scroll(top, selected, n, room int) int {
+	if selected >= 0 && selected < n {
+		top = max(min(top, selected), selected-room+1)
+	}
+	return max(min(top, n-room), 0)
 }
 
 func (m *model) setFilter(query string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
 )
 
 // Sort is the order of the releases.
@@ -53,10 +54,14 @@ func (r row) key() Key {
 type table struct {
 	rows []row
 	runs int // how many of the rows are runs and their parts
+	widths
 }
 
-// newTable filters and sorts the rows of a snapshot.
-func newTable(s *Snapshot, filter string, order Sort) table {
+// widths are those of the widest texts in the columns.
+type widths struct{ name, chart, status, by, operation int }
+
+// newTable filters and sorts the rows of a snapshot. name returns how a release is called.
+func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) table {
 	words := strings.Fields(strings.ToLower(filter))
 	var t table
 	for i := range s.Runs {
@@ -65,6 +70,7 @@ func newTable(s *Snapshot, filter string, order Sort) table {
 			continue
 		}
 		t.rows = append(t.rows, row{run: r})
+		t.name, t.operation = max(t.name, canvas.Width(name(r.Key))), max(t.operation, canvas.Width(r.Operation))
 		for n := range r.Parts {
 			t.rows = append(t.rows, row{run: r, part: &r.Parts[n], last: n == len(r.Parts)-1})
 		}
@@ -74,6 +80,8 @@ func newTable(s *Snapshot, filter string, order Sort) table {
 		r := &s.Releases[i]
 		if matches(words, r.Namespace, r.Name, r.Chart, r.Status, r.Health.Cause, r.By) {
 			t.rows = append(t.rows, row{release: r})
+			t.name, t.chart = max(t.name, canvas.Width(name(r.Key))), max(t.chart, canvas.Width(r.Chart))
+			t.status, t.by = max(t.status, canvas.Width(r.Status)), max(t.by, canvas.Width(r.By))
 		}
 	}
 	slices.SortStableFunc(t.rows[t.runs:], func(a, b row) int { return compare(a.release, b.release, order) })

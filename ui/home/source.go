@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 )
 
 // Source is where the rows come from.
@@ -14,8 +15,8 @@ type Source interface {
 	Follow(ctx context.Context, namespace string, show func(Snapshot))
 	// Need says whose charts and health are wanted: the releases in view. It does not wait.
 	Need(releases []Key)
-	// History reads the revisions of a release, the newest first.
-	History(ctx context.Context, release Key) ([]Revision, error)
+	// History reads the revisions of a release.
+	History(ctx context.Context, release Key) (History, error)
 	// Namespaces lists the namespaces to choose from.
 	Namespaces(ctx context.Context) ([]string, error)
 }
@@ -30,8 +31,8 @@ type Snapshot struct {
 	// Listed is set once the releases have been listed, and Away says why what is shown may be out of date, "" if it is not.
 	Listed bool
 	Away   string
-	// Denied says why an operation is not permitted, by the name of the operation.
-	Denied map[string]string
+	// Denied says why an operation is not permitted, by namespace and by the name of the operation.
+	Denied map[string]map[string]string
 }
 
 // Release is the latest revision of a release.
@@ -79,12 +80,20 @@ type Part struct {
 	Why    string
 }
 
+// History is the revisions of a release.
+type History interface {
+	// Revisions returns them, the newest first.
+	Revisions() []Revision
+	// Changes returns how one revision differs from an earlier one. Its secret values are hidden.
+	Changes(from, to int) ([]inspect.Change, error)
+}
+
 // Revision is a revision of a release.
 type Revision struct {
 	Number  int
 	Status  string
 	Changed time.Time
 	Record
-	Description string
-	Run         string // the name of the record of its run on this machine, "" if there is none
+	What string // what it changed: "values, objects: 1 added, 3 changed"
+	Run  string // the name of the record of its run on this machine, "" if there is none
 }

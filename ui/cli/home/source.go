@@ -2,12 +2,15 @@ package home
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/ui/home"
+	"lockstep/ui/report"
 )
 
 // source reads releases and runs.
@@ -16,48 +19,76 @@ type source struct {
 
 	mu       sync.Mutex
 	overview *kube.Overview // of the namespace that is followed; nil for none
+	update   func(func(*home.Snapshot))
+	ctx      context.Context
+	denied   map[string]map[string]string // by namespace; those that were asked for
 }
 
 // Follow follows the releases of a namespace.
 func (s *source) Follow(ctx context.Context, namespace string, show func(home.Snapshot)) {
-	o := s.client.Overview(namespace)
-	s.mu.Lock()
-	s.overview = o
-	s.mu.Unlock()
 	var mu sync.Mutex // guards now, and keeps show from being called concurrently
 	var now home.Snapshot
-	update := func(change func()) {
+	update := func(change func(*home.Snapshot)) {
 		mu.Lock()
 		defer mu.Unlock()
-		change()
+		change(&now)
 		show(now)
 	}
+	o := s.client.Overview(namespace)
+	s.mu.Lock()
+	s.overview, s.update, s.ctx, s.denied = o, update, ctx, map[string]map[string]string{}
+	s.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	live := &liveRuns{client: s.client, runs: map[string]*liveRun{}}
-	live.changed = func() { update(func() { now.Runs = live.rows() }) }
+	live.changed = func() { update(func(now *home.Snapshot) { now.Runs = live.rows() }) }
 	running.Go(func() { live.follow(ctx, namespace) })
+	if namespace != "" {
+		s.askRights(namespace)
+	}
 	err := o.Follow(ctx, func(rows []kube.ReleaseRow, listed bool, away error) {
 		releases := make([]home.Release, len(rows))
 		for i, r := range rows {
 			releases[i] = releaseRow(r)
 		}
-		update(func() {
+		update(func(now *home.Snapshot) {
 			now.Releases, now.Listed, now.Away = releases, listed, ""
 			if away != nil {
-				now.Away = "API server unreachable: " + away.Error()
+				now.Away = "API server unreachable, retrying: " + away.Error()
 			}
 		})
 	})
 	if err != nil {
-		update(func() { now.Away = s.client.ExplainDenied(err).Error() })
+		update(func(now *home.Snapshot) { now.Away = s.client.ExplainDenied(err).Error() })
 	}
+}
+
+// askRights asks once what is permitted in a namespace, in the background.
+func (s *source) askRights(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denied[namespace] != nil {
+		return
+	}
+	s.denied[namespace] = map[string]string{} // is being asked for
+	ctx, update := s.ctx, s.update
+	go func() {
+		denied, err := s.client.Denied(ctx, namespace)
+		if err != nil {
+			return // each operation checks its permissions anyway
+		}
+		s.mu.Lock()
+		s.denied[namespace] = denied
+		all := maps.Clone(s.denied)
+		s.mu.Unlock()
+		update(func(now *home.Snapshot) { now.Denied = all })
+	}()
 }
 
 // releaseRow returns the row of a release.
 func releaseRow(r kube.ReleaseRow) home.Release {
 	row := home.Release{Key: home.Key(r.Key), Revision: r.Revision, Status: r.Status, Changed: r.Changed,
-		Record: home.Record{Chart: strings.TrimSpace(r.Chart + " " + r.Version), By: r.By}}
+		Record: record(r.Details)}
 	row.Health = home.Health{Degraded: r.Health.Failed > 0, Ready: r.Health.Ready, Of: r.Health.Of, Cause: r.Health.Cause}
 	switch {
 	case r.Health.Cause != "":
@@ -66,6 +97,10 @@ func releaseRow(r kube.ReleaseRow) home.Release {
 		row.Health.Status = event.Ready
 	}
 	return row
+}
+
+func record(d kube.ReleaseDetails) home.Record {
+	return home.Record{Chart: strings.TrimSpace(d.Chart + " " + d.Version), By: d.By}
 }
 
 // Need says which releases are in view.
@@ -79,10 +114,45 @@ func (s *source) Need(releases []home.Key) {
 	wanted := make([]kube.ReleaseKey, len(releases))
 	for i, k := range releases {
 		wanted[i] = kube.ReleaseKey(k)
+		s.askRights(k.Namespace)
 	}
 	o.Want(wanted)
 }
 
-func (s *source) History(context.Context, home.Key) ([]home.Revision, error) { return nil, nil }
+// History reads the revisions of a release, and finds the records of their runs on this machine.
+func (s *source) History(ctx context.Context, k home.Key) (home.History, error) {
+	h, err := s.client.ReleaseHistory(ctx, kube.ReleaseKey(k))
+	if err != nil {
+		return nil, err
+	}
+	return &history{h, k, s.client.ContextName()}, nil
+}
 
-func (s *source) Namespaces(context.Context) ([]string, error) { return nil, nil }
+// history is the revisions of a release with the records of their runs.
+type history struct {
+	*kube.ReleaseHistory
+	of      home.Key
+	context string
+}
+
+func (h *history) Revisions() (all []home.Revision) {
+	dir, err := report.RunDir()
+	var records report.RunList
+	if err == nil {
+		records = report.RecordedRuns(dir)
+	}
+	for _, r := range h.ReleaseHistory.Revisions() {
+		row := home.Revision{Number: r.Number, Status: r.Status, Changed: r.Changed, Record: record(r.Details), What: r.What}
+		i := slices.IndexFunc(records, func(run report.Run) bool {
+			return run.Release == h.of.Name && run.Namespace == h.of.Namespace && run.Revision == r.Number && run.Context == h.context
+		})
+		if i >= 0 {
+			row.Run = records[i].Name
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// Namespaces lists the namespaces of the cluster.
+func (s *source) Namespaces(ctx context.Context) ([]string, error) { return s.client.Namespaces(ctx) }

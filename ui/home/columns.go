@@ -1,0 +1,125 @@
+package home
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// columns are the widths of the columns. A width of 0 leaves a column out.
+type columns struct {
+	*model
+	name, chart, revision, status, health, age, by int
+	operation                                      int // of runs
+}
+
+const gap = 2
+
+// The widths of a screen below which a column is left out.
+const (
+	byFrom     = 110
+	statusFrom = 90
+)
+
+// columns makes the columns as wide as their content, as far as there is room; health gets the rest.
+func (m *model) columns() columns {
+	w := m.table.widths
+	c := columns{model: m, revision: 4, age: canvas.Width("changed 00"), name: w.name, chart: max(w.chart, 5), status: max(w.status, 6), by: max(w.by, 2), operation: w.operation}
+	c.name = min(max(c.name, 8), max(m.W*3/10, 12))
+	c.chart = min(c.chart, m.W/5)
+	c.by = min(c.by, m.W/6)
+	c.operation = min(c.operation, m.W/4)
+	if m.W < byFrom {
+		c.by = 0
+	}
+	if m.W < statusFrom {
+		c.status = 0
+	}
+	used := 4 + c.name + gap + c.chart + gap + c.revision + gap + c.age + 2
+	for _, w := range []int{c.status, c.by} {
+		if w > 0 {
+			used += w + gap
+		}
+	}
+	c.health = max(m.W-used-gap, 0)
+	return c
+}
+
+// places are where the columns start.
+type places struct{ name, chart, revision, status, health, age, by int }
+
+func (c *columns) places() (p places) {
+	p.name = 4
+	p.chart = p.name + c.name + gap
+	p.revision = p.chart + c.chart + gap
+	p.status = p.revision + c.revision + gap
+	p.health = p.status
+	if c.status > 0 {
+		p.health += c.status + gap
+	}
+	p.age = p.health + c.health + gap
+	p.by = p.age + c.age + gap
+	return p
+}
+
+func (c *columns) drawHeads(y int) {
+	cv, p := c.Canvas, c.places()
+	cv.Put(1, y, theme.Strong, "releases")
+	cv.PutFit(p.chart, y, c.chart, theme.Quiet, "chart")
+	cv.PutRight(p.revision+c.revision, y, theme.Quiet, "rev")
+	cv.PutFit(p.status, y, c.status, theme.Quiet, "status")
+	cv.PutFit(p.health, y, c.health, theme.Quiet, "health")
+	cv.PutFit(p.age, y, c.age, theme.Quiet, "changed")
+	cv.PutFit(p.by, y, c.by, theme.Quiet, "by")
+}
+
+func (c *columns) draw(y int, r *Release) {
+	cv, mark, p := c.Canvas, c.releaseMark(r), c.places()
+	cv.Put(2, y, mark.Role, mark.Glyph)
+	cv.PutFit(p.name, y, c.name, theme.Text, c.model.name(r.Key))
+	cv.PutFit(p.chart, y, c.chart, theme.Quiet, r.Chart)
+	cv.PutRight(p.revision+c.revision, y, theme.Text, strconv.Itoa(r.Revision))
+	word, role := r.health(), theme.Text
+	if mark.Role == theme.Stopped || mark.Role == theme.Bad {
+		role = mark.Role
+	}
+	switch {
+	case c.status > 0:
+		cv.PutFit(p.status, y, c.status, statusRole(r.Status), r.Status)
+	case r.Status != "deployed":
+		word = strings.TrimSuffix(r.Status+", "+word, ", ")
+	}
+	cv.PutFit(p.health, y, c.health, role, word)
+	cv.PutFit(p.age, y, c.age, theme.Quiet, c.ago(r.Changed))
+	cv.PutFit(p.by, y, c.by, theme.Quiet, r.By)
+}
+
+func statusRole(status string) theme.Role {
+	switch status {
+	case "deployed":
+		return theme.Quiet
+	case "failed":
+		return theme.Bad
+	}
+	return theme.Text
+}
+
+// ago says how long ago something was: "5 min ago".
+func (m *model) ago(at time.Time) string {
+	d := max(m.Now().Sub(at), 0)
+	switch {
+	case at.IsZero():
+		return ""
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d/time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d/time.Hour))
+	}
+	return fmt.Sprintf("%d d ago", int(d/(24*time.Hour)))
+}

@@ -1,0 +1,286 @@
+package home
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/inspect"
+	"lockstep/engine/text"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/keys"
+)
+
+// partHistory is the heading of the keys of the history.
+const partHistory = "in the history"
+
+// history is the mode that lists the revisions of a release, and shows how two of them differ.
+type history struct {
+	*model
+	of        Key
+	content   History // nil until it has been read
+	err       error
+	revisions []Revision
+	selected  int
+	base      int // the revision to compare with; 0 for the one before the selected one
+	top       int // the first revision in view
+	line      int // the first line of the changes in view
+	last      int // the maximum of line
+	compared  map[[2]int][]inspect.Change
+}
+
+// historyMsg is the answer of Source.History.
+type historyMsg struct {
+	of      Key
+	content History
+	err     error
+}
+
+// openHistory opens the history of a release.
+func (m *model) openHistory(of Key) tea.Cmd {
+	m.state.History = &of
+	m.Modes.Open(&history{model: m, of: of, compared: map[[2]int][]inspect.Change{}})
+	ctx, source := m.ctx, m.options.Source
+	return func() tea.Msg {
+		content, err := source.History(ctx, of)
+		return historyMsg{of, content, err}
+	}
+}
+
+// Update takes the revisions once they have been read, and selects the one that was selected before.
+func (h *history) Update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case historyMsg:
+		if msg.of != h.of {
+			return nil
+		}
+		h.content, h.err = msg.content, msg.err
+		if h.err == nil {
+			h.revisions = h.content.Revisions()
+			h.selected = max(slices.IndexFunc(h.revisions, func(r Revision) bool { return r.Number == h.state.Revision }), 0)
+		}
+	case tea.MouseWheelMsg:
+		h.scroll(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
+	}
+	return nil
+}
+
+// revision returns the selected revision, nil if there is none.
+func (h *history) revision() *Revision {
+	if h.selected >= len(h.revisions) {
+		return nil
+	}
+	return &h.revisions[h.selected]
+}
+
+// Keys returns the keys of the history in the order of the footer.
+func (h *history) Keys() []keys.Binding {
+	none := keys.Unless(func() bool { return h.revision() != nil }, "nothing is selected")
+	hasRun := func() bool { return h.revision() != nil && h.revision().Run != "" }
+	older := func() bool { return h.revision() != nil && h.selected > 0 }
+	return []keys.Binding{
+		{Keys: "esc h", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(h.close), Part: partHistory, About: "back"},
+		{Keys: "enter", Hint: keys.Always("open"), Disabled: none, Do: h.watch, Part: partHistory, About: "open", More: "the objects of the revision, as they are now"},
+		{Keys: "r", Hint: keys.When("roll back to it", func() bool { return older() && h.model.whyNot("rollback", h.of.Namespace) == "" }),
+			Disabled: h.whyNoRollback, Do: h.rollBack, Part: partHistory, About: "roll back to it…", More: "shows the plan first"},
+		{Keys: "p", Hint: keys.When("replay", hasRun), Disabled: keys.Unless(hasRun, "this machine has no record of its run"), Do: h.replay, Part: partHistory, About: "replay its run"},
+		{Keys: "c", Hint: h.compareHint, Disabled: none, Do: keys.Run(h.compare), Part: partHistory, About: "compare", More: "mark a revision, then select the other"},
+		{Keys: "up k", Do: keys.By(h.move, -1), Part: partHistory, About: "newer"},
+		{Keys: "down j", Do: keys.By(h.move, 1), Part: partHistory, About: "older"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(h.page, -1), Part: partHistory, About: "scroll the changes up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Hint: keys.When("more", func() bool { return h.line < h.last }), Do: keys.By(h.page, 1), Part: partHistory, About: "scroll the changes down"},
+		{Keys: "q ctrl+c", Label: "q, ctrl-c", Hint: keys.Always("quit"), Do: h.quit, Part: partHistory, About: "quit"},
+		{Keys: "?", Hint: keys.Always("help"), Do: h.help.Open, Part: partHistory, About: "help"},
+	}
+}
+
+func (h *history) close() {
+	h.state.History, h.state.Revision = nil, 0
+	h.Modes.Close(h)
+}
+
+func (h *history) move(by int) {
+	h.selected = min(max(h.selected+by, 0), max(len(h.revisions)-1, 0))
+	h.line = 0
+	if r := h.revision(); r != nil {
+		h.state.Revision = r.Number
+	}
+}
+
+func (h *history) scroll(by int) { h.line = min(max(h.line+by, 0), h.last) }
+func (h *history) page(by int)   { h.scroll(by * max(h.H/2-4, 1)) }
+
+func (h *history) watch() tea.Cmd {
+	return h.run("watch", h.of.Name, "--namespace", h.of.Namespace, "--revision", strconv.Itoa(h.revision().Number))
+}
+
+func (h *history) replay() tea.Cmd { return h.run("replay", h.revision().Run) }
+
+func (h *history) whyNoRollback() string {
+	switch {
+	case h.revision() == nil:
+		return "nothing is selected"
+	case h.selected == 0:
+		return "this is the latest revision; select an older one"
+	}
+	return h.model.whyNot("rollback", h.of.Namespace)
+}
+
+func (h *history) rollBack() tea.Cmd {
+	return h.open(Request{Operation: "rollback", Release: h.of.Name, Namespace: h.of.Namespace, Revision: h.revision().Number})
+}
+
+// compare marks the selected revision as the one to compare with, or removes the mark.
+func (h *history) compare() {
+	h.line = 0
+	if n := h.revision().Number; h.base != n {
+		h.base = n
+		return
+	}
+	h.base = 0
+}
+
+func (h *history) compareHint() string {
+	switch r := h.revision(); {
+	case r == nil:
+		return ""
+	case h.base == r.Number:
+		return "stop comparing"
+	}
+	return "compare with it"
+}
+
+// pair returns the two revisions that are compared: the older one and the newer one; ok is false if there is only one.
+func (h *history) pair() (older, newer int, ok bool) {
+	r := h.revision()
+	switch {
+	case r == nil:
+		return 0, 0, false
+	case h.base != 0 && h.base != r.Number:
+		return min(h.base, r.Number), max(h.base, r.Number), true
+	case h.selected+1 < len(h.revisions):
+		return h.revisions[h.selected+1].Number, r.Number, true
+	}
+	return 0, r.Number, false
+}
+
+// changes returns how the two revisions differ.
+func (h *history) changes(older, newer int) ([]inspect.Change, error) {
+	pair := [2]int{older, newer}
+	if known, ok := h.compared[pair]; ok {
+		return known, nil
+	}
+	found, err := h.content.Changes(older, newer)
+	if err == nil {
+		h.compared[pair] = found
+	}
+	return found, err
+}
+
+// Draw draws the history instead of the table.
+func (h *history) Draw() {
+	cv := h.Canvas
+	cv.Blank(canvas.Rect{W: h.W, H: h.H - 1})
+	if h.TooSmall() {
+		return
+	}
+	h.drawTitle("home "+h.Theme.Lines.More+" history of "+h.of.Name, h.Join(h.options.Context, "ns "+h.of.Namespace), text.Count(len(h.revisions), "revision"))
+	switch {
+	case h.err != nil:
+		for i, l := range canvas.Wrap(h.err.Error(), h.W-6) {
+			cv.Put(3, firstLine+1+i, theme.Bad, l)
+		}
+		return
+	case h.content == nil:
+		cv.Put(3, firstLine+1, theme.Quiet, "reading the revisions")
+		return
+	}
+	room := min(len(h.revisions), max(h.H/2-5, 3))
+	h.top = scroll(h.top, h.selected, len(h.revisions), room)
+	h.drawRevisions(canvas.Rect{Y: firstLine, W: h.W, H: room})
+	h.drawChanges(firstLine + room + 1)
+}
+
+// drawRevisions draws the revisions in view.
+func (h *history) drawRevisions(in canvas.Rect) {
+	cv := h.Canvas
+	chart, status, by := 5, 6, 2
+	for _, r := range h.revisions {
+		chart, status, by = max(chart, canvas.Width(r.Chart)), max(status, canvas.Width(r.Status)), max(by, canvas.Width(r.By))
+	}
+	chart, by = min(chart, h.W/4), min(by, h.W/6)
+	if h.W < byFrom {
+		by = 0
+	}
+	const rev, age = 3, 11
+	at := struct{ status, chart, age, by, what int }{}
+	at.status = 3 + rev + gap
+	at.chart = at.status + status + gap
+	at.age = at.chart + chart + gap
+	at.by = at.age + age + gap
+	at.what = at.by
+	if by > 0 {
+		at.what += by + gap
+	}
+	for n := h.top; n < min(h.top+in.H, len(h.revisions)); n++ {
+		r, y := &h.revisions[n], in.Y+n-h.top
+		if n == h.selected {
+			cv.Highlight(0, y, h.W)
+			cv.Put(0, y, theme.Key, h.Theme.Lines.Cursor)
+		}
+		if r.Number == h.base {
+			cv.Put(1, y, theme.Accent, h.Theme.Lines.Break)
+		}
+		cv.PutRight(3+rev, y, theme.Strong, strconv.Itoa(r.Number))
+		cv.PutFit(at.status, y, status, statusRole(r.Status), r.Status)
+		cv.PutFit(at.chart, y, chart, theme.Text, r.Chart)
+		cv.PutFit(at.age, y, age, theme.Quiet, h.ago(r.Changed))
+		cv.PutFit(at.by, y, by, theme.Quiet, r.By)
+		cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, r.What)
+	}
+	cv.ScrollBar(h.W-1, in, h.top, len(h.revisions))
+}
+
+// drawChanges draws how the two revisions differ, below a heading at y.
+func (h *history) drawChanges(y int) {
+	older, newer, ok := h.pair()
+	title := fmt.Sprintf("revision %d %s %d", older, h.Theme.Lines.Right, newer)
+	if !ok {
+		title = fmt.Sprintf("revision %d", newer)
+	}
+	h.Canvas.Heading(y, title)
+	var lines []canvas.Line
+	switch changes, err := h.changes(older, newer); {
+	case !ok:
+		lines = []canvas.Line{canvas.Plain(theme.Quiet, "there is no earlier revision to compare it with")}
+	case err != nil:
+		lines = []canvas.Line{canvas.Plain(theme.Bad, err.Error())}
+	case len(changes) == 0:
+		lines = []canvas.Line{canvas.Plain(theme.Quiet, "no differences in values and objects")}
+	default:
+		lines = h.changeLines(changes)
+	}
+	in := canvas.Rect{Y: y + 1, W: h.W, H: max(h.H-1-y-1, 1)}
+	h.last = max(len(lines)-in.H, 0)
+	h.scroll(0)
+	for i, l := range lines[h.line:min(h.line+in.H, len(lines))] {
+		h.Canvas.Line(1, in.Y+i, h.W-3, l)
+	}
+	h.Canvas.ScrollBar(h.W-1, in, h.line, len(lines))
+}
+
+func (h *history) changeLines(changes []inspect.Change) (lines []canvas.Line) {
+	names := 0
+	for _, c := range changes {
+		names = max(names, canvas.Width(graph.ShortObject(c.Object)))
+	}
+	for _, c := range changes {
+		lines = append(lines, inspector.ChangeLines(c, min(names, max(h.W/2, 12)), h.W-3, h.Theme.Lines.Ellipsis)...)
+	}
+	return lines
+}
