@@ -39,8 +39,8 @@ type Revision struct {
 	What string
 }
 
-// valuesObject stands for the values in the changes of a History.
-var valuesObject = plan.Object{Kind: "values", Name: "set by the user"}
+// valuesKind stands for the values in the changes of a History. No kind of Kubernetes begins with a small letter.
+const valuesKind = "values"
 
 // ReadHistory reads the revisions of a release.
 func ReadHistory(ctx context.Context, c *connect.Client, k Key) (*History, error) {
@@ -103,7 +103,7 @@ func summarise(changes []inspect.Change) string {
 	count := map[inspect.Action]int{}
 	var values, objects []string
 	for _, c := range changes {
-		if c.Object == valuesObject {
+		if c.Object.Kind == valuesKind {
 			values = []string{"values"}
 		} else {
 			count[c.Action]++
@@ -165,7 +165,7 @@ func (h *History) changes(a, b *rel1.Release) (changes []inspect.Change) {
 			changes = append(changes, c)
 		}
 	}
-	compare(valuesObject, asObject(a.Config), asObject(b.Config))
+	compare(plan.Object{Kind: valuesKind, Name: b.Name}, asObject(a.Config), asObject(b.Config))
 	before, after := h.objects[a.Version], h.objects[b.Version]
 	for _, o := range h.order[b.Version] {
 		compare(o, before[o], after[o])

@@ -72,8 +72,14 @@ func (c *columns) drawHeads(y int) {
 	cv.PutFit(p.chart, y, c.chart, theme.Quiet, "chart")
 	cv.PutRight(p.revision+c.revision, y, theme.Quiet, "rev")
 	cv.PutFit(p.status, y, c.status, theme.Quiet, "status")
-	cv.PutFit(p.health, y, c.health, theme.Quiet, "health")
-	cv.PutFit(p.age, y, c.age, theme.Quiet, "changed")
+	role := func(order Sort) theme.Role {
+		if c.state.Sort == order {
+			return theme.Strong
+		}
+		return theme.Quiet
+	}
+	cv.PutFit(p.health, y, c.health, role(ByHealth), "health")
+	cv.PutFit(p.age, y, c.age, role(ByChange), "changed")
 	cv.PutFit(p.by, y, c.by, theme.Quiet, "by")
 }
 

@@ -30,6 +30,7 @@ const (
 func (m *model) layOut() (l layout) {
 	bottom := m.H - 1 // the footer
 	switch {
+	case len(m.table.rows) == 0:
 	case m.H >= tallScreen:
 		l.pane.H = 5
 	case m.H >= paneFrom:
@@ -82,7 +83,7 @@ func (m *model) hints() (out []keys.Hint) {
 			continue
 		}
 		if word := b.Hint(); word != "" {
-			out = append(out, keys.Hint{Key: m.KeyName(b), Word: word, Press: b.Key(), Pinned: b.Pinned})
+			out = append(out, keys.Hint{Key: m.KeyName(b), Word: word, Press: b.Key(), Pinned: b.Pinned, Dim: b.Disabled != nil && b.Disabled() != ""})
 		}
 	}
 	return out
@@ -102,9 +103,12 @@ func (m *model) drawHeader() {
 		namespace = "all namespaces"
 	}
 	m.drawTitle("home", m.Join(m.options.Context, namespace), counts)
-	if m.snapshot.Away != "" {
+	switch denied := m.snapshot.Denied[m.request("upgrade").Namespace]["upgrade"]; {
+	case m.snapshot.Away != "":
 		away := m.Theme.Mark(string(event.Away))
 		m.Canvas.PutFit(1, 1, m.W-2, away.Role, away.Glyph+" "+m.snapshot.Away)
+	case denied != "":
+		m.Canvas.PutFit(1, 1, m.W-2, theme.Quiet, "read-only: "+denied)
 	}
 }
 
@@ -199,7 +203,7 @@ func (m *model) drawPane(in canvas.Rect) {
 	}
 	title, lines := m.about(r)
 	m.Canvas.Heading(in.Y-1, title)
-	for i, l := range canvas.WrapLines(lines, m.W-4)[:] {
+	for i, l := range canvas.WrapLines(lines, m.W-4) {
 		if i < in.H {
 			m.Canvas.Line(2, in.Y+i, m.W-4, l)
 		}
@@ -285,7 +289,11 @@ func (m *model) drawRun(y int, r row, c *columns) {
 	if r.run.Cluster != "" {
 		where = "in the cluster"
 	}
-	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, prefixed("by ", r.run.By), m.ago(r.run.Since))) - gap
+	by := prefixed("by ", r.run.By)
+	if m.W < byFrom { // the pane says it
+		where, by = "", ""
+	}
+	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, by, m.ago(r.run.Since))) - gap
 	cv.Put(2, y, mark.Role, mark.Glyph)
 	cv.PutFit(4, y, c.name, theme.Strong, m.name(r.run.Key))
 	x := 4 + c.name + gap

@@ -27,8 +27,9 @@ func (m *model) keys() []keys.Binding {
 	}
 	operation := func(key, name, word string, needsRelease bool, about, more string) keys.Binding {
 		return keys.Binding{Keys: key, Part: partChange, About: about, More: more,
-			Hint: keys.When(word, func() bool { return why(name, needsRelease) == "" }), Disabled: func() string { return why(name, needsRelease) },
-			Do: func() tea.Cmd { return m.open(m.request(name)) }}
+			Hint:     keys.When(word, func() bool { return m.options.Form != nil && (!needsRelease || isRelease()) }),
+			Disabled: func() string { return why(name, needsRelease) },
+			Do:       func() tea.Cmd { return m.open(m.request(name)) }}
 	}
 	return []keys.Binding{
 		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
@@ -69,7 +70,11 @@ func (m *model) enter() tea.Cmd {
 	if r.run != nil {
 		command = "attach"
 	}
-	return m.run(command, r.key().Name, "--namespace", r.key().Namespace)
+	args := []string{command, r.key().Name}
+	if namespace := r.key().Namespace; namespace != "" { // a stack has none
+		args = append(args, "--namespace", namespace)
+	}
+	return m.run(args...)
 }
 
 func (m *model) enterHint() string {

@@ -111,7 +111,7 @@ func compare(a, b *Release, order Sort) int {
 
 // rank is lower for a release that needs somebody sooner.
 func (r *Release) rank() int {
-	return slices.Index([]string{"failed", "degraded", "in-progress", "", "ready", "gone"}, r.mark())
+	return slices.Index([]string{"failed", "degraded", "in-progress", "", "ready", "removed"}, r.mark())
 }
 
 // mark returns the status whose glyph stands before a release.
@@ -124,7 +124,7 @@ func (r *Release) mark() string {
 	case strings.HasPrefix(r.Status, "pending"), r.Status == "uninstalling", r.Health.Status == event.InProgress:
 		return "in-progress"
 	case r.Status == "uninstalled":
-		return "gone"
+		return "removed"
 	case r.Health.Status == event.Ready:
 		return "ready"
 	}

@@ -114,6 +114,7 @@ func Document(part string, table []Binding) []Key {
 type Hint struct {
 	Key, Word, Press string
 	Pinned           bool
+	Dim              bool // the key does not work now; pressing it says why
 }
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }

@@ -252,7 +252,11 @@ type Button struct {
 
 // PutHint draws a hint and makes it a button. It returns the x after it.
 func (s *Screen) PutHint(x, y int, h keys.Hint, role theme.Role) int {
-	end := s.Canvas.Put(s.Canvas.Put(x, y, theme.Key, h.Key)+1, y, role, h.Word)
+	key := theme.Key
+	if h.Dim {
+		key, role = theme.Faint, theme.Faint
+	}
+	end := s.Canvas.Put(s.Canvas.Put(x, y, key, h.Key)+1, y, role, h.Word)
 	s.Buttons = append(s.Buttons, Button{canvas.Rect{X: x, Y: y, W: end - x, H: 1}, h.Press})
 	return end
 }

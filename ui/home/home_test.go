@@ -1,0 +1,200 @@
+package home
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+func stateOf(t testing.TB, name string) state {
+	t.Helper()
+	i := slices.IndexFunc(states, func(s state) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("no state %q", name)
+	}
+	return states[i]
+}
+
+// TestCommands: what home ends with, by the keys that are pressed.
+func TestCommands(t *testing.T) {
+	for _, tt := range []struct{ state, keys, want string }{
+		{"runs", "enter", "attach payments --namespace shop"},
+		{"runs", "down down enter", "attach apps"},
+		{"runs", "down down down enter", "attach apps"}, // a release of the stack
+		{"runs", "down down down down down down down enter", "watch api --namespace shop"},
+		{"three", "enter", "watch pg --namespace shop"},
+		{"thousand", "end enter", "watch worker --namespace shop"},
+		{"history", "p", "replay 20261120-120000-api"},
+		{"history", "down p", ""}, // no record of its run
+		{"history", "down enter", "watch api --namespace shop --revision 13"},
+		{"history", "r", ""}, // the latest revision
+		{"empty", "enter", ""},
+		{"three", "q", ""},
+	} {
+		r := stateOf(t, tt.state).open(t, 100, 30, bare)
+		for _, key := range strings.Fields(tt.keys) {
+			r.press(key)
+		}
+		if got := strings.Join(r.args, " "); got != tt.want {
+			t.Errorf("%s in %s ends with %q, want %q", tt.keys, tt.state, got, tt.want)
+		}
+	}
+}
+
+// fakeForm is a form that ends with its request, or with nothing.
+type fakeForm struct {
+	request Request
+	done    func([]string) tea.Cmd
+}
+
+func (f *fakeForm) Keys() []keys.Binding {
+	end := func(args ...string) func() tea.Cmd { return func() tea.Cmd { return f.done(args) } }
+	return []keys.Binding{{Keys: "enter", Do: end(f.request.Operation, f.request.Release, "-n", f.request.Namespace)}, {Keys: "esc", Do: end()}}
+}
+func (f *fakeForm) Update(tea.Msg) tea.Cmd { return nil }
+func (f *fakeForm) Draw()                  {}
+
+// TestForm: a key opens the form for what is selected, and home ends with its command line. If it is closed, home is as before; but
+// home that was opened for the form ends.
+func TestForm(t *testing.T) {
+	var requests []Request
+	withForm := func(o *Options) {
+		o.Form = func(_ *screen.Screen, r Request, done func([]string) tea.Cmd) keys.Mode {
+			requests = append(requests, r)
+			return &fakeForm{r, done}
+		}
+	}
+	r := stateOf(t, "three").open(t, 100, 30, bare, withForm)
+	r.press("u")
+	r.press("esc")
+	if len(r.Modes) != 0 || r.args != nil {
+		t.Fatalf("after esc, %d modes are open, and home ends with %q", len(r.Modes), r.args)
+	}
+	r.press("u")
+	r.press("enter")
+	if want := []string{"upgrade", "pg", "-n", "shop"}; !slices.Equal(r.args, want) {
+		t.Errorf("home ends with %q, want %q", r.args, want)
+	}
+	r = stateOf(t, "history").open(t, 100, 30, bare, withForm)
+	for _, key := range []string{"down", "down", "r"} {
+		r.press(key)
+	}
+	if got, want := requests[len(requests)-1], (Request{"rollback", "api", "shop", 12}); got != want {
+		t.Errorf("the form is opened for %+v, want %+v", got, want)
+	}
+	r = stateOf(t, "denied").open(t, 100, 30, bare, withForm)
+	n := len(requests)
+	for _, key := range []string{"u", "r", "x", "i"} {
+		r.press(key)
+		if len(requests) != n {
+			t.Errorf("%s opens a form for %+v, which is not permitted", key, requests[n])
+		}
+	}
+	if !strings.Contains(r.text(), "not permitted: create secrets in namespace shop") {
+		t.Errorf("the reason is not shown:\n%s", r.text())
+	}
+	install := Request{Operation: "install", Namespace: "shop"}
+	r = stateOf(t, "three").open(t, 100, 30, bare, withForm, func(o *Options) { o.Open = &install })
+	r.model.Init()
+	if requests[len(requests)-1] != install {
+		t.Errorf("the first form is for %+v, want %+v", requests[len(requests)-1], install)
+	}
+	if cmd := r.form.(*fakeForm).done(nil); cmd == nil {
+		t.Error("home stays open after the form that it was opened for")
+	}
+}
+
+// TestSelectionStays: the selected release stays selected, and in view, while others come and go.
+func TestSelectionStays(t *testing.T) {
+	r := stateOf(t, "forty").open(t, 100, 30, bare)
+	for range 12 {
+		r.press("down")
+	}
+	want := r.row().id()
+	for _, change := range []Snapshot{
+		{Listed: true, Releases: releases(40), Runs: liveRuns()}, {Listed: true, Releases: releases(400)}, {Listed: true, Releases: releases(30)[3:]},
+	} {
+		r.send(snapshotMsg{change, r.number})
+		if got := r.row().id(); got != want {
+			t.Errorf("%s is selected, want %s", got, want)
+		}
+		if name := r.release().Name; !strings.Contains(r.text(), "▸ ✓ "+name) {
+			t.Errorf("%s is not in view:\n%s", name, r.text())
+		}
+	}
+	r.send(snapshotMsg{Snapshot{Listed: true}, r.number - 1}) // of another namespace
+	if len(r.table.rows) == 0 {
+		t.Error("a snapshot of another namespace is shown")
+	}
+}
+
+// TestNeed: home asks for the releases in view, and for no others.
+func TestNeed(t *testing.T) {
+	r := stateOf(t, "thousand").open(t, 100, 30, bare)
+	r.press("home")
+	if n := len(r.source.needed); n == 0 || n > 30 || r.source.needed[0].Name != "api" {
+		t.Errorf("home needs %d releases: %v", n, r.source.needed)
+	}
+	r.press("end")
+	if got := r.source.needed; len(got) > 30 || got[len(got)-1].Name != "worker" {
+		t.Errorf("at the end, home needs %v", got)
+	}
+}
+
+// TestWhereItWas: home opens where it was before a command.
+func TestWhereItWas(t *testing.T) {
+	s := stateOf(t, "forty")
+	first := s.open(t, 100, 30, bare)
+	for _, key := range strings.Fields("/ s e r v enter down down down") {
+		first.press(key)
+	}
+	want := first.text()
+	s.keys = ""
+	again := s.open(t, 100, 30, bare, func(o *Options) { o.State = first.state })
+	if got := again.text(); got != want {
+		t.Errorf("home was\n%s\nand is\n%s", want, got)
+	}
+}
+
+// TestHistoryError: the error about a history that cannot be read is shown.
+func TestHistoryError(t *testing.T) {
+	r := stateOf(t, "three").open(t, 100, 30, bare, func(o *Options) { o.Source.(*sample).history = errors.New("read the revisions: forbidden") })
+	r.press("h")
+	if !strings.Contains(r.text(), "read the revisions: forbidden") {
+		t.Errorf("the error is not shown:\n%s", r.text())
+	}
+	r.press("esc")
+	if len(r.Modes) > 0 || r.state.History != nil {
+		t.Error("esc does not close the history")
+	}
+}
+
+// BenchmarkFrame scrolls through 1,000 releases. A frame must take at most 2 ms.
+func BenchmarkFrame(b *testing.B) {
+	r := stateOf(b, "thousand").open(b, 200, 50, dark)
+	b.ResetTimer()
+	for i := range b.N {
+		key := tea.KeyPressMsg{Code: tea.KeyDown}
+		if i/900%2 == 1 {
+			key.Code = tea.KeyUp
+		}
+		r.Update(key)
+		r.View()
+	}
+}
+
+// BenchmarkSnapshot shows a new snapshot of 1,000 releases.
+func BenchmarkSnapshot(b *testing.B) {
+	r := stateOf(b, "thousand").open(b, 200, 50, dark)
+	b.ResetTimer()
+	for range b.N {
+		r.Update(snapshotMsg{Snapshot{Listed: true, Releases: r.snapshot.Releases}, r.number})
+		r.View()
+	}
+}

@@ -1,0 +1,203 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine/event"
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// The time of all samples.
+var now = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+
+// sample is a Source that shows nothing by itself: tests send the snapshots.
+type sample struct {
+	needed  []Key
+	history error
+}
+
+func (s *sample) Follow(ctx context.Context, _ string, _ func(Snapshot)) { <-ctx.Done() }
+func (s *sample) Need(releases []Key)                                    { s.needed = releases }
+func (s *sample) Namespaces(context.Context) ([]string, error) {
+	return []string{"data", "default", "shop"}, nil
+}
+func (s *sample) History(context.Context, Key) (History, error) {
+	return sampleHistory{}, s.history
+}
+
+type sampleHistory struct{}
+
+func (sampleHistory) Revisions() (all []Revision) {
+	for n := 14; n > 2; n-- {
+		r := Revision{Number: n, Status: "superseded", Changed: now.Add(-time.Duration(14-n)*26*time.Hour - 2*time.Hour), Record: Record{Chart: "api 2.2.0", By: "ci on runner-7"}, What: "values"}
+		switch n {
+		case 14:
+			r.Status, r.Chart, r.What, r.Run = "deployed", "api 2.3.1", "values, objects: 1 added, 2 changed", "20261120-120000-api"
+		case 13:
+			r.Status, r.By, r.What = "failed", "ann on box", "objects: 1 changed"
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (sampleHistory) Changes(from, to int) ([]inspect.Change, error) {
+	if to-from > 5 {
+		return nil, errors.New("revision 3 does not exist any more")
+	}
+	api := plan.Object{Group: "apps", Kind: "Deployment", Name: "api"}
+	return []inspect.Change{
+		{Object: plan.Object{Kind: "values", Name: "api"}, Action: inspect.Modify, Fields: []inspect.Field{{In: "image", Lines: []string{"- tag: 2.2.0", "+ tag: 2.3.1"}}}},
+		{Object: api, Action: inspect.Modify, Fields: []inspect.Field{{In: "spec.template.spec.containers[api]", Lines: []string{"- image: shop/api:2.2.0", "+ image: shop/api:2.3.1"}}, {In: "spec", Lines: []string{"- replicas: 2", "+ replicas: 3"}}}},
+		{Object: plan.Object{Kind: "Service", Name: "api"}, Action: inspect.Create},
+	}, nil
+}
+
+// releases returns n releases in the namespaces shop and data, of which some are not healthy.
+func releases(n int) (all []Release) {
+	charts := []string{"api 2.3.1", "worker 0.9.0", "postgresql 16.2.1", "a-chart-with-a-long-name 10.20.30-rc.1"}
+	for i := range n {
+		r := Release{Key: Key{"shop", fmt.Sprintf("service-%03d", i)}, Revision: 1 + i*7%23, Status: "deployed", Changed: now.Add(-time.Duration(1+i*i) * 7 * time.Minute),
+			Record: Record{Chart: charts[i%len(charts)], By: "ci on runner-7"}, Health: Health{Status: event.Ready, Ready: 3 + i%5, Of: 3 + i%5}}
+		switch i {
+		case 0:
+			r.Name = "api"
+		case 1:
+			r.Name, r.By = "worker", "ann on box"
+			r.Health = Health{Status: event.InProgress, Degraded: true, Ready: 1, Of: 2, Cause: "Deployment/worker: container main cannot start: image registry.example.com/shop/worker:0.9.0 cannot be pulled: not found"}
+		case 2:
+			r.Name, r.Status = "pg", "failed"
+			r.Health = Health{Status: event.InProgress, Ready: 4, Of: 5, Cause: "StatefulSet/pg: 0 of 1 replicas ready"}
+		case 5:
+			r.Status = "pending-upgrade"
+		case 7:
+			r.Status, r.Health = "uninstalled", Health{}
+		case 9:
+			r.Record, r.Health = Record{}, Health{} // not read yet
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// liveRuns are runs in all states.
+func liveRuns() []LiveRun {
+	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	return []LiveRun{
+		{Key: Key{"shop", "payments"}, Operation: "upgrade payments-1.5.0", Status: event.Held, Why: "migrate: Job/migrate: exited with code 3 (2 restarts): FATAL: relation users does not exist", Since: at(4)},
+		{Key: Key{"shop", "queue"}, Operation: "install queue-3.0.0", Status: event.Paused, Why: "before the first group", By: "ops@example.com", Since: at(12), Cluster: "lockstep-queue-x7z2k"},
+		{Key: Key{"", "apps"}, Operation: "up", Status: event.Running, Why: "1 of 3 releases", By: "ci", Since: at(1), Cluster: "lockstep-apps-9s8d7", Parts: []Part{
+			{"data/pg", event.Ready, ""}, {"shop/api", event.Running, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},
+		{Key: Key{"shop", "search"}, Operation: "upgrade", Status: event.Waiting, Why: "its pod is not running yet", By: "ci", Since: at(0), Cluster: "lockstep-search-12abc"},
+	}
+}
+
+// state is a moment of home, and the keys pressed then.
+type state struct {
+	name string
+	Snapshot
+	keys string
+	all  bool
+	// form opens forms.
+	form bool
+}
+
+var states = []state{
+	{name: "empty", Snapshot: Snapshot{Listed: true}, form: true},
+	{name: "three", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "down", form: true},
+	{name: "forty", Snapshot: Snapshot{Listed: true, Releases: releases(40)}, keys: "s", form: true},
+	{name: "thousand", Snapshot: Snapshot{Listed: true, Releases: releases(1000)}, keys: "pgdown pgdown down", all: true, form: true},
+	{name: "runs", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, form: true},
+	{name: "denied", Snapshot: Snapshot{Listed: true, Releases: releases(3), Denied: map[string]map[string]string{"shop": {
+		"install": "not permitted: create secrets in namespace shop", "upgrade": "not permitted: create, update secrets in namespace shop",
+		"rollback": "not permitted: create, update secrets in namespace shop", "uninstall": "not permitted: delete secrets in namespace shop"}}}, keys: "u", form: true},
+	{name: "away", Snapshot: Snapshot{Listed: true, Releases: releases(12), Away: "API server unreachable, retrying: connection refused"}, form: true},
+	{name: "away-at-first", Snapshot: Snapshot{Away: "API server unreachable, retrying: connection refused"}, form: true},
+	{name: "filter", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, keys: "/ p a y", form: true},
+	{name: "history", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h", form: true},
+	{name: "compare", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h c down down down", form: true},
+	{name: "help", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "?", form: true},
+}
+
+// open opens home in a state.
+func (s state) open(t testing.TB, w, h int, look theme.Options, change ...func(*Options)) *rig {
+	o := Options{Source: &sample{}, State: &State{Namespace: "shop", All: s.all}, Context: "prod-eu", Theme: look, Now: func() time.Time { return now }}
+	if s.form {
+		o.Form = func(*screen.Screen, Request, func([]string) tea.Cmd) keys.Mode { return nil }
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	r := &rig{t: t, model: newModel(t.Context(), o), source: o.Source.(*sample)}
+	t.Cleanup(func() { r.stop() })
+	r.send(tea.WindowSizeMsg{Width: w, Height: h})
+	r.send(snapshotMsg{s.Snapshot, r.number})
+	for _, key := range strings.Fields(s.keys) {
+		r.press(key)
+	}
+	return r
+}
+
+// rig is home in a test. It runs the commands that answer at once.
+type rig struct {
+	*model
+	t      testing.TB
+	source *sample
+}
+
+func (r *rig) send(msg tea.Msg) {
+	_, cmd := r.Update(msg)
+	if _, follows := msg.(snapshotMsg); !follows {
+		r.run(cmd)
+	}
+}
+
+// run runs a command unless it waits.
+func (r *rig) run(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	answer := make(chan tea.Msg, 1)
+	go func() { answer <- cmd() }()
+	select {
+	case msg := <-answer:
+		switch msg := msg.(type) {
+		case tea.BatchMsg:
+			for _, c := range msg {
+				r.run(c)
+			}
+		case historyMsg:
+			r.send(msg)
+		}
+	case <-time.After(20 * time.Millisecond): // a tick, or the next snapshot
+	}
+}
+
+// special are the keys that are not a character.
+var special = map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp,
+	"home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
+
+func (r *rig) press(key string) {
+	if code, ok := special[key]; ok {
+		r.send(tea.KeyPressMsg{Code: code})
+		return
+	}
+	for _, c := range key {
+		r.send(tea.KeyPressMsg{Code: c, Text: string(c)})
+	}
+}
+
+// text returns the frame without colours.
+func (r *rig) text() string { return ansi.Strip(r.View().Content) }
