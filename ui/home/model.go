@@ -24,13 +24,18 @@ type model struct {
 	follower
 	snapshot Snapshot
 	table    table
-	top      int // the first release in view
-	runsTop  int // the first run in view
-	selected int // the row of state.Selected
+	view
 	modes
 	args  []string // what to run after the screen has closed
 	frame string
 	stale bool
+}
+
+// view is what of the table is in view.
+type view struct {
+	top      int // the first release in view
+	runsTop  int // the first run in view
+	selected int // the row of state.Selected
 }
 
 // modes can be opened on top of the table.
