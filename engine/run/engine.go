@@ -56,6 +56,10 @@ type Options struct {
 	// Diagnose finds out why an object is not ready. The engine calls it in a separate goroutine,
 	// with a short deadline. Nil means no diagnoses.
 	Diagnose func(ctx context.Context, o plan.Object) Finding
+	// Refresh reads an object, so that its state is reported even if the watch has stalled. It returns once that was reported,
+	// however long the API server is unreachable, or when ctx is done. The engine calls it in a separate goroutine. Nil means
+	// that watches never stall.
+	Refresh func(ctx context.Context, o plan.Object)
 }
 
 // Finding is the result of a diagnosis.
@@ -141,10 +145,10 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 // After the closing event it is ignored (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
-// ServerUnreachable reports that the API server has been unreachable since the given time. Readiness
-// timeouts are suspended until ServerReachable (R25).
-func (e *Engine) ServerUnreachable(since time.Time, reason string) {
-	e.inbox.put(serverUnreachable{since, reason})
+// ServerUnreachable reports that the API server has been unreachable since the given time. Readiness timeouts are suspended
+// from the last time at which it was proven to be reachable (R25), until ServerReachable.
+func (e *Engine) ServerUnreachable(since, proven time.Time, reason string) {
+	e.inbox.put(serverUnreachable{since, proven, reason})
 }
 
 // ServerReachable reports that the API server is reachable again.

@@ -76,6 +76,8 @@ func (l *loop) perform(effects []effect) {
 			l.watch(eff.group)
 		case startDiagnosis:
 			l.diagnose(eff.diagnosis)
+		case startRefresh:
+			l.refresh(eff.deadline)
 		case reportAccepted:
 			eff.command.Accepted()
 		case endRetries:
@@ -160,6 +162,14 @@ func (l *loop) diagnose(d diagnosis) {
 		case <-ctx.Done():
 			l.inbox.put(diagnosed{diagnosis: d})
 		}
+	}()
+}
+
+func (l *loop) refresh(d *deadline) {
+	actual := d.object.actual()
+	go func() {
+		l.opts.Refresh(l.ctx, actual)
+		l.inbox.put(refreshed{d})
 	}()
 }
 

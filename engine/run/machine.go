@@ -107,9 +107,11 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case steeringKept:
 		m.steeringKept(msg.err)
 	case serverUnreachable:
-		m.serverUnreachable(msg.since, msg.reason)
+		m.serverUnreachable(msg.since, msg.proven, msg.reason)
 	case serverReachable:
 		m.serverReachable()
+	case refreshed:
+		msg.deadline.group.stage.refreshed(msg.deadline)
 	case ticked:
 		m.tick()
 	case transitionRequested:

@@ -56,10 +56,12 @@ type (
 	steeringKept struct{ err error }
 	// serverUnreachable and serverReachable are sent by the methods of the same names.
 	serverUnreachable struct {
-		since  time.Time
-		reason string
+		since, proven time.Time
+		reason        string
 	}
 	serverReachable struct{}
+	// refreshed is sent once, by the goroutine that a startRefresh started, unless the run ends first.
+	refreshed struct{ deadline *deadline }
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
 	// transitionRequested is sent by StartRollback, StartEditedRevision and Finish.
@@ -92,6 +94,8 @@ type (
 	startWatch struct{ group *group }
 	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.
 	startDiagnosis struct{ diagnosis diagnosis }
+	// startRefresh reads an object whose deadline has passed; observed messages return the result, then a refreshed message.
+	startRefresh struct{ deadline *deadline }
 	// endRetries ends the context of retries, cancelRequests the context of requests;
 	// resetRequests cancels both and creates new ones.
 	endRetries     struct{ cause error }

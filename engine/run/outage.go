@@ -40,7 +40,7 @@ func (m *machine) updateClocks() {
 	}
 }
 
-func (m *machine) serverUnreachable(since time.Time, reason string) {
+func (m *machine) serverUnreachable(since, proven time.Time, reason string) {
 	if !m.outage.since.IsZero() {
 		return
 	}
@@ -48,7 +48,7 @@ func (m *machine) serverUnreachable(since time.Time, reason string) {
 		since = m.now
 	}
 	m.outage = outage{since: since, reason: text.CollapseSpace(reason), reportAt: since.Add(outageGrace)}
-	m.readinessClock.stop(since)
+	m.readinessClock.stopSince(earliest(proven, since), m.now)
 }
 
 func (m *machine) serverReachable() {

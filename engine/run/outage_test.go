@@ -1,12 +1,130 @@
 package run
 
 import (
+	"context"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
+
+// hangingCluster has an object that is ready from a time on. Its API server hangs for a while, and its watch may stall for good.
+// Times are since the start.
+type hangingCluster struct {
+	e                        *Engine
+	start                    time.Time
+	ready, hang, back, stall time.Duration
+	every                    time.Duration // how often a request other than Refresh is sent
+
+	mu       sync.Mutex
+	report   func(Observation)
+	proven   time.Duration // the last response
+	unproven time.Duration // the time that does not count
+	noticed  bool
+}
+
+func (c *hangingCluster) now() time.Duration { return time.Since(c.start) }
+
+func (c *hangingCluster) Watch(_ context.Context, _ *plan.Group, report func(Observation)) {
+	c.report = report
+}
+
+func (c *hangingCluster) Apply(_ context.Context, _ *plan.Group, o plan.Object) (Response, error) {
+	go func() {
+		time.Sleep(c.ready)
+		if at := c.now(); at >= c.hang && at < c.back {
+			time.Sleep(c.back - at)
+		}
+		if c.now() < c.stall {
+			c.observe(o)
+		}
+	}()
+	return Response{Version: 1}, nil
+}
+
+func (c *hangingCluster) Delete(context.Context, *plan.Group, plan.Object) (Response, error) {
+	panic("nothing is deleted")
+}
+
+func (c *hangingCluster) observe(o plan.Object) {
+	status := event.InProgress
+	if c.now() >= c.ready {
+		status = event.Ready
+	}
+	c.report(Observation{Object: o, Status: status, Version: 2})
+}
+
+// request sends a request. Without a response within 3 s, the API server is known to be unreachable.
+func (c *hangingCluster) request() {
+	sent := c.now()
+	if sent >= c.hang && sent < c.back {
+		time.Sleep(min(3*sec, c.back-sent))
+		c.mu.Lock()
+		if c.now() < c.back && !c.noticed {
+			c.noticed, c.unproven = true, c.back-c.proven
+			c.e.ServerUnreachable(c.start.Add(sent), c.start.Add(c.proven), "no response")
+			time.AfterFunc(c.back-c.now(), c.e.ServerReachable)
+		}
+		c.mu.Unlock()
+		time.Sleep(c.back - c.now() + time.Millisecond) // after ServerReachable
+	}
+	c.mu.Lock()
+	c.proven = c.now()
+	c.mu.Unlock()
+}
+
+// TestNoTimeoutWithoutProof (R25, R53): whenever the API server hangs or the watch stalls, noticed or not, a readiness timeout
+// fails only an object that is not ready, and only after it had its time: what has passed since the last response before an
+// outage does not count.
+func TestNoTimeoutWithoutProof(t *testing.T) {
+	const limit = 6 * sec
+	failures, waits := 0, 0
+	for seed := range uint64(500) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			some := func(most int) time.Duration { return time.Duration(r.IntN(most)) * time.Millisecond }
+			c := &hangingCluster{start: time.Now(), ready: some(15000), hang: some(9000), every: time.Second + some(6000)}
+			c.back, c.stall = c.hang+some(12000), some(20000)
+			feed := &event.Feed{}
+			c.e = New(Options{Feed: feed, Refresh: func(_ context.Context, o plan.Object) { c.request(); c.observe(o) }})
+			ended := make(chan struct{})
+			go func() {
+				for {
+					select {
+					case <-time.After(c.every):
+						c.request()
+					case <-ended:
+						return
+					}
+				}
+			}()
+			phase := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
+			c.e.Announce(phase)
+			err := c.e.Start(Stage{Phase: phase, Cluster: c, ObjectTimeout: limit}).Wait()
+			at := c.now()
+			close(ended)
+			c.e.Finish(End{Status: event.Failed})
+			time.Sleep(time.Minute) // until all goroutines have ended
+			if err == nil {
+				waits++
+				return
+			}
+			failures++
+			if counted := at - c.unproven; at >= c.ready || counted < limit {
+				t.Errorf("seed %d: failed after %s, of which %s count; it hangs from %s to %s (noticed %t), is ready at %s, the watch stalls at %s",
+					seed, at, counted, c.hang, c.back, c.noticed, c.ready, c.stall)
+			}
+		})
+	}
+	if failures < 50 || waits < 50 {
+		t.Errorf("%d runs failed and %d succeeded", failures, waits)
+	}
+}
 
 // TestDeadlinesAcrossAnOutage: after an outage the readiness clock is set back by catchUp, so an object
 // that is applied later can have an earlier deadline (R25, R53).
@@ -15,7 +133,7 @@ func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	stage := Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
 	trace, _ := run(t, Options{}, stage, fake, func(b *rig) {
 		b.at(5 * sec)
-		b.e.ServerUnreachable(time.Now(), "connection refused")
+		b.e.ServerUnreachable(time.Now(), time.Now(), "connection refused")
 		b.at(8 * sec)
 		b.e.ServerReachable()
 	})
@@ -35,7 +153,7 @@ func TestFirstStatusAtTimeZero(t *testing.T) {
 	stage := Stage{ObjectTimeout: 10 * sec, FirstStatusTimeout: 1500 * time.Millisecond, Phase: event.Phase{Groups: groupsOf("a: a")}}
 	object := stage.Phase.Groups[0].Objects[0]
 	trace, _ := run(t, Options{}, stage, fake, func(b *rig) {
-		b.e.ServerUnreachable(time.Now(), "connection refused")
+		b.e.ServerUnreachable(time.Now(), time.Now(), "connection refused")
 		b.at(2 * sec)
 		b.e.ServerReachable() // the clock is at -2s
 		for _, at := range []time.Duration{2500 * time.Millisecond, 3 * sec} {

@@ -69,7 +69,7 @@ func simulate(s scenario) []string {
 	for _, o := range s.Outages {
 		x.after(o.At, func() {
 			x.away = true
-			x.post(serverUnreachable{x.now, "cut"})
+			x.post(serverUnreachable{x.now, x.now, "cut"})
 		})
 		x.after(o.At+o.For, func() {
 			x.away = false
@@ -183,11 +183,13 @@ func nudge(run event.Status, n int) event.Command {
 func (s scenario) options() Options {
 	ms := time.Millisecond
 	var diagnose func(context.Context, plan.Object) Finding
-	if s.Diagnosis > 0 {
-		diagnose = func(context.Context, plan.Object) Finding { return Finding{} } // perform answers startDiagnosis itself
+	var refresh func(context.Context, plan.Object)
+	if s.Diagnosis > 0 { // perform answers startDiagnosis and startRefresh itself
+		diagnose = func(context.Context, plan.Object) Finding { return Finding{} }
+		refresh = func(context.Context, plan.Object) {}
 	}
 	return Options{
-		Diagnose:  diagnose,
+		Diagnose: diagnose, Refresh: refresh,
 		Operation: event.Operation{Name: "install", Timeout: time.Duration(s.Timeout) * ms}, MaxRequests: s.Parallel, MaxGroups: s.Groups,
 		Paused: s.Paused, Breakpoints: s.Breakpoints, HoldOnFailure: s.Hold,
 	}
@@ -312,6 +314,8 @@ func (x *simulation) perform(effects []effect) {
 				}
 				x.post(diagnosed{eff.diagnosis, Finding{Cause: "why", Requests: 5}})
 			})
+		case startRefresh:
+			x.after(x.s.Diagnosis/2, func() { x.post(refreshed{eff.deadline}) })
 		case cancelRequests, resetRequests:
 			for _, r := range x.hangs {
 				x.answer(r, Response{}, errRefused)

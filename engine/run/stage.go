@@ -136,6 +136,7 @@ type group struct {
 	ranks               []plan.Rank // of its waves
 	await               bool        // see Stage.Await
 	watched             bool
+	refreshing          bool     // an object whose deadline has passed is being read
 	pendingDependencies int      // groups that it still waits for
 	dependents          []*group // groups that wait for it
 	gated               *group   // if it is a gate, the group that waits for its objects, see addGate

@@ -200,7 +200,7 @@ func TestSettling(t *testing.T) {
 		{name: "paused", settle: 5 * sec, x: sec, then: func(r *staysRun) { r.handle(commanded{event.Command{Name: event.Pause}}) }, end: 6 * sec,
 			trace: []string{"1.0s x settles until 6.0s", "6.0s x settled"}},
 		{name: "an outage", settle: 5 * sec, x: sec, then: func(r *staysRun) {
-			r.handle(serverUnreachable{r.now, "cut"})
+			r.handle(serverUnreachable{r.now, r.now, "cut"})
 			r.until(20 * sec)
 			r.handle(serverReachable{})
 		}, end: 22 * sec, trace: []string{"1.0s x settles until 6.0s", "20.0s x settles until 22.0s", "22.0s x settled"}},

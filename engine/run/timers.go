@@ -32,6 +32,8 @@ type clock struct {
 	start   time.Time
 	idle    time.Duration
 	stopped time.Time // zero while it runs
+	// lastStop and lastStart are the ends of the last time in which it was stopped.
+	lastStop, lastStart time.Time
 }
 
 func (c *clock) active(now time.Time) time.Duration {
@@ -50,8 +52,19 @@ func (c *clock) stop(now time.Time) {
 func (c *clock) resume(now time.Time) {
 	if !c.stopped.IsZero() {
 		c.idle += now.Sub(c.stopped)
-		c.stopped = time.Time{}
+		c.lastStop, c.lastStart, c.stopped = c.stopped, now, time.Time{}
 	}
+}
+
+// stopSince stops the clock. The time since an earlier one does not count.
+func (c *clock) stopSince(earlier, now time.Time) {
+	c.stop(now)
+	from := latest(earlier, c.start)
+	counted := c.stopped.Sub(from)
+	if from.Before(c.lastStart) {
+		counted -= min(c.lastStart.Sub(from), c.lastStart.Sub(c.lastStop))
+	}
+	c.idle += max(counted, 0)
 }
 
 // wake returns the time of the next tick, zero for never. Nothing measured in active time is due
@@ -77,9 +90,8 @@ func (m *machine) wake() time.Time {
 		if m.opts.Heartbeat > 0 {
 			wakeAt(&m.clock, t.nextHeartbeat)
 		}
-		s.dropStale()
-		if len(s.deadlines) > 0 {
-			wakeAt(&m.readinessClock, s.deadlines[0].at)
+		if d := s.nextDeadline(); d != nil {
+			wakeAt(&m.readinessClock, d.at)
 		}
 	}
 	return next
@@ -126,6 +138,11 @@ func (s *stage) setDeadline(g *group, o *object) {
 
 // addDeadline inserts a deadline after the others of the same time, but one of a first status before them: it comes first.
 func (s *stage) addDeadline(d deadline) *deadline {
+	s.insertDeadline(&d)
+	return &d
+}
+
+func (s *stage) insertDeadline(d *deadline) {
 	after := d.at + 1
 	if d.firstStatus {
 		after = d.at
@@ -133,8 +150,7 @@ func (s *stage) addDeadline(d deadline) *deadline {
 	i, _ := slices.BinarySearchFunc(s.deadlines, after, func(other *deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
 	})
-	s.deadlines = slices.Insert(s.deadlines, i, &d)
-	return &d
+	s.deadlines = slices.Insert(s.deadlines, i, d)
 }
 
 // readinessTimeout returns the time in which an object must become ready, and what sets it: its own limit comes before
@@ -165,16 +181,22 @@ func (s *stage) stopWaitingForAll() {
 	}
 }
 
-// dropStale removes stale deadlines from the front: those that were restarted, and those of settled
-// objects and of groups that have ended.
-func (s *stage) dropStale() {
-	for len(s.deadlines) > 0 {
-		d := s.deadlines[0]
-		if !d.outdated() && d.group.status == event.Running && !d.object.settled {
-			return
-		}
+// nextDeadline returns the first deadline, nil for none. A group whose objects are being read has none. It removes deadlines
+// that do not matter any more from the front.
+func (s *stage) nextDeadline() *deadline {
+	for len(s.deadlines) > 0 && !s.deadlines[0].matters() {
 		s.deadlines = s.deadlines[1:]
 	}
+	i := slices.IndexFunc(s.deadlines, func(d *deadline) bool { return !d.group.refreshing && d.matters() })
+	if i < 0 {
+		return nil
+	}
+	return s.deadlines[i]
+}
+
+// matters reports whether the deadline was not restarted, and its group still waits for the object.
+func (d *deadline) matters() bool {
+	return !d.outdated() && d.group.status == event.Running && !d.object.settled
 }
 
 // tick performs all actions that are due.
@@ -227,39 +249,59 @@ func (m *machine) timeOut() {
 	m.failUnready(limit)
 }
 
-// expireDeadlines fails the groups whose readiness timeout has passed. A lenient removal stops
-// waiting for the object instead.
+// expireDeadlines reads the objects whose deadline has passed, one of each group at a time, because a watch or the API server
+// may have stalled unnoticed. It does not read those for which a lenient removal stops waiting, because that is no failure.
 func (s *stage) expireDeadlines() {
 	for {
-		d, due := s.nextDue()
-		if !due {
+		d := s.nextDeadline()
+		if d == nil || !s.isDue(d) {
 			return
 		}
-		if d.firstStatus {
-			s.stopAwaitingStatus(d.group, d.object)
+		i := slices.Index(s.deadlines, d)
+		s.deadlines = slices.Delete(s.deadlines, i, i+1)
+		if s.m.opts.Refresh == nil || s.stopsWaiting(d) {
+			s.expire(d)
 			continue
 		}
-		if s.Lenient && d.object.request == requestSucceeded {
-			s.stopWaitingFor(d.group, d.object)
-			continue
-		}
-		limit, source := s.readinessTimeout(d.object)
-		s.failUnready(d.group, d.object, event.Timeout{After: limit, Flag: source})
+		d.group.refreshing = true
+		s.m.emit(startRefresh{d})
 	}
 }
 
-// nextDue removes and returns the next deadline that has passed and still matters.
-func (s *stage) nextDue() (d *deadline, due bool) {
-	s.dropStale()
+func (s *stage) isDue(d *deadline) bool {
 	readiness := &s.m.readinessClock
-	if !readiness.stopped.IsZero() || len(s.deadlines) == 0 {
-		return d, false
+	return readiness.stopped.IsZero() && s.m.steering.ending == nil && d.at <= readiness.active(s.m.now)
+}
+
+// refreshed handles a deadline that had passed when its object was read. An outage may have set the clock back meanwhile.
+func (s *stage) refreshed(d *deadline) {
+	d.group.refreshing = false
+	switch {
+	case s.m.stage != s || !d.matters():
+	case s.isDue(d):
+		s.expire(d)
+	default:
+		s.insertDeadline(d)
 	}
-	if d = s.deadlines[0]; d.at > readiness.active(s.m.now) {
-		return d, false
+}
+
+// stopsWaiting reports whether a removal stops waiting for the object at the deadline.
+func (s *stage) stopsWaiting(d *deadline) bool {
+	return s.Lenient && d.object.request == requestSucceeded && !d.firstStatus
+}
+
+// expire handles a deadline that has passed: the group fails, or its controller has written no status, or a lenient removal
+// stops waiting for the object.
+func (s *stage) expire(d *deadline) {
+	switch {
+	case d.firstStatus:
+		s.stopAwaitingStatus(d.group, d.object)
+	case s.stopsWaiting(d):
+		s.stopWaitingFor(d.group, d.object)
+	default:
+		limit, source := s.readinessTimeout(d.object)
+		s.failUnready(d.group, d.object, event.Timeout{After: limit, Flag: source})
 	}
-	s.deadlines = s.deadlines[1:]
-	return d, true
 }
 
 func (m *machine) restartHeartbeat() {

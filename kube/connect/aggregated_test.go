@@ -26,7 +26,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 			x.link.connected, x.link.responded = true, true
 			var outages, retries []string
 			defer x.link.Listen(Listener{
-				Unreachable: func(_ time.Time, reason string) { outages = append(outages, reason) },
+				Unreachable: func(_, _ time.Time, reason string) { outages = append(outages, reason) },
 				Retrying:    func(_ Target, _ time.Time, answer string) { retries = append(retries, answer) },
 			})()
 			var wg sync.WaitGroup

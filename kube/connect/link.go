@@ -21,10 +21,11 @@ type Link struct {
 	agent string // the User-Agent of all requests, "lockstep/3f9c21d4": it tells runs apart in the audit log
 
 	mu        sync.Mutex
-	connected bool           // a connection has been accepted
-	responded bool           // a response has arrived that accepts the credentials; then connected is true too
-	answered  time.Time      // when the last response arrived
-	failures  map[string]int // consecutive, by gate
+	connected bool                 // a connection has been accepted
+	responded bool                 // a response has arrived that accepts the credentials; then connected is true too
+	answered  time.Time            // when the last response arrived
+	proven    map[string]time.Time // when the last good response arrived, by gate
+	failures  map[string]int       // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
 	nextID    int
@@ -33,8 +34,10 @@ type Link struct {
 // Listener is notified of outages, retries and warnings on a Link. Its functions may be nil. They must neither block nor
 // call the Link.
 type Listener struct {
-	// Unreachable is called when the API server stops responding, Reachable when it responds again.
-	Unreachable func(since time.Time, reason string)
+	// Unreachable is called when the API server stops responding, Reachable when it responds again. since is when the first
+	// request was sent that failed, proven when the last response arrived before: the API server, or the connection, may have
+	// hung since then.
+	Unreachable func(since, proven time.Time, reason string)
 	Reachable   func()
 	// Writes limits Retrying and Warning to the requests of the connection with these Writes; nil for all.
 	Writes *Writes
@@ -65,12 +68,13 @@ const (
 )
 
 func newLink() *Link {
-	return &Link{agent: fmt.Sprintf("lockstep/%08x", rand.Uint32()), failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
+	return &Link{agent: fmt.Sprintf("lockstep/%08x", rand.Uint32()), proven: map[string]time.Time{}, failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
 }
 
 // gate is a closed gate: requests wait for it, except for one that probes.
 type gate struct {
 	since   time.Time
+	proven  time.Time // see Listener.Unreachable
 	reason  string
 	tries   int // since it was closed
 	probing bool
@@ -86,7 +90,7 @@ func (l *Link) Listen(to Listener) (stop func()) {
 	l.nextID++
 	l.listeners[id] = to
 	if g := l.oldest(); g != nil && to.Unreachable != nil {
-		to.Unreachable(g.since, g.reason)
+		to.Unreachable(g.since, g.proven, g.reason)
 	}
 	return func() {
 		l.mu.Lock()
@@ -317,7 +321,7 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 	case g != nil && !wasUnreachable:
 		for _, to := range l.listeners {
 			if to.Unreachable != nil {
-				to.Unreachable(g.since, g.reason)
+				to.Unreachable(g.since, g.proven, g.reason)
 			}
 		}
 	case g == nil && wasUnreachable:
@@ -332,6 +336,7 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 
 // open opens a gate and releases its queue.
 func (l *Link) open(key string) {
+	l.proven[key] = time.Now()
 	delete(l.failures, key)
 	g := l.gates[key]
 	if g == nil {
@@ -349,7 +354,7 @@ func (l *Link) open(key string) {
 func (l *Link) fail(key string, weight int, since time.Time, reason string) {
 	l.failures[key] += weight
 	if l.failures[key] >= lostAfter && l.gates[key] == nil {
-		l.gates[key] = &gate{since: since, reason: reason}
+		l.gates[key] = &gate{since: since, proven: l.proven[key], reason: reason}
 	}
 }
 

@@ -45,7 +45,7 @@ func TestOutage(t *testing.T) {
 			x.link.connected, x.link.responded = true, true
 			var calls []string
 			defer x.link.Listen(Listener{
-				Unreachable: func(since time.Time, reason string) {
+				Unreachable: func(since, _ time.Time, reason string) {
 					calls = append(calls, fmt.Sprint("unreachable ", since.Sub(start).Round(time.Second), " ", reason))
 				},
 				Reachable: func() { calls = append(calls, "reachable") },
@@ -246,7 +246,7 @@ func TestFirstContact(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			x, tries := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) { return nil, err })
 			var unreachable bool
-			defer x.link.Listen(Listener{Unreachable: func(time.Time, string) { unreachable = true }})()
+			defer x.link.Listen(Listener{Unreachable: func(time.Time, time.Time, string) { unreachable = true }})()
 			start := time.Now()
 			_, got := x.RoundTrip(request(t.Context(), "GET", "/version", ""))
 			if took := time.Since(start); got == nil || got.Error() != err.Error() || took < want || took > want+4*time.Second {
@@ -320,11 +320,15 @@ func TestSilence(t *testing.T) {
 			x.link.connected, x.link.responded = true, true
 			var calls []string
 			defer x.link.Listen(Listener{
-				Unreachable: func(since time.Time, reason string) {
-					calls = append(calls, fmt.Sprint("unreachable since ", since.Sub(start), ": ", reason))
+				Unreachable: func(since, proven time.Time, reason string) {
+					calls = append(calls, fmt.Sprint("unreachable since ", since.Sub(start), ", proven at ", proven.Sub(start), ": ", reason))
 				},
 				Reachable: func() { calls = append(calls, "reachable") },
 			})()
+			if _, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(4 * time.Second)
 			if others {
 				time.AfterFunc(2*time.Second, func() { _, _ = x.RoundTrip(request(t.Context(), "GET", secretsPath, "")) })
 			}
@@ -337,7 +341,7 @@ func TestSilence(t *testing.T) {
 			if err := renew(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("others respond %t: %v", others, err)
 			}
-			want := []string{"unreachable since 0s: no response within 5s"}
+			want := []string{"unreachable since 4s, proven at 0s: no response within 5s"}
 			if others {
 				want = nil
 			}

@@ -156,7 +156,7 @@ func TestUnauthorized(t *testing.T) {
 				x.renew = func() (http.RoundTripper, error) { return x.next, nil }
 			}
 			var reason string
-			defer x.link.Listen(Listener{Unreachable: func(_ time.Time, why string) { reason = why }})()
+			defer x.link.Listen(Listener{Unreachable: func(_, _ time.Time, why string) { reason = why }})()
 			resp, err := x.RoundTrip(request(t.Context(), "POST", secretsPath, `{"metadata":{"name":"x"}}`))
 			want := map[bool]int{true: 200, false: 401}[tt.outage]
 			if err != nil || resp.StatusCode != want || tt.tries > 0 && n.Load() != tt.tries || !tt.outage && time.Since(start) > 0 {

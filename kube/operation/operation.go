@@ -357,7 +357,7 @@ func (op *Operation) start() *run.Engine {
 	op.mu.Lock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
-		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Heartbeat: common.Heartbeat,
+		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Refresh: op.refresh, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
@@ -381,6 +381,16 @@ func (op *Operation) diagnose(ctx context.Context, o plan.Object) run.Finding {
 	}
 	op.mu.Unlock()
 	return d.Object(ctx, o).Finding
+}
+
+// refresh makes the watch of an object report its state.
+func (op *Operation) refresh(ctx context.Context, o plan.Object) {
+	op.mu.Lock()
+	a := op.attempt
+	op.mu.Unlock()
+	if a != nil {
+		a.runWatcher.Watcher.Refresh(ctx, o)
+	}
 }
 
 // newRunner opens the watches that the operation and its rollback share. They end with ctx.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -33,6 +34,7 @@ type server struct {
 	listErr  error
 	watchErr error
 	getErr   error
+	stalled  bool // the watches deliver nothing
 }
 
 func newServer() *server {
@@ -56,7 +58,9 @@ func (s *server) list(a clienttesting.Action) (bool, runtime.Object, error) {
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PodList"}}
 	list.SetResourceVersion(strconv.Itoa(s.version))
 	for _, u := range s.objects {
-		list.Items = append(list.Items, *u.DeepCopy())
+		if l.Fields.Empty() || l.Fields.Matches(fields.Set{"metadata.name": u.GetName()}) {
+			list.Items = append(list.Items, *u.DeepCopy())
+		}
 	}
 	return true, list, nil
 }
@@ -101,7 +105,7 @@ func (s *server) set(name, phase string) {
 	}
 	for _, w := range s.watches {
 		switch {
-		case w.IsStopped():
+		case w.IsStopped(), s.stalled:
 		case phase == "":
 			w.Delete(u.DeepCopy())
 		case old == nil:

@@ -117,7 +117,7 @@ func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 		notice = func(plan.Warning) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}, rules: map[plan.Object]Rule{}}
+	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}, targets: map[plan.Object]Target{}}
 }
 
 // watch subscribes a Watcher to the streams of its targets, and reports the problems that limit watching them.
@@ -213,6 +213,18 @@ func (h *Hub) leave(s *stream, sub *subscription) {
 	}
 }
 
+// streamsOf returns the streams that have an object.
+func (h *Hub) streamsOf(t Target) (all []*stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.streams {
+		if s.key.gvr == t.GVR && (s.key.wide || !t.Namespaced || s.key.namespace == t.Object.Namespace) && s.wants(s.targetID(t)) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // removeUser removes a closed Watcher from the users of its streams. A stream without users ends after Options.Linger.
 func (h *Hub) removeUser(w *Watcher) {
 	h.mu.Lock()
@@ -280,8 +292,8 @@ type Watcher struct {
 	closed  bool
 
 	mu      sync.Mutex
-	doubted map[doubt]bool // already reported
-	rules   map[plan.Object]Rule
+	doubted map[doubt]bool         // already reported
+	targets map[plan.Object]Target // that are or were watched
 }
 
 type doubt struct {
@@ -328,7 +340,7 @@ func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.O
 	context.AfterFunc(w.ctx, cancel)
 	w.mu.Lock()
 	for _, t := range targets {
-		w.rules[t.Object] = t.Rule
+		w.targets[t.Object] = t
 	}
 	w.mu.Unlock()
 	w.hub.watch(ctx, w, targets, report)
@@ -338,8 +350,22 @@ func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.O
 func (w *Watcher) RuleOf(o plan.Object) (rule Rule, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rule, ok = w.rules[o]
-	return rule, ok
+	t, ok := w.targets[o]
+	return t.Rule, ok
+}
+
+// Refresh reads a watched object, because its watch may have stalled unnoticed. It returns once the state of the object was
+// reported, however long the API server is unreachable, or when ctx is done.
+func (w *Watcher) Refresh(ctx context.Context, o plan.Object) {
+	w.mu.Lock()
+	t, watched := w.targets[o]
+	w.mu.Unlock()
+	if !watched {
+		return
+	}
+	for _, s := range w.hub.streamsOf(t) {
+		s.source.look(ctx, s.targetID(t))
+	}
 }
 
 // report calls do unless the Watcher is closed.

@@ -33,6 +33,38 @@ func in(namespace, name string) Target {
 	return t
 }
 
+// TestRefresh reads objects whose watch has stalled: the state is reported before Refresh returns, and an older event of the
+// watch, which arrives later, changes nothing. Refresh waits for nothing where nobody watches.
+func TestRefresh(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		sharing(t, Options{AllNamespaces: all}, func(t *testing.T, s *server, h *Hub) {
+			var r recorder
+			s.set("a", "Pending") // 101
+			s.set("b", "Pending")
+			w := h.Watcher(t.Context(), nil)
+			w.Watch(t.Context(), []Target{target("a", true), target("b", true), target("c", true)}, r.report)
+			synctest.Wait()
+			s.stalled = true
+			old := s.objects["a"].DeepCopy()
+			s.set("a", "Succeeded") // 103
+			s.set("b", "")          // 104
+			s.set("c", "Pending")   // 105
+			r.take()
+			for _, name := range []string{"a", "b", "c"} {
+				w.Refresh(t.Context(), target(name, true).Object)
+				got := r.take()
+				want(t, "the state of "+name, got, map[string]string{"a": "a ready 103 succeeded", "b": "b gone 105", "c": "c in-progress 105 pending"}[name])
+			}
+			s.watches[0].Modify(old)
+			synctest.Wait()
+			want(t, "reports of an older event", r.take())
+			w.Refresh(t.Context(), plan.Object{Kind: "Pod", Namespace: "ns", Name: "unknown"})
+			w.Close()
+			w.Refresh(t.Context(), target("a", true).Object)
+		})
+	}
+}
+
 // TestWatchersShare expects one list and one watch for all Watchers, until the last one has been closed for a while. Each
 // Watcher gets only its own objects.
 func TestWatchersShare(t *testing.T) {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -62,12 +64,14 @@ func newSource(s *stream) *source {
 }
 
 // client returns the client for the objects of the stream.
-func (s *source) client() reader {
-	key, hub := s.stream.key, s.stream.hub
+func (s *source) client() reader { return s.clientIn(s.stream.key.namespace) }
+
+func (s *source) clientIn(namespace string) reader {
+	gvr, hub := s.stream.key.gvr, s.stream.hub
 	if kind := s.metadataKind(); kind.Kind != "" && hub.options.Metadata != nil {
-		return metadataReader{hub.options.Metadata.Resource(key.gvr).Namespace(key.namespace), kind}
+		return metadataReader{hub.options.Metadata.Resource(gvr).Namespace(namespace), kind}
 	}
-	return hub.client.Resource(key.gvr).Namespace(key.namespace)
+	return hub.client.Resource(gvr).Namespace(namespace)
 }
 
 // metadataKind returns the kind of the objects if it is one of metadataKinds; otherwise the Kind field is "".
@@ -138,6 +142,23 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 	s.notFound = 0
 	s.recovered()
 	return version, nil
+}
+
+// look reads one object and sends it to the stream, which has reported it when look returns. Where listing is forbidden, poll
+// reads the object.
+func (s *source) look(ctx context.Context, id types.NamespacedName) {
+	opts := s.options()
+	opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", id.Name).String()
+	list, err := s.clientIn(cmp.Or(id.Namespace, s.stream.key.namespace)).List(ctx, opts)
+	if err != nil {
+		return
+	}
+	d := delta{looked: true, gone: id, version: ParseVersion(list.GetResourceVersion())}
+	if len(list.Items) > 0 {
+		d = delta{looked: true, put: trim(&list.Items[0])}
+	}
+	s.send(ctx, d)
+	s.send(ctx, delta{looked: true}) // the stream has handled the first one
 }
 
 // follow watches from a version, with one watch after another. It returns the reason when the objects must be listed again.
@@ -244,6 +265,7 @@ func (s *source) recovered() {
 func (s *source) send(ctx context.Context, d delta) {
 	select {
 	case s.stream.deltas <- d:
+	case <-s.stream.ended:
 	case <-ctx.Done():
 	}
 }

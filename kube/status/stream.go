@@ -85,6 +85,8 @@ type delta struct {
 	version uint64
 	// again means that something outside the mirror has changed, so that all watched objects are computed again.
 	again bool
+	// looked means that this object alone was read: the watch may be behind.
+	looked bool
 	// unreadable is the name of an object that cannot be read, why the reason.
 	unreadable types.NamespacedName
 	why        string
@@ -115,8 +117,8 @@ func (s *stream) objectID(u *unstructured.Unstructured) types.NamespacedName {
 	return s.id(u.GetNamespace(), u.GetName())
 }
 
-func (s *stream) targetID(o *watched) types.NamespacedName {
-	return s.id(o.target.Object.Namespace, o.target.Object.Name)
+func (s *stream) targetID(t Target) types.NamespacedName {
+	return s.id(t.Object.Namespace, t.Object.Name)
 }
 
 // addUser adds a Watcher to the users of the stream. It returns the problems that limit watching, unless the Watcher
@@ -160,7 +162,7 @@ func (s *stream) join(sub *subscription) {
 	s.subs[sub] = true
 	s.joining = append(s.joining, sub)
 	for _, o := range sub.objects {
-		s.wanted[s.targetID(o)]++
+		s.wanted[s.targetID(o.target)]++
 	}
 	signal(s.wake)
 	signal(s.source.wake)
@@ -173,7 +175,7 @@ func (s *stream) leave(sub *subscription) int {
 	delete(s.subs, sub)
 	s.leaving = append(s.leaving, sub)
 	for _, o := range sub.objects {
-		id := s.targetID(o)
+		id := s.targetID(o.target)
 		if s.wanted[id]--; s.wanted[id] == 0 {
 			delete(s.wanted, id)
 		}
@@ -187,6 +189,13 @@ func (s *stream) subscriptions() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.subs))
+}
+
+// wants reports whether there is a subscription to an object.
+func (s *stream) wants(id types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted[id] > 0
 }
 
 // names lists the subscribed objects, unsorted.
@@ -250,7 +259,7 @@ func (s *stream) handleSubscriptions() {
 	s.mu.Unlock()
 	for _, sub := range joining {
 		for _, o := range sub.objects {
-			id := s.targetID(o)
+			id := s.targetID(o.target)
 			s.watched[id] = append(s.watched[id], o)
 			s.refresh(o)
 		}
@@ -265,7 +274,7 @@ func (s *stream) handleSubscriptions() {
 func (s *stream) forget(o *watched) {
 	delete(s.timed, o)
 	delete(s.waiting, o)
-	id := s.targetID(o)
+	id := s.targetID(o.target)
 	s.watched[id] = slices.DeleteFunc(s.watched[id], func(other *watched) bool { return other == o })
 	if len(s.watched[id]) == 0 {
 		delete(s.watched, id)
@@ -274,7 +283,9 @@ func (s *stream) forget(o *watched) {
 
 // apply applies a delta to the mirror and refreshes the objects that changed.
 func (s *stream) apply(d delta) {
-	s.seen = max(s.seen, d.version)
+	if !d.looked {
+		s.seen = max(s.seen, d.version)
+	}
 	switch {
 	case d.complete:
 		s.objects = make(map[types.NamespacedName]*unstructured.Unstructured, len(d.list))
@@ -288,11 +299,19 @@ func (s *stream) apply(d delta) {
 			}
 		}
 	case d.put != nil:
-		s.seen = max(s.seen, ParseVersion(d.put.GetResourceVersion()))
-		s.objects[s.objectID(d.put)] = d.put
-		for _, o := range s.watched[s.objectID(d.put)] {
+		id, version := s.objectID(d.put), ParseVersion(d.put.GetResourceVersion())
+		if !d.looked {
+			s.seen = max(s.seen, version)
+		}
+		if s.isOld(id, version) {
+			return
+		}
+		s.objects[id] = d.put
+		for _, o := range s.watched[id] {
 			s.refresh(o)
 		}
+	case s.isOld(d.gone, d.version):
+		return
 	case d.gone.Name != "":
 		delete(s.objects, d.gone)
 		for _, o := range s.watched[d.gone] {
@@ -314,9 +333,15 @@ func (s *stream) apply(d delta) {
 	}
 }
 
+// isOld reports whether the mirror has a newer state of an object: a look was ahead of the watch, or behind it.
+func (s *stream) isOld(id types.NamespacedName, version uint64) bool {
+	known := s.objects[id]
+	return known != nil && version > 0 && version < ParseVersion(known.GetResourceVersion())
+}
+
 // refresh computes the status of an object and reports it if it has changed.
 func (s *stream) refresh(o *watched) {
-	u, now := s.objects[s.targetID(o)], time.Now()
+	u, now := s.objects[s.targetID(o.target)], time.Now()
 	if u == nil {
 		switch {
 		case !s.synced:

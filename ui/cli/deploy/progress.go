@@ -22,7 +22,7 @@ func reportUnreachable(client *kube.Client, notices report.Notices) (stop func()
 		}
 	}
 	unlisten := client.Link().Listen(kube.Listener{ // never calls both functions at the same time
-		Unreachable: func(since time.Time, reason string) {
+		Unreachable: func(since, _ time.Time, reason string) {
 			stopTimer()
 			timer = time.AfterFunc(unreachableDelay, func() {
 				notices.Note(fmt.Sprintf("the API server has been unreachable for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
