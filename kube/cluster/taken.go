@@ -73,8 +73,7 @@ func (t *TakenOver) Expect(b *manifest.Builder, claims manifest.Claims, list hel
 // add records an object that is about to be taken over, and reports whether it was not known.
 func (t *TakenOver) add(scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) bool {
 	s, o := f.Seen(), f.Resource.Object
-	takes := claims.Take && !claims.Owns(scope, f) || claims.New && f.Existed()
-	if t == nil || !takes || s.Version == "" || f.Rule.Hook || f.Unlabelled || t.has(o, s.UID) {
+	if t == nil || f.Rule.Hook || f.Unlabelled || !claims.TakesOver(scope, f) || t.has(o, s.UID) {
 		return false
 	}
 	t.mu.Lock()

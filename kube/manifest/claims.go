@@ -98,8 +98,9 @@ type Claims struct {
 	// Take takes over the objects of others (--take-ownership). Advice says how, for errors.
 	Take   bool
 	Advice TakeAdvice
-	// New means that there is no record of the release. So what exists was there before, even with the marks of the release.
-	New bool
+	// Brought reports whether a revision of the release has brought an object that exists. One with helm.sh/resource-policy:
+	// keep may be what an older revision left behind: so only those since the last deployed one count for it. nil for unknown.
+	Brought func(o plan.Object, keep bool) bool
 	// Unmarked are the objects of the deployed revision. They belong to the release even if they have lost its marks, see Owns.
 	Unmarked map[plan.Object]bool
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.
@@ -133,6 +134,16 @@ func (c Claims) Owns(scope Scope, f *Fact) bool {
 // Helm: somebody else may have created it in place of the release's.
 func (c Claims) Removes(scope Scope, f *Fact) bool {
 	return c.Owns(scope, f) && (scope.Owner() == "" || f.seen.Owner != "" || f.seen.Applied)
+}
+
+// TakesOver reports whether a write to an object, as it was last seen, takes over what existed before: the object is not the
+// release's, or it has the marks of the release although no revision has brought it.
+func (c Claims) TakesOver(scope Scope, f *Fact) bool {
+	s, o := f.seen, f.Resource.Object
+	if s.Version == "" || !c.Owns(scope, f) {
+		return s.Version != "" && c.Take
+	}
+	return c.Brought != nil && f.Existed() && !c.Unmarked[o] && !c.Brought(o, s.Keep)
 }
 
 // InCRDs reports whether an object is a CRD in crds/ of the target's chart.

@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -155,9 +156,10 @@ func completedByJob(s *preflight.Session) bool {
 func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
 	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target)}
 	if r == nil {
-		c.New = true
+		c.Brought = func(plan.Object, bool) bool { return false }
 		return c, nil
 	}
+	c.Brought = r.brought(b)
 	c.MadeByHook = func(o plan.Object) bool { return madeByHook(common, r.All, o) != nil }
 	if r.Current.Info.Status != rcommon.StatusDeployed { // a failed revision may never have applied an object
 		return c, nil
@@ -167,6 +169,24 @@ func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, targ
 		c.Unmarked[res.Object] = true
 	}
 	return c, err
+}
+
+// brought returns Claims.Brought. It reads the manifests when it is called for the first time.
+func (r *releaseState) brought(b *manifest.Builder) func(o plan.Object, keep bool) bool {
+	objects := sync.OnceValue(func() map[plan.Object]bool { // with whether a revision since the last deployed one has it
+		all, since := map[plan.Object]bool{}, r.SinceDeployed()
+		for _, rel := range r.All {
+			list, _, _ := b.BuildTarget(rel.Manifest) // what cannot be read has brought nothing, so no removal touches it
+			for _, res := range b.Resources(list) {
+				all[res.Object] = all[res.Object] || slices.Contains(since, rel)
+			}
+		}
+		return all
+	})
+	return func(o plan.Object, keep bool) bool {
+		since, found := objects()[o]
+		return since || found && !keep
+	}
 }
 
 // madeByHook returns the first of some stored revisions in the namespace that has a hook with an object, nil for none.

@@ -147,6 +147,20 @@ func (r *Revisions) LastGoodBefore(version int) int {
 	return 0
 }
 
+// SinceDeployed returns the last revision that was deployed and those after it, all if none was. After an uninstall there is
+// nothing of the revisions before it but what it kept.
+func (r *Revisions) SinceDeployed() (out []*rel1.Release) {
+	for _, rel := range slices.Backward(r.All) {
+		if !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed {
+			break
+		}
+		if out = append(out, rel); wasDeployed(rel) {
+			break
+		}
+	}
+	return out
+}
+
 // Taken returns the objects that revisions have taken over since the last one that was deployed. What a deployed revision has
 // taken over is the release's.
 func (r *Revisions) Taken() (all []Taken) {

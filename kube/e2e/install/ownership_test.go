@@ -168,23 +168,57 @@ func TestTakenOverIsRecorded(t *testing.T) {
 	}
 }
 
-// TestInstallOverOwnObjects: objects with the marks of a release that has no record, such as those that an uninstall kept, were there
-// before an install of that name, whose rollback keeps them (R31a).
-func TestInstallOverOwnObjects(t *testing.T) {
+// TestOwnMarksBefore: an object with the marks of the release that no revision has brought, or that the deployed one has left behind
+// with helm.sh/resource-policy: keep, existed before the run, and a rollback keeps it. One that a failed revision has brought is
+// deleted (R31a, R32a).
+func TestOwnMarksBefore(t *testing.T) {
 	t.Parallel()
-	r := rig.New(t)
-	replaceShared(r, map[string]string{"meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": r.Namespace}, map[string]string{"theirs": "1"})
-	mine, bad := rig.ConfigMap("shared", rig.Group("first"), "v: mine"), rig.Deployment("bad", rig.Group("late", "first"), "1h")
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, bad), func(i *kube.Deploy) {
-		i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second
-	}))
-	if err != nil {
-		t.Fatal(err)
+	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
+	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	keep := rig.Group("shared", "first")
+	keep["helm.sh/resource-policy"] = "keep"
+	kept := rig.ConfigMap("shared", keep, "theirs: \"1\"")
+	mark := func(r *rig.Rig) {
+		replaceShared(r, map[string]string{"meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": r.Namespace}, map[string]string{"theirs": "1"})
 	}
-	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Outcome, "ConfigMap/shared") {
-		t.Errorf("outcome %q", out.State.Outcome)
+	deploy := func(r *rig.Rig, objects ...string) {
+		r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, objects...), func(u *kube.Deploy) { u.Install = true })))
 	}
-	if now := shared(r); now == nil || now.Data["theirs"] != "1" {
-		t.Errorf("the object is %v", now)
+	fail := func(r *rig.Rig, rollBack bool, objects ...string) rig.Outcome {
+		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, append(objects, bad)...), func(u *kube.Deploy) {
+			u.Install, u.RollbackOnFailure, u.ForceConflicts, u.ReadinessTimeout = true, rollBack, true, time.Second
+		}))
+		if err != nil {
+			r.T.Fatal(err)
+		}
+		return r.Run(op, nil)
 	}
+	for name, tt := range map[string]struct {
+		before func(r *rig.Rig)
+		gone   bool
+	}{
+		"no-record":     {before: mark},
+		"deployed":      {before: func(r *rig.Rig) { deploy(r, first); mark(r) }},
+		"failed":        {before: func(r *rig.Rig) { fail(r, false, first); mark(r) }},
+		"left-behind":   {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }},
+		"uninstalled":   {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }},
+		"failed-has-it": {before: func(r *rig.Rig) { deploy(r, first); fail(r, false, first, mine) }, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.NewNamed(t, "own-marks-"+name)
+			tt.before(r)
+			out := fail(r, true, first, mine)
+			if out.State.Exit != 1 || strings.Contains(out.State.Outcome, "existed before this release took it over: ConfigMap/shared") == tt.gone {
+				t.Errorf("outcome %q", out.State.Outcome)
+			}
+			if now := shared(r); tt.gone != (now == nil) {
+				t.Errorf("the object is %v", now)
+			}
+		})
+	}
+}
+
+func uninstallKeepingHistory(r *rig.Rig) {
+	r.MustRun(r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: r.Common(), KeepHistory: true}))
 }
