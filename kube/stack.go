@@ -20,7 +20,7 @@ type (
 	StackNeed    = stack.Need
 	// ClusterID identifies a cluster, whatever its contexts are called (S10).
 	ClusterID = connect.ClusterID
-	// ClusterSigns are what a connection shows of its cluster (Client.Signs).
+	// ClusterSigns are what a connection shows of its cluster (Client.Signs, Client.SameCluster).
 	ClusterSigns = connect.Signs
 	// RenderedStackRelease is a release of a helmfile, rendered without a cluster.
 	RenderedStackRelease = stack.RenderedRelease
@@ -41,8 +41,6 @@ var (
 	NoReleases = stack.NoReleases
 	// SuggestNeeds finds the needs that the objects of releases imply and that their helmfile lacks.
 	SuggestNeeds = stack.SuggestNeeds
-	// SameCluster compares the signs of two connections (Client.Signs).
-	SameCluster = connect.SameCluster
 )
 
 // PrepareStack plans the operations of all releases. It writes nothing. The caller must run or close

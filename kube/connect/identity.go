@@ -30,10 +30,17 @@ func (s *Signs) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SameCluster reports whether two connections are known to be to one cluster.
-func SameCluster(a, b Signs) bool {
-	ids, _ := ClusterIDs(a, b)
-	return ids[0] == ids[1]
+// SameCluster reports whether a connection that shows signs is to the client's cluster, and whether that is certain: two
+// addresses may be one cluster. It sends no request if the addresses are the same.
+func (c *Client) SameCluster(ctx context.Context, there Signs) (same, certain bool) {
+	if address, err := c.address(); err != nil || address == there.address {
+		return err == nil, err == nil
+	}
+	here, err := c.Signs(ctx)
+	if err != nil {
+		return false, false
+	}
+	return here.uid != "" && here.uid == there.uid, here.uid != "" && there.uid != ""
 }
 
 // Server returns the address of the API server.

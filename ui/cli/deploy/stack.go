@@ -325,8 +325,9 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 		}
 		return noChanges("nothing to do"), nil
 	}
+	known := slices.Collect(maps.Values(all))
 	return a.runDisplayed(cmd, displayedRun{
-		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Mask().Text,
+		runOptions: r, op: stack, info: stack.Info(), clients: known, changes: screen.StackChanges(known), hide: stack.Mask().Text,
 		abortOutcome: "running releases will be marked failed",
 		next:         func(s *event.State) []string { return suggester{a, cmd, stack.Mask()}.afterStack(s, r.sandbox) },
 		board:        board.Options{Inspector: noChanges("not compared yet; enter opens the release"), Release: release},

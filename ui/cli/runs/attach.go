@@ -24,6 +24,10 @@ const attachLong = `Attach to a live run of another process on this machine, or 
 screen and can control it; quitting it does not affect the run. Otherwise lockstep prints the run's events from the
 start. Without RELEASE, attach joins the only live run.
 
+A run on this machine is found first, unless it is known to be in another cluster than the one that the kubeconfig selects. If
+several runs in the cluster have the same name, as stacks from folders of the same name do, name the Job instead:
+"lockstep runs --in-cluster" lists them.
+
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
 Programs can use them: a socket sends the run's events ("lockstep help events"), with an empty line once it has caught
 up, and accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that reports the
@@ -158,21 +162,15 @@ func ClientFor(ctx context.Context, a *command.App, r *remote.Run) *kube.Client 
 	return client
 }
 
-// SameCluster reports whether a run on this machine works in the cluster of a connection. known is false if the cluster or the run
-// does not say.
-func SameCluster(ctx context.Context, client *kube.Client, r *remote.Run) (same, known bool) {
+// SameCluster reports whether a run on this machine is in the cluster of a connection, and whether that is certain.
+func SameCluster(ctx context.Context, client *kube.Client, r *remote.Run) (same, certain bool) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	here, err := client.Signs(ctx)
-	if err != nil {
-		return false, false
-	}
-	text, err := r.Cluster(ctx)
 	var there kube.ClusterSigns
-	if err != nil || there.UnmarshalText([]byte(text)) != nil {
+	if text, err := r.Cluster(ctx); err != nil || there.UnmarshalText([]byte(text)) != nil {
 		return false, false
 	}
-	return kube.SameCluster(here, there), true
+	return client.SameCluster(ctx, there)
 }
 
 // clusterTimeout limits the requests that compare the clusters of a run and of the kubeconfig.

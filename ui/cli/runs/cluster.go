@@ -82,8 +82,8 @@ func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, 
 }
 
 // connectClusterRun connects to the run of a release in the cluster, or to the only live one in
-// the namespace if name is empty. A run that has ended is available while its Job is kept. It waits for the run's pod until
-// the limit.
+// the namespace if name is empty; name may also be that of its Job, because several stacks can have the same name. A run that has
+// ended is available while its Job is kept. It waits for the run's pod until the limit.
 func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Duration) (*remote.Run, error) {
 	notFound := errors.New("no live run on this machine")
 	if name != "" {
@@ -93,24 +93,22 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Dura
 	if err != nil {
 		return nil, fmt.Errorf("%w, and the cluster could not be searched: %w", notFound, err)
 	}
-	isLive := func(r kube.ClusterRun) bool { return !r.Ended() }
 	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool {
-		if name == "" {
-			return !isLive(r)
-		}
-		return r.Release != name
+		return name == "" && r.Ended() || name != "" && r.Release != name && r.Name != name
 	})
-	switch live := slices.IndexFunc(found, isLive); {
+	var live []string
+	for _, r := range found {
+		if !r.Ended() {
+			live = append(live, fmt.Sprintf("%s (%s %s, started by %s)", r.Name, r.Command, r.Release, r.By))
+		}
+	}
+	switch {
 	case len(found) == 0:
 		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: lockstep runs", notFound, a.Settings.Namespace())
-	case name == "" && len(found) > 1:
-		var names []string
-		for _, r := range found {
-			names = append(names, r.Release)
-		}
-		return nil, fmt.Errorf("%s in namespace %s; choose one by its release: %s", text.Count(len(found), "live run"), a.Settings.Namespace(), strings.Join(names, ", "))
-	case live >= 0:
-		found = found[live:]
+	case len(live) > 1:
+		return nil, fmt.Errorf("%s in namespace %s; choose one by its Job: %s", text.Count(len(live), "live run"), a.Settings.Namespace(), strings.Join(live, ", "))
+	case len(live) == 1:
+		found = slices.DeleteFunc(found, kube.ClusterRun.Ended)
 	}
 	run, err := ConnectJob(cmd.Context(), client, &found[0], limit, a.Display(cmd).Note)
 	if err != nil {

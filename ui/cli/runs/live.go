@@ -48,6 +48,17 @@ func InCluster(ctx context.Context, a *command.App, runs []*remote.Run) []*remot
 	return closeUnless(runs, func(r *remote.Run) bool { return ClientFor(ctx, a, r) != nil })
 }
 
+// elsewhere reports whether a run on this machine is known to be in another cluster than the kubeconfig selects: one of the
+// same name there may be meant (S10). While one of the clusters is away, nobody knows.
+func elsewhere(ctx context.Context, a *command.App, r *remote.Run) bool {
+	client, err := a.Connect()
+	if err != nil {
+		return false
+	}
+	same, certain := sameCluster(ctx, client, r)
+	return certain && !same
+}
+
 // connectRun connects to the live run of a release on this machine, or to the only one if name is empty.
 // -n and --kube-context are needed only to choose between several. Without a match it searches the
 // cluster, in the namespace of -n, and waits for the pod of the run until the limit.
@@ -60,6 +71,9 @@ func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (
 	if err != nil {
 		return nil, err
 	}
+	all := len(runs)
+	runs = closeUnless(runs, func(r *remote.Run) bool { return !elsewhere(cmd.Context(), a.App, r) })
+	others := all - len(runs)
 	if flagSet("kube-context") {
 		named := func(r *remote.Run) bool { return r.Operation.Context == a.Settings.KubeContext }
 		if len(runs) > 1 || !slices.ContainsFunc(runs, named) { // otherwise no cluster is needed to control the run
@@ -74,7 +88,11 @@ func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (
 	case len(runs) == 1:
 		return runs[0], nil
 	case len(runs) == 0:
-		return a.connectClusterRun(cmd, name, limit)
+		r, err := a.connectClusterRun(cmd, name, limit)
+		if err != nil && others > 0 {
+			err = fmt.Errorf("%w; a live run on this machine is in another cluster than the one that the kubeconfig selects", err)
+		}
+		return r, err
 	}
 	var names []string
 	for _, r := range runs {

@@ -62,16 +62,33 @@ type Cluster interface {
 }
 
 // Changes returns the changes of an operation in this process.
-func Changes(op *kube.Operation, c Cluster) inspect.ChangeSource { return localRun{op, c} }
+func Changes(op *kube.Operation, c Cluster) inspect.ChangeSource { return localRun{op, identified{c}} }
+
+// StackChanges returns the ChangeSource of a stack in this process, which knows its cluster and no changes; nil if it has several
+// clusters.
+func StackChanges(clients []*kube.Client) inspect.ChangeSource {
+	if len(clients) != 1 {
+		return nil
+	}
+	return stackRun{"not available from this run", identified{clients[0]}}
+}
 
 // localRun is the ChangeSource of an operation in this process.
 type localRun struct {
 	*kube.Operation
-	cluster Cluster
+	identified
 }
 
+type stackRun struct {
+	NoChanges
+	identified
+}
+
+// identified is a run whose cluster is known.
+type identified struct{ cluster Cluster }
+
 // Cluster returns what identifies the cluster of the run.
-func (p localRun) Cluster(ctx context.Context) (string, error) {
+func (p identified) Cluster(ctx context.Context) (string, error) {
 	signs, err := p.cluster.Signs(ctx)
 	if err != nil {
 		return "", err
