@@ -1,9 +1,13 @@
 package connect
 
 import (
+	"net/http"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"helm.sh/helm/v4/pkg/action"
 )
@@ -45,4 +49,43 @@ func (d kindsDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav
 		}
 	}
 	return groups, resources, err
+}
+
+// WithReads returns a getter that calls read with the object or the list that each request of its configuration reads.
+// Helm makes the client of the template function lookup from it.
+func WithReads(getter action.RESTClientGetter, read func(Target)) action.RESTClientGetter {
+	return readsGetter{getter, read}
+}
+
+type readsGetter struct {
+	action.RESTClientGetter
+	read func(Target)
+}
+
+func (g readsGetter) ToRESTConfig() (*rest.Config, error) {
+	config, err := g.RESTClientGetter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return reads{next, strings.TrimSuffix(server.Path, "/"), g.read}
+	})
+	return config, nil
+}
+
+type reads struct {
+	next   http.RoundTripper
+	server string // the path in the server's address
+	read   func(Target)
+}
+
+func (r reads) RoundTrip(q *http.Request) (*http.Response, error) {
+	if t := targetOf(r.server, q.URL.Path); t.Resource != "" && q.Method == http.MethodGet {
+		r.read(t)
+	}
+	return r.next.RoundTrip(q)
 }

@@ -194,6 +194,7 @@ type rendered struct {
 	list         helmkube.ResourceList
 	warnings     []plan.Warning
 	deferredAPIs []schema.GroupVersion // unavailable APIs that the chart itself provides
+	lookups      []connect.Target      // what the templates have looked up in the cluster
 }
 
 // renderFunc renders a chart with a Helm action.
@@ -218,7 +219,8 @@ func dryRunWithKinds(s *preflight.Session, root string, render renderFunc, kinds
 	if err != nil {
 		return nil, err
 	}
-	helm.Config.RESTClientGetter = connect.WithKinds(helm.Config.RESTClientGetter, kinds)
+	var lookups []connect.Target
+	helm.Config.RESTClientGetter = connect.WithReads(connect.WithKinds(helm.Config.RESTClientGetter, kinds), func(t connect.Target) { lookups = append(lookups, t) })
 	b := s.Builder(root)
 	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.WaitForAPIs)
 	helm.Config.KubeClient = client
@@ -239,6 +241,7 @@ func dryRunWithKinds(s *preflight.Session, root string, render renderFunc, kinds
 		list:         list,
 		warnings:     append(warnings, charts.IgnoredAnnotations(outputs, root)...),
 		deferredAPIs: deferredAPIs,
+		lookups:      lookups,
 	}, nil
 }
 

@@ -37,6 +37,7 @@ const (
 	Records
 	Bindings
 	Outside
+	Lookups
 	Lock // an operation works without this and the following ones
 	HookWatches
 	OutsideWatches

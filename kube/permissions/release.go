@@ -21,7 +21,8 @@ type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
 	Objects                 []Object
-	WaitFor                 []plan.Object // the objects outside the release that its groups wait for
+	WaitFor                 []plan.Object    // the objects outside the release that its groups wait for
+	Lookups                 []connect.Target // what the chart's templates read
 	// Resource returns the resource of a kind.
 	Resource func(schema.GroupKind) schema.GroupResource
 }
@@ -49,8 +50,9 @@ func (r Release) Permissions() Set {
 	for _, o := range r.Objects {
 		r.addWatches(all, o)
 		r.addBindings(all, o)
-		r.addLookups(all, o)
+		r.addReferences(all, o)
 	}
+	r.addLookups(all)
 	r.addOutside(all)
 	r.addReads(all)
 	return all
@@ -157,9 +159,22 @@ func (r Release) Grants() (grants []Grant) {
 	return grants
 }
 
-// addLookups adds the permissions to read the objects outside the release that preflight looks up because an object
+// addLookups adds the permissions to read what the chart's templates look up.
+func (r Release) addLookups(to Set) {
+	for _, t := range r.Lookups {
+		p := Permission{Verb: "get", Resource: schema.GroupResource{Group: t.Group, Resource: t.Resource}, Namespace: t.Namespace, Use: Lookups}
+		if t.Name != "" {
+			to.Add(p, t.Name)
+			continue
+		}
+		p.Verb = "list"
+		to.Add(p)
+	}
+}
+
+// addReferences adds the permissions to read the objects outside the release that preflight looks up because an object
 // refers to them.
-func (r Release) addLookups(to Set, o Object) {
+func (r Release) addReferences(to Set, o Object) {
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
 		if own || ref.IfMissing() == "" {

@@ -21,6 +21,7 @@ var comments = map[Use]string{
 	Records:        "The release records. Lists cannot be limited to names, and the names of later revisions are unknown.",
 	Bindings:       "Bind is needed for bindings to existing roles, escalate for ClusterRoles with an aggregationRule.",
 	Outside:        "Objects outside the release that its groups wait for.",
+	Lookups:        "What the chart's templates look up. Without these permissions they fail.",
 	OutsideWatches: "Watches of objects outside the release, by name. Without these permissions lockstep reads each of them every few seconds.",
 	Lock:           "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
 	HookWatches:    "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",

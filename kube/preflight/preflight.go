@@ -77,6 +77,8 @@ type Target struct {
 	// templates: Helm's action gets them instead of rendering again.
 	Release *rel1.Release
 	Outputs charts.Outputs
+	// Lookups are what its templates have looked up in the cluster.
+	Lookups []connect.Target
 	// Tree orders its objects; nil if they are unordered. Record is stored with a new
 	// revision; nil if the files of its chart already contain it.
 	Tree   *plan.Chart

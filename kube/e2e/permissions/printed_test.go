@@ -155,6 +155,8 @@ func chartWithRoles(r *rig.Rig, class, web string) *charts.Chart {
 		rig.WithGenerateName(rig.ConfigMap("gen-", nil)), kinds[0].Object(map[string]string{}),
 		kinds[1].CRD(rig.Group("kind")), kinds[1].Object(rig.Group("data", "kind")),
 		rig.Object("v1/PersistentVolumeClaim/data", rig.Group("claim"), "spec: {"+class+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), rig.ConfigMap("last", rig.Group("last", "claim")),
+		rig.Object("v1/ConfigMap/looks", nil, `data: {found: '{{ len (lookup "v1" "Namespace" "" "kube-system") }}, {{ len (lookup "v1" "Pod" .Release.Namespace "other") }},
+  {{ len (lookup "v1" "LimitRange" .Release.Namespace "") }}'}`),
 		web, rig.Object("v1/Service/web", nil, "spec: {selector: {app: web}, ports: [{port: 80}]}"),
 	}
 	if rig.Long { // controllers take seconds to delete a namespace

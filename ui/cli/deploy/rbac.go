@@ -25,8 +25,9 @@ HELM_DRIVER=secret the account can read all Secrets of the release's namespace, 
 namespace, and a ClusterRole for cluster-scoped kinds.
 
 If the chart contains Roles, the account also gets the permissions that they grant, and "bind" for existing roles in the
-chart's bindings, because the API server lets nobody grant permissions that they lack. The roles named *:optional only
-help to watch, check and explain; a comment on each rule says what lockstep does without it.
+chart's bindings, because the API server lets nobody grant permissions that they lack. It may also read what the
+templates look up when rbac renders them. The roles named *:optional only help to watch, check and explain; a comment on
+each rule says what lockstep does without it.
 
 Run rbac again after you change the chart or its values. If the release exists, the account keeps the permissions for
 its deployed objects. Without a chart, rbac reads a helmfile and gives one account the permissions for all its releases.`
