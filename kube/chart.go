@@ -108,8 +108,6 @@ var (
 	CompareRecords = preview.CompareRecords
 	// StorageDriver returns the kind of Helm's release storage, the value of HELM_DRIVER.
 	StorageDriver = connect.StorageDriver
-	// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
-	InitHelm = connect.InitHelm
 )
 
 // WithinLimits calls render, which must have no side effects. If render exceeds the limits,

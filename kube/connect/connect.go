@@ -164,8 +164,17 @@ func (c *Client) Log() *slog.Logger { return c.log }
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
-// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
-func InitHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
+// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty. Its requests end with ctx,
+// and are retried as all others are.
+func (c *Client) InitHelm(ctx context.Context, cfg *action.Configuration, namespace string) error {
+	bound, err := c.Bind(ctx, new(Writes))
+	if err != nil {
+		return err
+	}
+	return initHelm(cfg, bound.Getter, namespace)
+}
+
+func initHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
 	driver := StorageDriver()
 	err := cfg.Init(getter, namespace, driver)
 	switch {
@@ -201,7 +210,7 @@ type Helm struct {
 // Helm returns Helm's action configuration for a namespace.
 func (c *Client) Helm(namespace string) (*Helm, error) {
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(c.log.Handler()))
-	if err := InitHelm(cfg, c.Getter, namespace); err != nil {
+	if err := initHelm(cfg, c.Getter, namespace); err != nil {
 		return nil, err
 	}
 	inner, ok := cfg.KubeClient.(*helmkube.Client)

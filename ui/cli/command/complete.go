@@ -29,8 +29,8 @@ func (a *App) CompleteRelease(next Completion) Completion {
 }
 
 // CompleteReleases completes with the names of releases that are not in args.
-func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	releases, err := a.Releases(a.Settings.Namespace())
+func (a *App) CompleteReleases(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	releases, err := a.Releases(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -50,11 +50,11 @@ func DescribeRevision(rel *rel1.Release) string {
 
 // CompleteRevisions completes the second argument with the revisions of the release in the
 // first, newest first.
-func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *App) CompleteRevisions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	found, err := a.HistoryIn(a.Settings.Namespace(), args[0])
+	found, err := a.HistoryIn(cmd.Context(), a.Settings.Namespace(), args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -1,38 +1,39 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
-
-	"lockstep/kube"
 )
 
-// ConnectHelm connects Helm's actions to a namespace, or to all if it is empty.
-func (a *App) ConnectHelm(namespace string) error {
-	a.Helm.SetLogger(slog.Default().Handler())
-	return kube.InitHelm(a.Helm, newOnceGetter(a.Settings.RESTClientGetter()), namespace)
+// ConnectHelm connects Helm's actions to a namespace, or to all if it is empty. Their requests end with ctx.
+func (a *App) ConnectHelm(ctx context.Context, namespace string) error {
+	return a.connectHelm(ctx, a.Helm, namespace)
 }
 
 // helmIn returns Helm's configuration for a namespace. Unlike ConnectHelm, it may be called by several goroutines.
-func (a *App) helmIn(namespace string) (*action.Configuration, error) {
+func (a *App) helmIn(ctx context.Context, namespace string) (*action.Configuration, error) {
 	config := action.NewConfiguration()
+	return config, a.connectHelm(ctx, config, namespace)
+}
+
+func (a *App) connectHelm(ctx context.Context, config *action.Configuration, namespace string) error {
+	client, err := a.Connect()
+	if err != nil {
+		return err
+	}
 	config.SetLogger(slog.Default().Handler())
-	return config, kube.InitHelm(config, newOnceGetter(a.Settings.RESTClientGetter()), namespace)
+	return client.InitHelm(ctx, config, namespace)
 }
 
 // Releases returns the latest revision of each release in a namespace.
-func (a *App) Releases(namespace string) ([]*rel1.Release, error) {
-	config, err := a.helmIn(namespace)
+func (a *App) Releases(ctx context.Context, namespace string) ([]*rel1.Release, error) {
+	config, err := a.helmIn(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -45,36 +46,6 @@ func (a *App) Releases(namespace string) ([]*rel1.Release, error) {
 	}
 	return V1Releases(found)
 }
-
-// onceGetter reads the kubeconfig and runs discovery once. Helm's getter does both for each
-// object that it prints, which takes 5 s for 1,000 objects.
-type onceGetter struct {
-	genericclioptions.RESTClientGetter
-	config    func() (*rest.Config, error)
-	discovery func() (discovery.CachedDiscoveryInterface, error)
-	mapper    func() (meta.RESTMapper, error)
-}
-
-func newOnceGetter(g genericclioptions.RESTClientGetter) onceGetter {
-	return onceGetter{g, sync.OnceValues(g.ToRESTConfig), sync.OnceValues(g.ToDiscoveryClient), sync.OnceValues(g.ToRESTMapper)}
-}
-
-// ToRESTConfig returns a copy because callers may change it.
-func (g onceGetter) ToRESTConfig() (*rest.Config, error) {
-	config, err := g.config()
-	if err != nil {
-		return nil, err
-	}
-	return rest.CopyConfig(config), nil
-}
-
-// ToDiscoveryClient returns the shared discovery client.
-func (g onceGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.discovery()
-}
-
-// ToRESTMapper returns the shared mapper.
-func (g onceGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper() }
 
 // V1Release converts a release to v1, currently the only format.
 func V1Release(r release.Releaser) (*rel1.Release, error) {
@@ -101,8 +72,8 @@ func V1Releases(found []release.Releaser) (all []*rel1.Release, err error) {
 func (a *App) History(name string) ([]*rel1.Release, error) { return history(a.Helm, name) }
 
 // HistoryIn is like History for a release in a namespace, and needs no ConnectHelm.
-func (a *App) HistoryIn(namespace, name string) ([]*rel1.Release, error) {
-	config, err := a.helmIn(namespace)
+func (a *App) HistoryIn(ctx context.Context, namespace, name string) ([]*rel1.Release, error) {
+	config, err := a.helmIn(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, e
 	if in.Operation != form.Upgrade || in.Name == "" {
 		return list, nil
 	}
-	releases, err := s.Releases(in.Namespace)
+	releases, err := s.Releases(ctx, in.Namespace)
 	if err != nil {
 		return list, nil // the plan will say it
 	}

@@ -24,7 +24,7 @@ func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 	}
 	switch f {
 	case form.Name:
-		return s.releases(in)
+		return s.releases(ctx, in)
 	case form.Chart:
 		return s.charts(ctx, in)
 	case form.Version:
@@ -34,17 +34,17 @@ func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 	case form.Namespace:
 		return s.namespaces(ctx)
 	case form.Revision:
-		return s.revisions(in)
+		return s.revisions(ctx, in)
 	}
 	return nil, nil
 }
 
 // releases suggests the releases of the namespace. A new release needs another name.
-func (s source) releases(in form.Input) (list []form.Suggestion, err error) {
+func (s source) releases(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
 	if in.Operation == form.Install {
 		return nil, nil
 	}
-	found, err := s.Releases(in.Namespace)
+	found, err := s.Releases(ctx, in.Namespace)
 	for _, rel := range found {
 		list = append(list, form.Suggestion{Value: rel.Name, About: fmt.Sprintf("revision %d, %s", rel.Version, command.DescribeRevision(rel))})
 	}
@@ -68,11 +68,11 @@ func (s source) namespaces(ctx context.Context) (list []form.Suggestion, err err
 
 // revisions suggests the revisions before the latest, the newest first, with the changes that each of them made. The best is
 // the one that a rollback without a revision restores.
-func (s source) revisions(in form.Input) (list []form.Suggestion, err error) {
+func (s source) revisions(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
 	if in.Name == "" {
 		return nil, nil
 	}
-	found, err := s.HistoryIn(in.Namespace, in.Name)
+	found, err := s.HistoryIn(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 			}
 			return kube.YAML(merged)
 		case in.Operation == form.Upgrade && in.Name != "":
-			return s.lastValues(in)
+			return s.lastValues(ctx, in)
 		}
 		return s.defaults(ctx, in)
 	})
@@ -68,8 +68,8 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 }
 
 // lastValues returns the values that an upgrade without new ones keeps.
-func (s source) lastValues(in form.Input) (string, error) {
-	found, err := s.HistoryIn(in.Namespace, in.Name)
+func (s source) lastValues(ctx context.Context, in form.Input) (string, error) {
+	found, err := s.HistoryIn(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return "", err
 	}

@@ -24,14 +24,14 @@ import (
 // output so far.
 func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Buffer) error) (*bytes.Buffer, error) {
 	likehelm.SetColour(a.Settings.ColorMode)
-	out, err := command.Cancelable(cmd.Context(), func(context.Context) (out *bytes.Buffer, err error) {
+	out, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (out *bytes.Buffer, err error) {
 		out = new(bytes.Buffer)
 		defer func() {
 			if p := recover(); p != nil { // Helm panics on a damaged record
 				err = fmt.Errorf("a release record is damaged, so Helm cannot read it (%v); find it with: lockstep watch RELEASE", p)
 			}
 		}()
-		if err := a.ConnectHelm(namespace); err != nil {
+		if err := a.ConnectHelm(ctx, namespace); err != nil {
 			return nil, err
 		}
 		return out, show(out)

@@ -55,7 +55,7 @@ func elsewhere(ctx context.Context, a *command.App, r *remote.Run) bool {
 	if err != nil {
 		return false
 	}
-	same, certain := sameCluster(ctx, client, r)
+	same, certain := SameCluster(ctx, client, r)
 	return certain && !same
 }
 
