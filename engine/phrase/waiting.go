@@ -24,7 +24,7 @@ func Heartbeat(status event.Status, cause string, w event.Wait) string {
 // Waiting says how long the run has waited for an object in a state, and for how many others: "0 of 1 available; 10s so far; 1
 // more object is not ready".
 func Waiting(state string, w event.Wait) string {
-	state = join(state, fmt.Sprintf("%s so far", w.For.Round(time.Second)))
+	state = text.Join("; ", state, fmt.Sprintf("%s so far", w.For.Round(time.Second)))
 	switch {
 	case w.More == 1:
 		state += fmt.Sprintf("; 1 more object is not %s", w.Goal)
