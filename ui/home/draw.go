@@ -198,11 +198,11 @@ func (m *model) drawEmpty(y int) {
 func (m *model) drawPane(in canvas.Rect) {
 	r := m.row()
 	if in.H == 0 || r == nil {
-		m.Canvas.Heading(canvas.Rect{Y: in.Y - 1, W: m.W}, "")
+		m.Canvas.Heading(in.Y-1, "")
 		return
 	}
 	title, lines := m.about(r)
-	m.Canvas.Heading(canvas.Rect{Y: in.Y - 1, W: m.W}, title)
+	m.Canvas.Heading(in.Y-1, title)
 	for i, l := range canvas.WrapLines(lines, m.W-4) {
 		if i < in.H {
 			m.Canvas.Line(2, in.Y+i, m.W-4, l)

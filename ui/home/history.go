@@ -253,7 +253,7 @@ func (h *history) drawChanges(y int) {
 	if !ok {
 		title = fmt.Sprintf("revision %d", newer)
 	}
-	h.Canvas.Heading(canvas.Rect{Y: y, W: h.W}, title)
+	h.Canvas.Heading(y, title)
 	var lines []canvas.Line
 	switch changes, err := h.changes(older, newer); {
 	case !ok:

@@ -49,7 +49,7 @@ func InCluster(ctx context.Context, a *command.App, runs []*remote.Run) []*remot
 }
 
 // elsewhere reports whether a run on this machine is known to be in another cluster than the kubeconfig selects: one of the
-// same name there may be meant (S10). While one of the clusters is away, nobody knows.
+// same name there may be meant (S10). While one of the clusters is away, that is unknown.
 func elsewhere(ctx context.Context, a *command.App, r *remote.Run) bool {
 	client, err := a.Connect()
 	if err != nil {

@@ -73,7 +73,7 @@ func (m *Form) drawReview() {
 	if view.last > 0 {
 		title = fmt.Sprintf("plan %s %d%%", m.Theme.Lines.Dot, 100*(view.top+view.room)/len(lines))
 	}
-	cv.Heading(canvas.Rect{Y: y, W: m.W}, title)
+	cv.Heading(y, title)
 	area := canvas.Rect{X: 0, Y: y + 1, W: m.W, H: view.room}
 	for n, l := range lines[view.top:min(view.top+view.room, len(lines))] {
 		cv.Line(1, area.Y+n, m.W-2, l)

@@ -16,7 +16,7 @@ var headings = map[Field]string{
 // drawRows draws the suggestions for the field with the focus, and the details of the selected one: at the right, or below.
 func (m *Form) drawRows(y int) {
 	f, found, rows := m.current().field, m.found(), m.rows()
-	m.Canvas.Heading(canvas.Rect{Y: y, W: m.W}, headings[f])
+	m.Canvas.Heading(y, headings[f])
 	y++
 	area := canvas.Rect{X: 0, Y: y, W: m.W, H: m.H - 1 - y}
 	switch {
@@ -44,7 +44,7 @@ func (m *Form) drawRows(y int) {
 		}
 	} else {
 		area.H = min(len(rows), max(area.H/3, 3))
-		m.Canvas.Heading(canvas.Rect{Y: area.Y + area.H, W: m.W}, "revision "+rows[at].Value+" changed")
+		m.Canvas.Heading(area.Y+area.H, "revision "+rows[at].Value+" changed")
 		detail.Y, detail.H = area.Y+area.H+1, detail.H-area.H-1
 	}
 	m.drawList(area, rows, at)
