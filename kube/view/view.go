@@ -132,6 +132,9 @@ func (v *View) Feed() *event.Feed { return &v.feed }
 // Mask hides the secret values of all revisions of the release. The feed applies it.
 func (v *View) Mask() *mask.Mask { return v.mask }
 
+// Values returns the user's values of the revision, unmasked.
+func (v *View) Values() map[string]any { return v.current().rel.Config }
+
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 

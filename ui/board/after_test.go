@@ -219,3 +219,10 @@ func TestUnknownKey(t *testing.T) {
 	s.press("R")
 	s.shows(t, "this screen is read-only")
 }
+
+// TestContextOfTheWatcher: the header of a run elsewhere names the cluster as this machine's kubeconfig does.
+func TestContextOfTheWatcher(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Context = "prod-eu" })
+	s.shows(t, " prod-eu · ns shop · rev 1")
+	s.showsNot(t, "lockstep-sandbox")
+}

@@ -61,6 +61,8 @@ type Options struct {
 	// Release returns the inspector and the kubectl flags for a release of a stack, by its
 	// Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (inspect.Cluster, []string)
+	// Context is the name of the cluster on this machine if the run is elsewhere; "" if the operation knows it.
+	Context string
 	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's context.
 	Kubectl []string
 	// Editor changes the values or the chart of a run. Nil: editing is disabled.

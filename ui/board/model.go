@@ -73,7 +73,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m.board = columns.New(s, m.layOut)
 	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)
 	m.insp.Kubectl = o.Kubectl
-	m.header = &header.Header{Screen: s, Title: o.Title}
+	m.header = &header.Header{Screen: s, Title: o.Title, Context: o.Context}
 	m.modes = modes{
 		edit:  edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),

@@ -25,6 +25,8 @@ type Header struct {
 	*screen.Screen
 	// Title is shown if the operation has no name.
 	Title string
+	// Context is the name of the cluster, "" for the operation's.
+	Context string
 	// StateLines is the state's text, if it takes several lines.
 	StateLines []string
 }
@@ -101,7 +103,11 @@ func (h *Header) location() (out []string) {
 	if op.IsStack() {
 		contexts, namespaces = h.places()
 	}
-	add(strings.Join(contexts, ", "), op.Context != "" || op.IsStack() && len(contexts) > 0)
+	if h.Context != "" {
+		contexts = []string{h.Context}
+	}
+	place := strings.Join(contexts, ", ")
+	add(place, place != "")
 	add("ns "+strings.Join(namespaces, ", "), namespaces != nil && namespaces[0] != "")
 	add(op.Chart, op.IsStack() && op.Chart != "")
 	add(fmt.Sprintf("rev %d", op.Revision), op.Revision > 0)

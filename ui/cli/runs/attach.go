@@ -111,15 +111,31 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 	defer screen.Open(a, cmd, &o)()
 	wait := func() {}
 	if r.Operation.IsStack() {
-		o.Release = func(string) (inspect.Cluster, []string) {
-			return screen.Disconnected{ChangeSource: screen.NoChanges("only the terminal of the run shows this")}, nil
+		client := ClientFor(cmd.Context(), a, r)
+		if client != nil && !r.Local() {
+			o.Context = client.ContextName()
+		}
+		o.Release = func(scope string) (inspect.Cluster, []string) {
+			changes := screen.NoChanges("only the terminal of the run shows this")
+			namespace, name, ok := strings.Cut(scope, "/")
+			if client == nil || !ok || strings.Contains(name, "/") { // in another context
+				return screen.Disconnected{ChangeSource: changes}, nil
+			}
+			return liveRelease{client, name, namespace}.inspector(changes), client.KubectlFlags()
 		}
 	} else {
 		if send != nil {
 			o.Editor = liveEditor{r}
 		}
 		if client := ClientFor(cmd.Context(), a, r); client != nil {
-			o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
+			live := liveRelease{client, r.Operation.Release, r.Operation.Namespace}
+			o.Inspector, o.Kubectl = live.inspector(r), client.KubectlFlags()
+			if !r.Local() {
+				o.Context = client.ContextName()
+				if send != nil {
+					o.Editor = clusterEditor{liveEditor{r}, live}
+				}
+			}
 			o.WatchAfter, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 		}
 	}
@@ -144,6 +160,28 @@ func (e liveEditor) ChartChanged() bool { return false }
 
 func (e liveEditor) Save(values string) (string, error) {
 	return command.SaveValues(e.Operation.Release, values)
+}
+
+// clusterEditor edits a live run in the cluster. Its values are not in its log, where others could read them; they are read
+// from the record of the release.
+type clusterEditor struct {
+	liveEditor
+	release liveRelease
+}
+
+func (e clusterEditor) Values(ctx context.Context, all bool) (string, error) {
+	if all {
+		return "", inspect.Unavailable("a run in the cluster does not send the chart's defaults; press e to edit your own values")
+	}
+	view, err := e.release.view(ctx)
+	if err != nil {
+		return "", err
+	}
+	return kube.EncodeValues(view.Values())
+}
+
+func (e clusterEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
+	return values, nil
 }
 
 // ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster, whatever the context is
@@ -176,16 +214,29 @@ func SameCluster(ctx context.Context, client *kube.Client, r *remote.Run) (same,
 // clusterTimeout limits the requests that compare the clusters of a run and of the kubeconfig.
 const clusterTimeout = 5 * time.Second
 
-// liveInspector returns an inspector that asks the run and its cluster. It asks only the run if
-// the release has no readable record, because the record is needed to hide secret values.
-func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) inspect.Cluster {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// liveRelease looks at a release of a run in another process with this user's kubeconfig and rights.
+type liveRelease struct {
+	client          *kube.Client
+	name, namespace string
+}
+
+// view reads the newest record of the release.
+func (l liveRelease) view(ctx context.Context) (*kube.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
-	if err != nil {
-		return screen.Disconnected{ChangeSource: r}
-	}
-	return screen.NewFollowingInspector(r, client.Diagnoser(), view)
+	return l.client.PrepareView(ctx, l.name, l.namespace, 0)
+}
+
+// inspector returns an inspector that asks the run and its cluster. It asks only the run while
+// the release has no readable record, because the record is needed to hide secret values.
+func (l liveRelease) inspector(changes inspect.ChangeSource) inspect.Cluster {
+	return &lateInspector{ChangeSource: changes, prepare: func(ctx context.Context) (inspect.Cluster, error) {
+		view, err := l.view(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return screen.NewFollowingInspector(changes, l.client.Diagnoser(), view), nil
+	}}
 }
 
 // lostError returns the error of attach if the events ended before the run. It has the exit code of
