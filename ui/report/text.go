@@ -45,6 +45,8 @@ type textLog struct {
 	nextSlow      time.Time           // no other group becomes slow before this time
 	lastLog       logKey
 	blankLine     bool // to write before the next line
+	// firstPause is the pause before the first group, until the plan is written.
+	firstPause *event.Event
 
 	scope        string              // the release of a stack, printed in front of each line
 	stackStarted time.Time           // if scope is set
@@ -91,12 +93,25 @@ func (t *textLog) Consume(e event.Event) {
 		t.flushSkipped()
 	}
 	t.reportSlow(e)
+	if t.firstPause != nil && e.Kind != event.KindPlan && e.Kind != event.KindWarning {
+		t.writeFirstPause()
+	}
 	switch {
+	case e.Kind == event.KindRun && e.Status == event.Paused && len(t.state.Phases) == 0:
+		t.firstPause = &e
 	case t.scope != "" && e.Kind == event.KindOperation:
 		t.releaseOperation(e)
 	case t.scope != "" && e.Kind == event.KindPlan: // the stack's plan has the release
 	default:
 		t.writeEvent(e, before)
+	}
+}
+
+// writeFirstPause writes that the run is paused before its first group, if that waits for the plan.
+func (t *textLog) writeFirstPause() {
+	if e := t.firstPause; e != nil {
+		t.firstPause = nil
+		t.writeEvent(*e, "")
 	}
 }
 
@@ -120,6 +135,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		t.operation(e)
 	case event.KindPlan:
 		t.plan(e.Phases)
+		t.writeFirstPause()
 	case event.KindRun:
 		t.run(e)
 	case event.KindGroup:
