@@ -20,10 +20,10 @@ func TestDiffAtBreakpoint(t *testing.T) {
 	chart := filepath.Join(data, "charts", "fail-image")
 	m.run(0, "install", "s", chart, "-n", "seen", "--create-namespace", "--no-tui", "--set", "image=example/app:1.0")
 	c := inTerminal(t, 30, 100, m.env, "upgrade", "s", chart, "-n", "seen", "--set", "image=example/app:2.0", "--break-on", "broken")
-	c.await(0, "breakpoint fail-image:broken")
+	c.await(0, "breakpoint broken")
 	others := []*terminal{inTerminal(t, 20, 60, m.env, "attach", "s"), inTerminal(t, 50, 200, m.env, "watch", "s", "-n", "seen")}
-	others[0].await(0, "breakpoint fail-image:broken")
-	others[1].await(0, "breakpoint fail-image:broken")
+	others[0].await(0, "breakpoint broken")
+	others[1].await(0, "breakpoint broken")
 	c.await(0, "1 field") // shown below the board without a key
 	c.await(0, "- image: example/app:1.0")
 	c.await(0, "+ image: example/app:2.0")
