@@ -192,7 +192,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		}
 		c.restored()
 		c.await(0, "install s failed after")
-		c.await(0, "never started: fail-image:after")
+		c.await(0, "never started: after")
 		out, err := helmList(t, env, "g")
 		if err != nil || !strings.Contains(out, "failed") {
 			t.Errorf("the release should be failed: %v %s", err, out)
