@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // reportLines returns the final report: changes, timings, notes, next commands.
@@ -130,7 +131,7 @@ func (m *model) nameColumn(groups []*event.GroupState, limit int) (names []strin
 	return names, width
 }
 
-// groupName returns the board's name of a group. It marks a removal if another phase has a group with
+// groupName returns the board's name of a group, and says that it is deleted if another phase has a group with
 // the same ID.
 func (m *model) groupName(g *event.GroupState) string {
 	n := m.Graph.ByKey[g.Unit()]
@@ -139,7 +140,7 @@ func (m *model) groupName(g *event.GroupState) string {
 	}
 	for _, p := range m.State.Phases {
 		if p.Name != g.Phase && n.Kind == event.PhaseRemove && m.State.Find(p.Name, g.ID) != nil {
-			return n.Name + " removal"
+			return graph.DeletePrefix + strings.TrimPrefix(n.Name, graph.DeletePrefix)
 		}
 	}
 	return n.Name

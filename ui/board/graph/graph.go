@@ -54,6 +54,9 @@ func onlyChart(s *event.State) (chart string) {
 	return chart
 }
 
+// DeletePrefix precedes the name of a group that is deleted if another one of the same name is applied.
+const DeletePrefix = "delete "
+
 // Column is a phase, or a layer of one.
 type Column struct {
 	Title string
@@ -113,7 +116,11 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: strings.TrimPrefix(shortName(phase, group.Group), g.chart), index: len(g.Nodes) + i, release: g.release}
 		groups[i] = group.Group
 		g.ByKey[own[i].Unit()] = own[i]
-		g.short[group.ID] = own[i].Name
+		if _, applied := g.short[group.ID]; !applied {
+			g.short[group.ID] = own[i].Name
+		} else if phase.Kind == event.PhaseRemove && !event.IsRollback(phase.Name) { // another group of that name is applied
+			own[i].Name = DeletePrefix + own[i].Name
+		}
 	}
 	g.Nodes = append(g.Nodes, own...)
 	layered := phase.Kind == event.PhaseApply || phase.Kind == event.PhaseRemove
