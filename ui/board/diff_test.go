@@ -248,3 +248,26 @@ func TestDiffOfHook(t *testing.T) {
 		s.shows(t, "Job/shop-preflight  has started\n")
 	})
 }
+
+// TestDiffAfterApply: the diff of an object that was looked at before it was applied stays on the screen afterwards.
+func TestDiffAfterApply(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, c := diffing(t, map[string]inspect.Change{"Job/shop-db-migrate-1-0-0": changesOfShop["Job/shop-db-migrate-1-0-0"]})
+		s.settle()
+		s.shows(t, "+ image: example/migrate:1.5")
+		c.changes = map[string]inspect.Change{"Job/shop-db-migrate-1-0-0": {Action: inspect.Unchanged}}
+		g := s.Group()
+		o := plan.Object{Group: "batch", Kind: "Job", Namespace: "shop", Name: "shop-db-migrate-1-0-0"}
+		events := []event.Event{
+			{Kind: event.KindRun, Status: event.Running},
+			{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running},
+			{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.Ready, Change: event.Configured},
+		}
+		for i := range events {
+			events[i].Time = s.State.Now
+		}
+		s.feed(events...)
+		s.settle()
+		s.shows(t, "changed by this run, unchanged since", "- image: example/migrate:1.4", "+ image: example/migrate:1.5")
+	})
+}

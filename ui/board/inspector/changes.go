@@ -20,12 +20,14 @@ type changes struct {
 	ctx   context.Context
 	ask   func(context.Context, inspect.Item) (inspect.Change, error) // nil: not connected
 	known map[inspect.Item]answer
-	busy  bool
+	// planned are the last changes before the run applied the objects.
+	planned map[inspect.Item]inspect.Change
+	busy    bool
 }
 
 // newChanges returns an empty cache. Its queries end with ctx; cluster may be nil.
 func newChanges(ctx context.Context, cluster inspect.Cluster) *changes {
-	c := &changes{ctx: ctx, known: map[inspect.Item]answer{}}
+	c := &changes{ctx: ctx, known: map[inspect.Item]answer{}, planned: map[inspect.Item]inspect.Change{}}
 	if cluster != nil {
 		c.ask = cluster.Change
 	}
@@ -92,6 +94,9 @@ func (c *changes) comparisons(s Subject) (out []comparison) {
 		x := comparison{item: s.item(o), object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
 		x.known = x.known && x.isValid(x.current)
+		if x.known && x.change.Action == inspect.Unchanged && applied(o) { // show what this run has changed
+			x.change.Fields = c.planned[x.item].Fields
+		}
 		out = append(out, x)
 	}
 	return out
@@ -166,6 +171,9 @@ func (c *changes) store(m changesMsg) {
 	c.busy = false
 	for _, x := range m {
 		c.known[x.item] = x.answer
+		if x.basis.status == event.Waiting && len(x.change.Fields) > 0 {
+			c.planned[x.item] = x.change
+		}
 	}
 }
 
