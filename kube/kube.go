@@ -36,6 +36,8 @@ type (
 	Recovery     = operation.Recovery
 	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
 	Refusal = preflight.Refusal
+	// LockedError is the error about a release that another run has locked (R51).
+	LockedError = lease.LockedError
 	// Watches observe the objects of operations. Operations with the same
 	// Common.Watches share one set of watches.
 	Watches = cluster.Watches

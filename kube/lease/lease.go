@@ -150,24 +150,40 @@ func (e *LockedError) Error() string {
 		e.Release, e.Namespace, e.Holder, e.howToFollow())
 }
 
-// howToFollow says how to attach to the holder, and as whom. Attach finds the user's own runs on this machine, and Jobs in
-// the cluster.
-func (e *LockedError) howToFollow() string {
-	where := ""
-	switch self := newHolder(Params{}); {
-	case e.Holder.Host == "", e.Holder.Operation == "recover": // another program, an unknown machine, or nothing to attach to
-		return ""
-	case e.Holder.Job == "" && (e.Holder.Host != self.Host || e.Holder.User != self.User):
-		where = fmt.Sprintf(" as %s on %s", e.Holder.User, e.Holder.Host)
+// Follow returns the arguments of lockstep that attach to the holder, nil if there is nothing to attach to. here reports whether
+// they work on this machine: attach finds the user's own runs on this machine, and Jobs in the cluster.
+func (e *LockedError) Follow() (args []string, here bool) {
+	if e.Holder.Host == "" || e.Holder.Operation == "recover" { // another program, or an unknown machine
+		return nil, false
 	}
-	name, namespace := text.ShellWord(cmp.Or(e.Holder.Stack, e.Release)), e.Namespace
+	self := newHolder(Params{})
+	here = e.Holder.Job != "" || e.Holder.Host == self.Host && e.Holder.User == self.User
+	args = []string{"attach", cmp.Or(e.Holder.Stack, e.Release)}
+	if e.Holder.Stack != "" && e.Holder.Job == "" { // attach finds a stack on this machine by its name alone
+		return args, here
+	}
+	namespace := e.Namespace
 	if jobNamespace, _, ok := strings.Cut(e.Holder.Job, "/"); ok {
 		namespace = jobNamespace
 	}
-	if e.Holder.Stack != "" && e.Holder.Job == "" { // attach finds a stack on this machine by its name alone
-		return fmt.Sprintf(", or follow it%s with: lockstep attach %s", where, name)
+	return append(args, "-n", namespace), here
+}
+
+// howToFollow says how to attach to the holder, and as whom.
+func (e *LockedError) howToFollow() string {
+	args, here := e.Follow()
+	if args == nil {
+		return ""
 	}
-	return fmt.Sprintf(", or follow it%s with: lockstep attach %s -n %s", where, name, namespace)
+	where := ""
+	if !here {
+		where = fmt.Sprintf(" as %s on %s", e.Holder.User, e.Holder.Host)
+	}
+	line := ""
+	for _, a := range args {
+		line += " " + text.ShellWord(a)
+	}
+	return fmt.Sprintf(", or follow it%s with: lockstep%s", where, line)
 }
 
 // LostError reports that this run lost its lock, or that somebody else changed the release, so that it must not write any

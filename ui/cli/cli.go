@@ -125,19 +125,28 @@ func opensHome(root *cobra.Command, args []string) bool {
 
 // runFromHome runs a command line for home, and prints its error.
 func runFromHome(signals *command.Signals, args []string) error {
-	shared := command.NewApp(signals)
-	shared.FromHome = true
-	root := rootOf(shared)
+	own := os.Args
+	defer func() { os.Args = own }()
 	var failed error
+	root := rootFor(signals, true, args)
 	captureErrors(root, &failed)
-	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetArgs(args)
 	err := cmp.Or(root.ExecuteContext(signals.Context), failed)
 	if err != nil {
 		err = explainUsage(root, args, err)
 		printError(report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto")), err)
 	}
 	return err
+}
+
+// rootFor returns the command to run a command line, without the name of the program, in this process.
+func rootFor(signals *command.Signals, fromHome bool, args []string) *cobra.Command {
+	shared := command.NewApp(signals)
+	shared.FromHome = fromHome
+	root := rootOf(shared)
+	os.Args = append(os.Args[:1:1], args...) // messages say how to run it again
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	return root
 }
 
 // printError prints the error of a command. It prints each of several plan.Errors on a separate line.
@@ -214,6 +223,7 @@ lockstep dag ./shop                      # show the order`,
 		root.AddCommand(a.newPage(p.Name, p.Title, withKindRules(p.Text)))
 	}
 	a.addForms(root)
+	a.offerAttach(root)
 	setBounds(root)
 	addCompletion(root)
 	setUpHelp(root)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -57,9 +56,5 @@ func asks(cmd *cobra.Command, args []string, needed int) bool {
 
 // runLine runs a command line, without the name of the program, in this process.
 func (a *app) runLine(ctx context.Context, args []string) error {
-	os.Args = append(os.Args[:1:1], args...) // messages say how to run it again
-	root := newRoot(a.Signals)
-	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	return rootFor(a.Signals, a.FromHome, args).ExecuteContext(ctx)
 }

@@ -89,7 +89,7 @@ func (c *columns) draw(y int, r *Release) {
 	cv.PutFit(p.name, y, c.name, theme.Text, c.model.name(r.Key))
 	cv.PutFit(p.chart, y, c.chart, theme.Quiet, r.Chart)
 	cv.PutRight(p.revision+c.revision, y, theme.Text, strconv.Itoa(r.Revision))
-	word, role := r.health(), theme.Text
+	word, cause, role := r.ready(), r.Health.Cause, theme.Text
 	if mark.Role == theme.Stopped || mark.Role == theme.Bad {
 		role = mark.Role
 	}
@@ -99,7 +99,11 @@ func (c *columns) draw(y int, r *Release) {
 	case r.Status != "deployed":
 		word = strings.TrimSuffix(r.Status+", "+word, ", ")
 	}
-	cv.PutFit(p.health, y, c.health, role, word)
+	x := cv.PutFit(p.health, y, c.health, role, word)
+	if cause != "" && word != "" {
+		cause = " " + c.Theme.Lines.Dot + " " + cause
+	}
+	cv.PutFit(x, y, p.health+c.health-x, theme.Text, cause)
 	cv.PutFit(p.age, y, c.age, theme.Quiet, c.ago(r.Changed))
 	cv.PutFit(p.by, y, c.by, theme.Quiet, r.By)
 }

@@ -162,6 +162,28 @@ func TestWhereItWas(t *testing.T) {
 	}
 }
 
+// TestNamespace: another namespace is typed, or completed, and A shows all. The rows of the one before are gone at once.
+func TestNamespace(t *testing.T) {
+	r := stateOf(t, "three").open(t, 100, 30, bare)
+	for _, key := range []string{":", "d", "tab", "enter"} {
+		r.press(key)
+	}
+	if r.state.scope() != "data" || len(r.table.rows) > 0 || !strings.Contains(r.text(), "ns data") {
+		t.Errorf("the namespace is %q:\n%s", r.state.scope(), r.text())
+	}
+	r.press("A")
+	if r.state.scope() != "" || !strings.Contains(r.text(), "all namespaces") {
+		t.Errorf("A shows %q", r.state.scope())
+	}
+	r.press("A")
+	for _, key := range []string{":", "x", "esc"} {
+		r.press(key)
+	}
+	if r.state.scope() != "data" {
+		t.Errorf("after A and esc, the namespace is %q", r.state.scope())
+	}
+}
+
 // TestHistoryError: the error about a history that cannot be read is shown.
 func TestHistoryError(t *testing.T) {
 	r := stateOf(t, "three").open(t, 100, 30, bare, func(o *Options) { o.Source.(*sample).history = errors.New("read the revisions: forbidden") })

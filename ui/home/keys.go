@@ -1,6 +1,8 @@
 package home
 
 import (
+	"strings"
+
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/ui/board/keys"
@@ -132,9 +134,41 @@ func (m *model) open(r Request) tea.Cmd {
 
 func (m *model) nextSort() { m.state.Sort = (m.state.Sort + 1) % sorts; m.arrange() }
 
+// namespacesMsg is the answer of Source.Namespaces, empty if they may not be listed.
+type namespacesMsg []string
+
 func (m *model) chooseNamespace() tea.Cmd {
 	m.namespace.Reset()
-	return m.namespace.Open()
+	ctx, source := m.ctx, m.options.Source
+	return tea.Batch(m.namespace.Open(), func() tea.Msg {
+		names, _ := source.Namespaces(ctx) // the user may type one that cannot be listed
+		return namespacesMsg(names)
+	})
+}
+
+// suggested lists the namespaces that match what is typed.
+func (m *model) suggested() string { return strings.Join(m.matching(), "  ") }
+
+// matching returns the namespaces that start with what is typed, then those that contain it.
+func (m *model) matching() (names []string) {
+	typed := m.namespace.Value()
+	for _, n := range m.namespaces {
+		if strings.HasPrefix(n, typed) {
+			names = append(names, n)
+		}
+	}
+	for _, n := range m.namespaces {
+		if strings.Contains(n, typed) && !strings.HasPrefix(n, typed) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (m *model) complete() {
+	if names := m.matching(); len(names) > 0 {
+		m.namespace.Set(names[0])
+	}
 }
 
 func (m *model) openNamespace() {

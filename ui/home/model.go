@@ -42,6 +42,7 @@ type view struct {
 type modes struct {
 	filter, namespace *line.Line
 	help              *page.Page
+	namespaces        []string  // to choose from
 	form              keys.Mode // nil unless a form is open
 }
 
@@ -62,7 +63,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m.modes = modes{
 		filter: line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.setFilter, OnClear: func() { m.setFilter("") }, Status: m.matches}),
 		namespace: line.New(m.Screen, line.Config{Prompt: "namespace: ", Enter: "open", Esc: "cancel", OnInput: func(string) {}, OnClear: func() {},
-			Status: func() string { return "" }, OnAccept: m.openNamespace}),
+			Status: m.suggested, OnAccept: m.openNamespace, Other: []keys.Binding{{Keys: "tab", About: "complete", Do: keys.Run(m.complete)}}}),
 		help: page.New(m.Screen, "keys", m.helpLines),
 	}
 	m.SetTheme(o.Theme)
@@ -91,11 +92,10 @@ func (m *model) follow() {
 	}()
 }
 
-// close stops following.
+// close stops following. It does not wait: a process that does not answer must not delay a key.
 func (m *model) close() {
 	if m.stop != nil {
 		m.stop()
-		<-m.ended
 	}
 }
 
@@ -172,6 +172,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 			m.arrange()
 			return m.poll()
 		}
+	case namespacesMsg:
+		m.namespaces = msg
 	case tickMsg:
 		return tick()
 	case screen.FlashOver:
@@ -180,6 +182,10 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		}
 	case tea.KeyPressMsg:
 		return m.press(msg)
+	case tea.PasteMsg:
+		if top := m.Modes.Top(); top != nil {
+			return top.Update(msg)
+		}
 	case tea.MouseClickMsg:
 		return m.click(msg.Mouse())
 	case tea.MouseWheelMsg:

@@ -131,18 +131,16 @@ func (r *Release) mark() string {
 	return ""
 }
 
-// health describes the state of the objects.
-func (r *Release) health() string {
+// ready counts the objects that are ready: "3 of 4 ready".
+func (r *Release) ready() string {
 	h := r.Health
 	switch {
 	case r.Status == "uninstalled", h.Status == "":
 		return ""
-	case h.Of == 0:
+	case h.Of == 0 && h.Cause == "":
 		return "no objects"
+	case h.Of == 0:
+		return ""
 	}
-	text := fmt.Sprintf("%d of %d ready", h.Ready, h.Of)
-	if h.Cause != "" {
-		text += " · " + h.Cause
-	}
-	return text
+	return fmt.Sprintf("%d of %d ready", h.Ready, h.Of)
 }

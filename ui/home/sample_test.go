@@ -126,6 +126,7 @@ var states = []state{
 	{name: "away", Snapshot: Snapshot{Listed: true, Releases: releases(12), Away: "API server unreachable, retrying: connection refused"}, form: true},
 	{name: "away-at-first", Snapshot: Snapshot{Away: "API server unreachable, retrying: connection refused"}, form: true},
 	{name: "filter", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, keys: "/ p a y", form: true},
+	{name: "namespace", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: ": d", form: true},
 	{name: "history", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h", form: true},
 	{name: "compare", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h c down down down", form: true},
 	{name: "help", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "?", form: true},
@@ -178,7 +179,7 @@ func (r *rig) run(cmd tea.Cmd) {
 			for _, c := range msg {
 				r.run(c)
 			}
-		case historyMsg:
+		case historyMsg, namespacesMsg:
 			r.send(msg)
 		}
 	case <-time.After(20 * time.Millisecond): // a tick, or the next snapshot
@@ -187,7 +188,7 @@ func (r *rig) run(cmd tea.Cmd) {
 
 // special are the keys that are not a character.
 var special = map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp,
-	"home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
+	"home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace, "tab": tea.KeyTab}
 
 func (r *rig) press(key string) {
 	if code, ok := special[key]; ok {

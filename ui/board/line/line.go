@@ -91,9 +91,13 @@ func (l *Line) accept() {
 	}
 }
 
-// Value returns the text, Reset empties it.
+// Value returns the text, Set replaces it, Reset empties it.
 func (l *Line) Value() string { return l.input.Value() }
 func (l *Line) Reset()        { l.input.SetValue("") }
+func (l *Line) Set(text string) {
+	l.input.SetValue(text)
+	l.input.CursorEnd()
+}
 
 // Close closes the line and keeps the result.
 func (l *Line) Close() { l.Modes.Close(l) }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"lockstep/kube"
 	"lockstep/theme"
@@ -55,7 +54,7 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 	}
 	o := home.Options{
 		Source: &source{client: client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
-		Form: forms.ForHome(cmd.Context(), a.App, connectionArgs(cmd)),
+		Form: forms.ForHome(cmd.Context(), a.App, command.ConnectionArgs(cmd)),
 	}
 	for cmd.Context().Err() == nil {
 		args, err := a.show(cmd, o)
@@ -79,26 +78,10 @@ func (a *app) show(cmd *cobra.Command, o home.Options) ([]string, error) {
 
 // start runs a command line. It returns what home says about its end.
 func (a *app) start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
-	line := append(connectionArgs(cmd), args...)
+	line := append(command.ConnectionArgs(cmd), args...)
 	err := a.run(line)
 	if err = command.ErrorToShow(err); err == nil {
 		return "", theme.Text
 	}
 	return strings.Join(args[:min(len(args), 2)], " ") + ": " + new(kube.Mask).Error(err).Error(), theme.Bad
-}
-
-// connectionArgs returns the flags of home that select the cluster, for the commands that it runs.
-func connectionArgs(cmd *cobra.Command) (args []string) {
-	cmd.InheritedFlags().Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
-			if f.Name != "namespace" {
-				args = append(args, "--"+f.Name+"="+v)
-			}
-		}
-	})
-	return args
 }

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHomeReturnsToRuns closes the terminal of a run. Home shows the run on top and attaches to it, and esc leads back. A second
+// install of the same release offers to attach, too.
+func TestHomeReturnsToRuns(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "home-runs")
+	r.env = append(r.env, "XDG_STATE_HOME="+t.TempDir())
+	chart := filepath.Join(r.dir, "basket")
+	first := r.open("install", "cart", chart, "--create-namespace", "--break-on", "basket:(unsequenced)")
+	first.await(0, "breakpoint")
+	if err := first.tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	home := r.open()
+	home.await(0, "install basket-1.0.0")
+	home.press(enter, "attached")
+	home.press(esc, "runs")
+	second := r.open("install", "cart", chart)
+	second.await(0, "attach to it?")
+	second.press(enter, "attached")
+	second.done()
+	if !strings.Contains(second.shown(), "locked by another run") {
+		t.Errorf("the reason is not shown:\n%s", second.shown())
+	}
+	refused := r.open("install", "cart", chart)
+	refused.await(0, "attach to it?")
+	refused.keys("n" + enter)
+	if code := refused.ends(); code != 2 {
+		t.Errorf("without attaching, the exit code is %d, want 2", code)
+	}
+	home.done()
+}
+
+// TestHomeElsewhere: without a terminal, lockstep without a command prints the help, and home is an error.
+func TestHomeElsewhere(t *testing.T) {
+	t.Parallel()
+	out, code, _ := runProgram(t, nil)
+	if code != 0 || !strings.Contains(out, "install") || !strings.Contains(out, "home") {
+		t.Errorf("lockstep: exit code %d\n%s", code, out)
+	}
+	if out, code, _ := runProgram(t, nil, "home"); code != 2 || !strings.Contains(out, "the screen needs a terminal") {
+		t.Errorf("lockstep home: exit code %d\n%s", code, out)
+	}
+}

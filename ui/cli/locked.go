@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+)
+
+// offerAttach makes commands whose release is locked by a live run offer to attach to it, on terminals that allow the screen.
+func (a *app) offerAttach(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if _, operates := formArgs[cmd.Name()]; !operates {
+			continue
+		}
+		run := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			locked, ok := errors.AsType[*kube.LockedError](err)
+			if !ok || !command.UseScreen(cmd) {
+				return err
+			}
+			attach, here := locked.Follow()
+			if !here || !a.confirm(cmd, fmt.Sprintf("release %s in namespace %s is locked by another run: %s", locked.Release, locked.Namespace, locked.Holder), "attach to it?") {
+				return err
+			}
+			return a.runLine(cmd.Context(), append(command.ConnectionArgs(cmd), attach...))
+		}
+	}
+}
+
+// confirm says something and asks a question on the terminal. Only y and enter mean yes.
+func (a *app) confirm(cmd *cobra.Command, fact, question string) bool {
+	a.Display(cmd).Note(fact)
+	fmt.Fprint(os.Stderr, question+" [Y/n] ")
+	answer, err := command.Cancelable(cmd.Context(), func(context.Context) (string, error) {
+		return bufio.NewReader(os.Stdin).ReadString('\n')
+	})
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return err == nil && (answer == "" || answer == "y" || answer == "yes")
+}
