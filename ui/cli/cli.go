@@ -186,7 +186,8 @@ func rootOf(shared *command.App) *cobra.Command {
 	a.Image = defaultImage()
 	root := &cobra.Command{
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
-		Example: `lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
+		Example: `lockstep                                 # in a terminal: live runs and releases
+lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
 lockstep dag ./shop                      # show the order`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.Logs.Configure(a.Settings.Debug)

@@ -193,3 +193,16 @@ func (m *model) toggleAll() {
 func (m *model) page(by int) { m.move(by * max(m.layOut().releases.H-1, 1)) }
 
 func (m *model) escape() { m.filter.Clear() }
+
+// Doc documents the keys of home and of the history, part by part.
+func Doc() (out []keys.Key) {
+	m := &model{}
+	for _, part := range []string{partOpen, partChange, partFind, partMove, partHistory} {
+		for _, b := range append(m.keys(), (&history{model: m}).Keys()...) {
+			if b.Part == part {
+				out = append(out, keys.Key{Keys: b.Name(), Part: part, About: b.About, More: b.More})
+			}
+		}
+	}
+	return out
+}

@@ -335,9 +335,9 @@ func (m *model) View() tea.View {
 
 // helpLines returns the table of keys.
 func (m *model) helpLines(width int) (out []canvas.Line) {
-	const keyWidth, nameWidth = 14, 20
+	const keyWidth, nameWidth = 14, 24
 	part := ""
-	for _, k := range m.keys() {
+	for _, k := range Doc() {
 		if k.Part != part {
 			if part != "" {
 				out = append(out, nil)
@@ -345,7 +345,7 @@ func (m *model) helpLines(width int) (out []canvas.Line) {
 			part = k.Part
 			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		out = append(out, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Name(), keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
+		out = append(out, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
 			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}})
 	}
 	return out

@@ -17,10 +17,18 @@ import (
 	"lockstep/ui/home"
 )
 
-const homeLong = `Show the live runs and the releases of a namespace: charts, revisions, health, and who changed them last. From there, open,
-upgrade, roll back, test and uninstall releases, and install new ones. "lockstep" without a command opens home, too.
+const homeLong = `Show the live runs and the releases of a namespace: charts, revisions, health, and who changed them last. In a terminal,
+"lockstep" without a command opens home, too.
 
-Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you quit.`
+Enter attaches to the selected run, or opens the selected release group by group; esc leads back. h lists the revisions of a
+release and what each changed, compares any two, replays their runs and rolls back. u, i, r, x and t open forms to upgrade,
+install, roll back, uninstall and test; a form shows the plan and the command before anything is written. "lockstep help keys"
+lists all keys.
+
+Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you quit.
+
+Releases are read as Helm stores them, in Secrets or ConfigMaps. Home watches them and the kinds of their objects, so its requests do not grow
+with the number of releases. It knows from the user's rules what is not permitted in a namespace; those keys are dimmed.`
 
 type app struct {
 	*command.App

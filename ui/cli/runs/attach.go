@@ -82,6 +82,8 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	switch {
 	case s.Ended.IsZero() && r.Lost():
 		return lostError(d, r.Err())
+	case s.Ended.IsZero() && a.FromHome:
+		return nil
 	case s.Ended.IsZero():
 		d.Note(cmp.Or(afterQuit, "the run continues; attach again: lockstep attach "+text.ShellWord(r.Operation.Release)+connectionFlags(cmd)))
 		return nil
@@ -144,9 +146,11 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, as the key q does
 	}
-	if now := r.Now(cmd.Context()); now.Ended.IsZero() {
+	switch now := r.Now(cmd.Context()); {
+	case now.Ended.IsZero() && a.FromHome: // home shows the run
+	case now.Ended.IsZero():
 		err = errors.Join(err, a.Display(cmd).Show(report.NewRunStatus(now)))
-	} else {
+	default:
 		a.Summary(cmd, now, report.Options{})
 	}
 	return err
