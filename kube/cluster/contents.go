@@ -18,22 +18,23 @@ import (
 // WhyInUse returns why an object of the release is kept although it is the release's own: it is a namespace that contains other
 // releases, which would be deleted with it. It returns "" if the user may not list their records.
 func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, o plan.Object) (string, error) {
-	resource := connect.RecordResource(connect.StorageDriver())
-	if o.Kind != "Namespace" || o.Group != "" || scope.Owner() == "" || resource == "" {
+	if o.Kind != "Namespace" || o.Group != "" || scope.Owner() == "" {
 		return "", nil
-	}
-	records, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(o.Name).
-		List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
-	if apierrors.IsForbidden(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("find other releases in namespace %s: %w", o.Name, err)
 	}
 	var others []string
-	for _, r := range records.Items {
-		if name := r.Labels["name"]; name != scope.Release || o.Name != scope.Namespace {
-			others = append(others, name)
+	for _, records := range []string{"secrets", "configmaps"} { // others may use another driver
+		list, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: records}).Namespace(o.Name).
+			List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+		if apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("find other releases in namespace %s: %w", o.Name, err)
+		}
+		for _, r := range list.Items {
+			if name := r.Labels["name"]; name != scope.Release || o.Name != scope.Namespace {
+				others = append(others, name)
+			}
 		}
 	}
 	slices.Sort(others)

@@ -37,9 +37,10 @@ type Kept struct {
 // Start is the state of a release when the run began.
 type Start struct {
 	Last int `json:"last,omitempty"` // the latest revision, 0 for none
-	// Deployed is the time in that revision. One of the same number may be that of a new installation by somebody else.
-	Deployed time.Time `json:"deployed,omitzero"`
-	Good     int       `json:"good,omitempty"` // the revision to roll back to, 0 for none
+	// Records are the UIDs of the records, by revision. One of the same number may be that of a new installation by somebody
+	// else, whose clock may be wrong.
+	Records map[int]string `json:"records,omitempty"`
+	Good    int            `json:"good,omitempty"` // the revision to roll back to, 0 for none
 }
 
 // Edit is an edit of a run.

@@ -32,9 +32,9 @@ func (op *Operation) keepStart(ctx context.Context) error {
 
 // startState returns the state of the release in the form in which it is kept.
 func (op *Operation) startState() *journal.Start {
-	start := &journal.Start{Good: op.prepared.Info.PreviousRevision}
+	start := &journal.Start{Good: op.prepared.Info.PreviousRevision, Records: op.ledger.UIDs()}
 	if last := op.prepared.Last; last != nil {
-		start.Last, start.Deployed = last.Version, last.Info.LastDeployed
+		start.Last = last.Version
 	}
 	return start
 }
@@ -149,7 +149,7 @@ func (r *releaseState) checkOwn(s *preflight.Session) error {
 	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || release.CreatedBy(last, c.Job) {
 		return nil
 	}
-	if at := last.Info.LastDeployed; at.Equal(r.start.Deployed) || last.Version < r.start.Last && at.Before(r.start.Deployed) {
+	if uid := s.Ledger.UIDs()[last.Version]; uid != "" && uid == r.start.Records[last.Version] {
 		return nil // an uninstall may have deleted newer records
 	}
 	return fmt.Errorf("release %s has revision %d (%s), which somebody else created after this run began (at revision %d): "+

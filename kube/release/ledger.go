@@ -95,6 +95,19 @@ func (l *Ledger) Latest() (revision int, status rcommon.Status) {
 	return revision, status
 }
 
+// UIDs returns the UIDs of the known records, by revision.
+func (l *Ledger) UIDs() map[int]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[int]string{}
+	for revision, e := range l.entries {
+		if e.uid != "" {
+			all[revision] = string(e.uid)
+		}
+	}
+	return all
+}
+
 // Seal marks the start of the run, which is based on the records read so far. read is when the last read of all records
 // began, zero if that is unknown. The first write also seals the ledger.
 func (l *Ledger) Seal(read time.Time) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -108,14 +109,15 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("other", nil)})
 	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
 	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) {
-		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
+		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout, i.BreakOn = true, true, 2*time.Second, []string{"edge:b"}
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := r.Run(op, func(e event.Event) {
-		if e.Kind == event.KindGroup && e.Group == "edge:a" && e.Status == event.Ready {
+		if e.Kind == event.KindRun && e.Status == event.Paused {
 			r.MustHelm("install", "other", other)
+			op.Command(event.Command{Name: event.Resume})
 		}
 	})
 	if out.State.Exit != event.ExitFailed || r.Status() != "" {
@@ -133,6 +135,16 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	assertKept("an uninstall")
 	deploy()
 	r.MustHelm("uninstall", "other")
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sh.helm.release.v1.third.v1", Labels: map[string]string{"owner": "helm", "name": "third"}}}
+	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Create(t.Context(), record, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if lines, _ := r.Changes(r.Uninstall()); !slices.Contains(lines, "edge:(unsequenced) Namespace/"+r.Namespace+" keep") { // HELM_DRIVER=configmap
+		t.Errorf("the plan beside a release in a ConfigMap is %q", lines)
+	}
+	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), record.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	r.MustRun(r.Uninstall())
 	awaitNoNamespace(r)
 }

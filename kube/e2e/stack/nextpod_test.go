@@ -20,6 +20,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/journal"
+	kuberelease "lockstep/kube/release"
 )
 
 // TestNextPodCannotPlan (S13, R33): a pod is killed. Before the next one starts, somebody else takes an object that the run
@@ -215,6 +216,39 @@ func TestNextPodLeavesWhatHelmBegins(t *testing.T) {
 	}
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 2 failed" || got[1] != "b 3 pending-upgrade" || strings.Count(phrase.Reason(state), "newer revision 3") != 1 {
+		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
+// TestInstalledByAWrongClock is TestTakenBeforeItStarts for a release that somebody else has uninstalled and installed again: its
+// revision is known by its record, because their clock may be wrong.
+func TestInstalledByAWrongClock(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	stack := func(first, v string) []release {
+		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
+	}
+	b.mustUp(stack(good, "one")...)
+	b.mustUp(stack(good, "two")...)
+	pod := b.pods(&memory{forgets: true})
+	s, err := pod(false, false, stack(bad, "three")...)
+	b.run(s, err, nil)
+	b.MustHelm("uninstall", "b")
+	b.MustHelm("install", "b", good)
+	records := b.Helm().Releases
+	theirs, found, err := kuberelease.Get(records, "b", 1)
+	if err != nil || !found {
+		t.Fatal(err)
+	}
+	theirs.Info.LastDeployed = theirs.Info.LastDeployed.Add(-time.Hour)
+	if err := records.Update(theirs); err != nil {
+		t.Fatal(err)
+	}
+	s, err = pod(false, false, stack(good, "three")...)
+	state, _ := b.run(s, err, nil)
+	if got := b.history("b"); state.Exit == 0 || got[0] != "b 1 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
 		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
 	}
 }
