@@ -147,7 +147,7 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 		b.Resumes = r.lastFailed()
 		b.UsualDurations = r.Usual()
 		b.Applied = r.applied()
-		b.Taken = r.Taken()
+		b.Taken = r.Taken(s.Common.Job)
 	}
 	return b
 }

@@ -162,10 +162,10 @@ func (r *Revisions) SinceDeployed() (out []*rel1.Release) {
 }
 
 // Taken returns the objects that revisions have taken over since the last one that was deployed. What a deployed revision has
-// taken over is the release's.
-func (r *Revisions) Taken() (all []Taken) {
+// taken over is the release's, unless the Job whose pod this is has deployed it, if any: a stack may still roll it back.
+func (r *Revisions) Taken(job string) (all []Taken) {
 	for _, rel := range r.All {
-		if wasDeployed(rel) {
+		if wasDeployed(rel) && !CreatedBy(rel, job) {
 			all = nil
 		} else if record := ReadRecord(rel); record != nil && record.Authored == rel.Version {
 			all = append(all, record.Taken...)

@@ -219,6 +219,32 @@ func TestTakenByAnEarlierPod(t *testing.T) {
 	}
 }
 
+// TestDeployedByAnEarlierPod is TestTakenByAnEarlierPod for a stack whose first pod deployed the release with the object.
+func TestDeployedByAnEarlierPod(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	before := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "a", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+		Annotations: map[string]string{"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": b.Namespace},
+	}}
+	if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Create(t.Context(), before, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := b.pods(&memory{forgets: true})
+	for _, rollback := range []bool{false, true} {
+		s, err := pod(false, rollback, release{Name: "a", Dir: good}, release{Name: "b", Dir: bad, Needs: []string{"a"}})
+		state, _ := b.run(s, err, nil)
+		if got := b.history("a"); (got[0] == "a none") != rollback || strings.Contains(state.Outcome, "existed before this release took it over: ConfigMap/a") != rollback {
+			t.Errorf("history %v, outcome %q", got, state.Outcome)
+		}
+	}
+	if !slices.Contains(b.ConfigMaps(b.Namespace), "a") {
+		t.Error("the rollback deleted an object that existed before the run")
+	}
+}
+
 // TestUninstalledByAnEarlierPod (S13): a pod that replaces one that has uninstalled all releases, because the run removes them
 // or as the rollback of their installation, counts them in the outcome.
 func TestUninstalledByAnEarlierPod(t *testing.T) {
