@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/kube/throwaway/ociregistry"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -113,6 +114,26 @@ func TestFormInstallsFromHome(t *testing.T) {
 	c.await(0, "cart")
 	c.done()
 	if out := r.helm("list"); !strings.Contains(out, "cart") || !strings.Contains(out, "deployed") {
+		t.Errorf("helm list:\n%s", out)
+	}
+}
+
+// TestFormWithAChartFromARegistry: the form lists its versions, and what is downloaded prints nothing over the screen.
+func TestFormWithAChartFromARegistry(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "form-registry")
+	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "basket", Version: "1.0.0", Archive: helmPackage(t, filepath.Join(r.dir, "basket"))})
+	c := r.open("install", "cart", "--plain-http")
+	c.await(0, "basket 1.0.0")
+	c.press(ref+enter, "versions")
+	c.press(down+enter, "--version 1.0.0")
+	c.press("\x10", "ready to start") // ctrl+p
+	c.press(enter, "press q to quit")
+	c.done()
+	if strings.Contains(c.shown(), "Pulled: ") {
+		t.Errorf("the screen has messages of the registry client:\n%s", c.shown())
+	}
+	if out := r.helm("list"); !strings.Contains(out, "basket-1.0.0") {
 		t.Errorf("helm list:\n%s", out)
 	}
 }

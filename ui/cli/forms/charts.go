@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/helmpath"
 	repo "helm.sh/helm/v4/pkg/repo/v1"
 	"sigs.k8s.io/yaml"
@@ -189,8 +190,20 @@ func (s source) registries() (list []form.Suggestion) {
 	return list
 }
 
+// chartFlags returns the flags of a command about its chart, such as --plain-http.
+func chartFlags(in form.Input) *command.ChartFlags {
+	flags := &command.ChartFlags{Quiet: true}
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	flags.Add(f)
+	_ = f.Parse(in.Flags) // the command reports what is invalid
+	flags.Version = in.Version
+	return flags
+}
+
 // versions suggests the versions of a chart, the newest first.
-func (s source) versions(ref string) (list []form.Suggestion, err error) {
+func (s source) versions(in form.Input) (list []form.Suggestion, err error) {
+	ref := in.Chart
 	if ref == "" {
 		return nil, nil
 	}
@@ -198,8 +211,7 @@ func (s source) versions(ref string) (list []form.Suggestion, err error) {
 		return []form.Suggestion{{Value: chartMetadata(file).Version, About: "the version of the folder"}}, nil
 	}
 	if strings.HasPrefix(ref, "oci://") {
-		flags := command.ChartFlags{Quiet: true}
-		client, err := flags.Registry(s.Settings)
+		client, err := chartFlags(in).Registry(s.Settings)
 		if err != nil {
 			return nil, err
 		}

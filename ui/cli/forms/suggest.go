@@ -28,7 +28,7 @@ func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 	case form.Chart:
 		return s.charts(ctx, in)
 	case form.Version:
-		return s.versions(in.Chart)
+		return s.versions(in)
 	case form.Values:
 		return valuesFiles(ctx, in)
 	case form.Namespace:

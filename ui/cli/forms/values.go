@@ -94,9 +94,7 @@ func (s source) defaults(ctx context.Context, in form.Input) (string, error) {
 	if in.Chart == "" {
 		return head + "\n", nil
 	}
-	flags := command.ChartFlags{Quiet: true}
-	flags.Version = in.Version
-	loaded, err := flags.Load(ctx, in.Chart, s.Settings)
+	loaded, err := chartFlags(in).Load(ctx, in.Chart, s.Settings)
 	if err != nil {
 		return "", err
 	}
