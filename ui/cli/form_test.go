@@ -125,7 +125,7 @@ func TestFormWithAChartFromARegistry(t *testing.T) {
 	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "basket", Version: "1.0.0", Archive: helmPackage(t, filepath.Join(r.dir, "basket"))})
 	c := r.open("install", "cart", "--plain-http")
 	c.await(0, "basket 1.0.0")
-	c.press(ref+enter, "versions")
+	c.press(ref+tab, "versions")
 	c.press(down+enter, "--version 1.0.0")
 	c.press("\x10", "ready to start") // ctrl+p
 	c.press(enter, "press q to quit")
