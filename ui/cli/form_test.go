@@ -126,7 +126,7 @@ func TestFormWithAChartFromARegistry(t *testing.T) {
 	c := r.open("install", "cart", "--plain-http")
 	c.await(0, "basket 1.0.0")
 	c.press(ref+tab, "versions")
-	c.press(down+enter, "--version 1.0.0")
+	c.press(down+enter, "version 1.0.0")
 	c.press("\x10", "ready to start") // ctrl+p
 	c.press(enter, "press q to quit")
 	c.done()

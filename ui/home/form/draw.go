@@ -106,15 +106,16 @@ func (m *Form) drawField(y, width int, e *entry, focus bool) {
 // drawInput draws an input, and after its text the rest of the first suggestion that starts with it.
 func (m *Form) drawInput(x, y, width int, in *textinput.Model, focus bool) {
 	cv, value := m.Canvas, canvas.Clean(in.Value())
+	if !focus {
+		cv.Put(x, y, theme.Text, canvas.FitMiddle(value, width, m.Theme.Lines.Ellipsis))
+		return
+	}
 	before := canvas.Width(canvas.Clean(string([]rune(in.Value())[:in.Position()])))
 	if canvas.Width(value) >= width { // show the part around the cursor
 		value = canvas.Tail(value, width-1)
 		before = max(before-(canvas.Width(canvas.Clean(in.Value()))-canvas.Width(value)), 0)
 	}
 	end := cv.PutFit(x, y, width, theme.Text, value)
-	if !focus {
-		return
-	}
 	m.at = &canvas.Rect{X: x + min(before, width-1), Y: y, W: 1, H: 1}
 	if m.review.confirming {
 		return
