@@ -128,11 +128,11 @@ func TestFormWithAChartFromARegistry(t *testing.T) {
 	c.press(ref+tab, "versions")
 	c.press(down+enter, "version 1.0.0")
 	c.press("\x10", "ready to start") // ctrl+p
-	c.press(enter, "press q to quit")
-	c.done()
 	if strings.Contains(c.shown(), "Pulled: ") {
 		t.Errorf("the screen has messages of the registry client:\n%s", c.shown())
 	}
+	c.press(enter, "press q to quit")
+	c.done()
 	if out := r.helm("list"); !strings.Contains(out, "basket-1.0.0") {
 		t.Errorf("helm list:\n%s", out)
 	}
