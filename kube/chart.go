@@ -9,7 +9,6 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/documents"
 	"lockstep/kube/mask"
-	"lockstep/kube/preview"
 )
 
 // Charts and rendered charts. No cluster is needed.
@@ -30,8 +29,6 @@ type (
 	AnnotationSpelling = annotate.Spelling
 	// Mask hides the secret values that were added to it.
 	Mask = mask.Mask
-	// Recorded is how two revisions of a release differ.
-	Recorded = preview.Recorded
 )
 
 // Diagnosis of objects, and the connection of a Client.
@@ -104,8 +101,6 @@ var (
 	// MaskOfValues returns a Mask of the secret values of a chart: those that are named like
 	// credentials, and those that its templates write into Secrets.
 	MaskOfValues = charts.MaskOfValues
-	// CompareRecords compares the records of two revisions of a release.
-	CompareRecords = preview.CompareRecords
 	// StorageDriver returns the kind of Helm's release storage, the value of HELM_DRIVER.
 	StorageDriver = connect.StorageDriver
 )

@@ -37,14 +37,13 @@ func (a *App) CompleteReleases(cmd *cobra.Command, args []string, _ string) ([]s
 	var names []string
 	for _, rel := range releases {
 		if !slices.Contains(args, rel.Name) {
-			names = append(names, rel.Name+"\t"+DescribeRevision(rel))
+			names = append(names, rel.Name+"\t"+describeRevision(rel))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// DescribeRevision names the chart and the status of a revision.
-func DescribeRevision(rel *rel1.Release) string {
+func describeRevision(rel *rel1.Release) string {
 	return fmt.Sprintf("%s-%s, %s", rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status)
 }
 
@@ -60,7 +59,7 @@ func (a *App) CompleteRevisions(cmd *cobra.Command, args []string, _ string) ([]
 	}
 	var revisions []string
 	for _, rel := range slices.Backward(found) {
-		revisions = append(revisions, fmt.Sprintf("%d\t%s", rel.Version, DescribeRevision(rel)))
+		revisions = append(revisions, fmt.Sprintf("%d\t%s", rel.Version, describeRevision(rel)))
 	}
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

@@ -8,13 +8,9 @@ import (
 	"strings"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/inspect"
-	"lockstep/engine/text"
 	"lockstep/kube"
-	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
 )
 
@@ -46,7 +42,8 @@ func (s source) releases(ctx context.Context, in form.Input) (list []form.Sugges
 	}
 	found, err := s.Releases(ctx, in.Namespace)
 	for _, rel := range found {
-		list = append(list, form.Suggestion{Value: rel.Name, About: fmt.Sprintf("revision %d, %s", rel.Version, command.DescribeRevision(rel))})
+		about := fmt.Sprintf("revision %d, %s %s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status)
+		list = append(list, form.Suggestion{Value: rel.Name, About: about})
 	}
 	return list, err
 }
@@ -56,14 +53,11 @@ func (s source) namespaces(ctx context.Context) (list []form.Suggestion, err err
 	if err != nil {
 		return nil, err
 	}
-	found, err := client.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, client.ExplainDenied(err)
+	names, err := client.Namespaces(ctx)
+	for _, name := range names {
+		list = append(list, form.Suggestion{Value: name})
 	}
-	for _, ns := range found.Items {
-		list = append(list, form.Suggestion{Value: ns.Name})
-	}
-	return list, nil
+	return list, err
 }
 
 // revisions suggests the revisions before the latest, the newest first, with the changes that each of them made. The best is
@@ -72,68 +66,63 @@ func (s source) revisions(ctx context.Context, in form.Input) (list []form.Sugge
 	if in.Name == "" {
 		return nil, nil
 	}
-	found, err := s.HistoryIn(ctx, in.Namespace, in.Name)
+	client, err := s.Connect()
 	if err != nil {
 		return nil, err
 	}
-	best := false
-	for n, rel := range slices.Backward(found[:max(len(found)-1, 0)]) {
-		var before *rel1.Release
-		if n > 0 {
-			before = found[n-1]
+	history, err := client.ReleaseHistory(ctx, kube.ReleaseKey{Namespace: in.Namespace, Name: in.Name})
+	if err != nil {
+		return nil, err
+	}
+	all, best := history.Revisions(), false
+	for n, r := range all[min(1, len(all)):] {
+		before := 0
+		if n+2 < len(all) {
+			before = all[n+2].Number
 		}
-		about, detail := describeChanges(before, rel)
-		good := rel.Info.Status == rcommon.StatusSuperseded || rel.Info.Status == rcommon.StatusDeployed
+		about := []string{r.Changed.Local().Format("2 Jan 15:04"), strings.TrimSpace(r.Chart + " " + r.Version), r.Status, r.What}
+		if before > 0 && r.What == "" {
+			about[3] = "no changes"
+		}
+		good := r.Status == string(rcommon.StatusSuperseded) || r.Status == string(rcommon.StatusDeployed)
 		list = append(list, form.Suggestion{
-			Value:  strconv.Itoa(rel.Version),
-			About:  strings.Join([]string{rel.Info.LastDeployed.Local().Format("2 Jan 15:04"), command.DescribeRevision(rel), about}, ", "),
-			Detail: detail, Best: good && !best,
+			Value: strconv.Itoa(r.Number), About: strings.Join(slices.DeleteFunc(about, func(s string) bool { return s == "" }), ", "),
+			Detail: append(describe(r), changed(history, before, r.Number)...), Best: good && !best,
 		})
 		best = best || good
 	}
 	return list, nil
 }
 
-// describeChanges describes the changes of a revision in a few words, and in detail.
-func describeChanges(before, rel *rel1.Release) (about string, detail []string) {
-	changes, err := kube.CompareRecords(before, rel)
+// describe returns the description of a revision, and who made it.
+func describe(r kube.ReleaseRevision) []string {
+	if r.By == "" {
+		return []string{r.Description}
+	}
+	return []string{r.Description + ", by " + r.By}
+}
+
+// changed lists the changes from one revision to another, which is the first one if before is 0.
+func changed(history *kube.ReleaseHistory, before, revision int) (lines []string) {
+	if before == 0 {
+		return []string{"the first revision"}
+	}
+	changes, err := history.Changes(before, revision)
 	if err != nil {
-		return "", []string{"cannot compare the records: " + err.Error()}
+		return []string{"cannot compare the records: " + err.Error()}
 	}
-	detail = append(detail, rel.Info.Description)
-	if len(changes.Values) > 0 {
-		detail = append(append(detail, "values"), fieldLines(changes.Values)...)
+	if len(changes) == 0 {
+		return []string{"no changes to values and objects"}
 	}
-	if len(changes.Objects) > 0 {
-		detail = append(detail, "objects")
-	}
-	n := map[inspect.Action]int{}
-	for _, c := range changes.Objects {
-		n[c.Action]++
-		detail = append(detail, "  "+signs[c.Action]+" "+c.Object.String())
-		for _, l := range fieldLines(c.Fields) {
-			detail = append(detail, "  "+l)
+	for _, c := range changes {
+		name := signs[c.Action] + " " + c.Object.String()
+		if c.Object.Kind == "values" { // no kind of Kubernetes begins with a small letter
+			name = "values"
 		}
+		lines = append(lines, name)
+		lines = append(lines, fieldLines(c.Fields)...)
 	}
-	if before == nil {
-		return text.Count(len(changes.Objects), "object"), detail
-	}
-	if len(detail) == 1 {
-		return "no changes", append(detail, "no changes to values and objects")
-	}
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		word string
-	}{{n[inspect.Create], "new"}, {n[inspect.Modify], "changed"}, {n[inspect.Delete], "deleted"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.word))
-		}
-	}
-	if len(changes.Values) > 0 {
-		parts = append(parts, "other values")
-	}
-	return strings.Join(parts, ", "), detail
+	return lines
 }
 
 var signs = map[inspect.Action]string{inspect.Create: "+", inspect.Modify: "~", inspect.Delete: "-"}

@@ -34,7 +34,7 @@ func lineRole(line string) theme.Role {
 		return theme.Stopped
 	case strings.HasPrefix(line, "error: "):
 		return theme.Bad
-	case body == line:
+	case body == line && theme.DiffRole(sign) == theme.Text:
 		return theme.Strong
 	case sign == "=":
 		return theme.Quiet

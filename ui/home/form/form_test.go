@@ -106,7 +106,7 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		if in.Operation == Install {
 			return nil, nil
 		}
-		return []Suggestion{{Value: "shop", About: "revision 4, shop-1.2.0, deployed"}, {Value: "worker", About: "revision 9, worker-0.9.0, failed"}}, nil
+		return []Suggestion{{Value: "shop", About: "revision 4, shop 1.2.0, deployed"}, {Value: "worker", About: "revision 9, worker 0.9.0, failed"}}, nil
 	case Chart:
 		return []Suggestion{
 			{Value: "./shop", About: "shop 1.3.0, A shop with an API (the release has 1.2.0)"}, {Value: "./worker", About: "worker 0.9.1"},
@@ -120,9 +120,9 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		return []Suggestion{{Value: "default"}, {Value: "shop"}}, nil
 	case Revision:
 		return []Suggestion{
-			{Value: "3", About: "28 Nov 21:40, shop-1.2.0, failed, 1 changed", Detail: []string{"Upgrade \"shop\" failed: timeout", "objects", "  ~ Deployment/api", "    spec.template.spec.containers[api]", "      -image: shop/api:1.1", "      +image: shop/api:1.2"}},
-			{Value: "2", About: "27 Nov 09:12, shop-1.1.0, superseded, 1 new, other values", Best: true, Detail: []string{"Upgrade complete", "values", "    -replicas: 1", "    +replicas: 3", "objects", "  + ConfigMap/banner"}},
-			{Value: "1", About: "26 Nov 17:00, shop-1.0.0, superseded, 12 objects", Detail: []string{"Install complete"}},
+			{Value: "3", About: "28 Nov 21:40, shop 1.2.0, failed, objects: 1 changed", Detail: []string{"Upgrade \"shop\" failed: timeout, by ci on runner-7", "~ Deployment/api", "  spec.template.spec.containers[api]", "    -image: shop/api:1.1", "    +image: shop/api:1.2"}},
+			{Value: "2", About: "27 Nov 09:12, shop 1.1.0, superseded, values, objects: 1 added", Best: true, Detail: []string{"Upgrade complete, by ann on box", "values", "    -replicas: 1", "    +replicas: 3", "+ ConfigMap/banner"}},
+			{Value: "1", About: "26 Nov 17:00, shop 1.0.0, superseded", Detail: []string{"Install complete, by ann on box", "the first revision"}},
 		}, nil
 	}
 	return nil, nil
