@@ -246,6 +246,17 @@ func TestRefusedPlan(t *testing.T) {
 	}
 }
 
+// TestPlanKnowsTheNamespace: a plan that is made before the list of namespaces has come creates a missing namespace, too.
+func TestPlanKnowsTheNamespace(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Install, Name: "cart", Chart: "./shop", Namespace: "shop-2"})
+	r.press("esc")
+	r.form.lists.known = map[string]answer{}
+	r.press("ctrl+p enter")
+	if got := strings.Join(r.args, " "); got != "install cart ./shop -n shop-2 --create-namespace" {
+		t.Errorf("it starts %s", got)
+	}
+}
+
 // TestEscCancelsThePlan: esc ends the context of a plan that is being made, and its late answer is ignored.
 func TestEscCancelsThePlan(t *testing.T) {
 	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Chart: "./shop"})

@@ -35,6 +35,7 @@ type review struct {
 // planned is the answer of Source.Plan.
 type planned struct {
 	n    int
+	in   Input
 	plan Plan
 	err  error
 }
@@ -62,11 +63,15 @@ func (m *Form) plan() tea.Cmd {
 	ctx, cancel := context.WithCancel(m.ctx)
 	in := m.input()
 	m.review = review{in: in, open: true, busy: true, n: m.review.n + 1, cancel: cancel}
-	n, source, args := m.review.n, m.o.Source, in.Args()
+	n, source := m.review.n, m.o.Source
 	return func() tea.Msg {
 		defer cancel()
-		p, err := source.Plan(ctx, args)
-		return planned{n, p, err}
+		if in.Operation == Install { // whether the namespace exists may be unknown, or no longer true
+			list, err := source.Suggest(ctx, in, Namespace)
+			in.NewNamespace = err == nil && !offers(list, in.Namespace)
+		}
+		p, err := source.Plan(ctx, in.Args())
+		return planned{n, in, p, err}
 	}
 }
 
@@ -74,7 +79,7 @@ func (m *Form) planned(msg planned) {
 	if msg.n != m.review.n || !m.review.open {
 		return
 	}
-	m.review.busy, m.review.plan, m.review.err = false, msg.plan, msg.err
+	m.review.busy, m.review.in, m.review.plan, m.review.err = false, msg.in, msg.plan, msg.err
 }
 
 // back returns to the fields, and cancels the plan if it is still made.

@@ -188,6 +188,10 @@ func (m *Form) take() bool {
 // isNew reports whether the namespace of a command is not among the existing ones, as far as they are known.
 func (l *lists) isNew(in Input) bool {
 	a := l.known[key(in, Namespace)]
-	return a.done && a.err == nil && in.Namespace != "" &&
-		!slices.ContainsFunc(a.list, func(s Suggestion) bool { return s.Value == in.Namespace })
+	return a.done && a.err == nil && in.Namespace != "" && !offers(a.list, in.Namespace)
+}
+
+// offers reports whether a value is one of the suggestions.
+func offers(list []Suggestion, value string) bool {
+	return slices.ContainsFunc(list, func(s Suggestion) bool { return s.Value == value })
 }
