@@ -38,14 +38,17 @@ func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, e
 	if at < 0 {
 		return list, nil
 	}
-	name := releases[at].Chart.Name()
+	name, version := chartOf(releases[at])
+	if name == "" {
+		return list, nil
+	}
 	same := func(c form.Suggestion) bool {
 		return strings.HasPrefix(c.About, name+" ") || strings.HasSuffix(c.Value, "/"+name)
 	}
 	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return cmp.Compare(rank(same(a)), rank(same(b))) })
 	for n := range list {
 		if same(list[n]) {
-			list[n].About += " (the release has " + releases[at].Chart.Metadata.Version + ")"
+			list[n].About += " (the release has " + version + ")"
 		}
 	}
 	return list, nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
@@ -159,5 +161,13 @@ func TestInputOfACommand(t *testing.T) {
 		if got := strings.Join(in.ShownArgs(), " "); c.shown != "" && got != c.shown {
 			t.Errorf("%s: shows %s, want %s", c.line, got, c.shown)
 		}
+	}
+}
+
+// TestDamagedRecord: a record without a chart or a status is described, too.
+func TestDamagedRecord(t *testing.T) {
+	damaged := &rel1.Release{Name: "x", Version: 1}
+	if name, version := chartOf(damaged); name != "" || version != "" || statusOf(damaged) != rcommon.StatusUnknown {
+		t.Errorf("got %q %q %s", name, version, statusOf(damaged))
 	}
 }

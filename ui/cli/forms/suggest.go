@@ -42,10 +42,27 @@ func (s source) releases(ctx context.Context, in form.Input) (list []form.Sugges
 	}
 	found, err := s.Releases(ctx, in.Namespace)
 	for _, rel := range found {
-		about := fmt.Sprintf("revision %d, %s %s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status)
+		name, version := chartOf(rel)
+		about := fmt.Sprintf("revision %d, %s %s, %s", rel.Version, name, version, statusOf(rel))
 		list = append(list, form.Suggestion{Value: rel.Name, About: about})
 	}
 	return list, err
+}
+
+// chartOf returns the name and the version of a release's chart, "" if the record has none.
+func chartOf(rel release) (name, version string) {
+	if rel.Chart == nil || rel.Chart.Metadata == nil {
+		return "", ""
+	}
+	return rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
+}
+
+// statusOf returns the status of a release, unknown if the record has none.
+func statusOf(rel release) rcommon.Status {
+	if rel.Info == nil {
+		return rcommon.StatusUnknown
+	}
+	return rel.Info.Status
 }
 
 func (s source) namespaces(ctx context.Context) (list []form.Suggestion, err error) {

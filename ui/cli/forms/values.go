@@ -75,7 +75,7 @@ func (s source) lastValues(ctx context.Context, in form.Input) (string, error) {
 	}
 	kept := found[len(found)-1]
 	for _, rel := range slices.Backward(found) {
-		if rel.Info.Status == rcommon.StatusDeployed {
+		if statusOf(rel) == rcommon.StatusDeployed {
 			kept = rel
 			break
 		}
