@@ -300,7 +300,7 @@ func TestPaletteMatchesKeys(t *testing.T) {
 				two := st.open(t)
 				was := two.text()
 				two.press(k)
-				if !slices.Contains(listed, k) && two.text() != was && !strings.Contains(two.Flash.Text, "is no key here") {
+				if !slices.Contains(listed, k) && two.text() != was && !strings.Contains(two.Flash.Text, "is no key here") && two.Flash.Text != "this screen is read-only" {
 					t.Errorf("%s: %s does something, but is not in the palette", st.name, k)
 				}
 			}
