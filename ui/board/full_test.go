@@ -2,8 +2,12 @@ package board
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/engine/event"
 )
 
 // mostEmpty is how many rows of a screen may be empty while a card is smaller than it could be.
@@ -41,4 +45,21 @@ func (s *rig) emptyRows() (n int) {
 		}
 	}
 	return n
+}
+
+// TestRoomForReleases: the same for the releases of a stack and for the board of each.
+func TestRoomForReleases(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, size := range sizes[3:] {
+			for _, n := range []int{40, 75, 120, 0} {
+				all := openStack(t, size[0], size[1], n, dark, new([]event.Command))
+				for _, m := range append(slices.Collect(maps.Values(all.boards)), all.model) {
+					s := &rig{model: m}
+					if empty := s.emptyRows(); empty > mostEmpty && s.board.HiddenRows() > 0 {
+						t.Errorf("event %d at %v: %d rows are empty, and cards lack %d rows:\n%s", n, size, empty, s.board.HiddenRows(), s.text())
+					}
+				}
+			}
+		}
+	})
 }
