@@ -74,7 +74,7 @@ var changeWords = []struct {
 }{
 	{inspect.Refuse, "refused", "would be refused"}, {inspect.Create, "to create", "will be created"}, {inspect.Modify, "to change", "will change"},
 	{inspect.Delete, "to delete", "will be deleted"}, {inspect.Hook, "to run", "will run"}, {inspect.Keep, "kept", ""},
-	{inspect.Later, "cannot be compared yet", ""}, {inspect.Unchanged, "unchanged", ""}, {inspect.Absent, "already gone", ""}, {"", "unknown", ""},
+	{inspect.Later, "cannot be compared yet", "cannot be compared yet"}, {inspect.Unchanged, "unchanged", ""}, {inspect.Absent, "already gone", ""}, {"", "unknown", ""},
 }
 
 // sumOf joins the changes of a release's objects: how many there are of each kind, and below it the objects with their fields.
