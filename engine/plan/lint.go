@@ -36,12 +36,9 @@ func SeverityOf(rule string) string {
 
 // Lint reports mistakes in the declared order (R37), errors first. Errors are everything that makes
 // Build fail, objects and groups that lose their order (R2, R8), and a readiness annotation without
-// the other one (R24).
+// the other one (R24). The chart is deployed with this --wait-for-jobs.
 //
 // Rule R37: losing the order is an error, a probable mistake a warning
-func Lint(root *Chart, resources []Resource) []Finding { return AwaitedJobs.Lint(root, resources) }
-
-// Lint is like the function Lint, for a chart that is deployed with this --wait-for-jobs.
 func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 	p := newPlanner(root, resources)
 	plan := p.build()

@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// Lint lints a chart that is deployed without --wait-for-jobs.
+func Lint(root *Chart, resources []Resource) []Finding { return AwaitedJobs.Lint(root, resources) }
+
 // sameFindings checks for findings of the form "severity rule: part of it".
 func sameFindings(t *testing.T, got []Finding, want ...string) {
 	t.Helper()

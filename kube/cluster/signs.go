@@ -118,8 +118,9 @@ func ownerOf(p *corev1.Pod) owner {
 	owner := owner{p.Namespace, "Pod", p.Name}
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
 		owner.kind, owner.name = c.Kind, c.Name
-		if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(c.Name, "-"+hash) {
-			owner.kind, owner.name = "Deployment", strings.TrimSuffix(c.Name, "-"+hash)
+		hash := p.Labels["pod-template-hash"]
+		if name, ok := strings.CutSuffix(c.Name, "-"+hash); ok && hash != "" && c.Kind == "ReplicaSet" {
+			owner.kind, owner.name = "Deployment", name
 		}
 	}
 	return owner
