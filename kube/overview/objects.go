@@ -150,7 +150,7 @@ func (o *Overview) observe(d *details, ob run.Observation) {
 	}
 	o.mu.Lock()
 	d.seen[ob.Object] = ob
-	needPods := ob.Status == event.InProgress && ob.Object.Namespace != ""
+	needPods := (ob.Status == event.InProgress || ob.Status == event.Failed) && ob.Object.Namespace != ""
 	o.mu.Unlock()
 	if needPods {
 		o.pods.need(ob.Object.Namespace)

@@ -182,7 +182,8 @@ func TestRequests(t *testing.T) {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	broken := rig.ChartOf(t, rig.ConfigMap("fine", nil), rig.UnpullableDeployment("web", nil))
+	web := strings.Replace(rig.Deployment("web", nil, "0s", "  progressDeadlineSeconds: 1"), "example/app:1.0", "example/no-such-image:1", 1)
+	broken := rig.ChartOf(t, rig.ConfigMap("fine", nil), web)
 	r.MustFail(r.Install("plain", rig.UseChart(broken, func(d *kube.Deploy) { d.Timeout = 5 * time.Second })))
 	f := follow(t, r.Client, r.Namespace)
 	f.Want([]kube.ReleaseKey{{Namespace: r.Namespace, Name: "t"}})
