@@ -38,6 +38,23 @@ func TestHomeReturnsToRuns(t *testing.T) {
 	home.done()
 }
 
+// TestHomeAttachesToTheCluster: a run that another machine has started in the cluster stands on top of home, with who started it;
+// enter attaches to it.
+func TestHomeAttachesToTheCluster(t *testing.T) {
+	limitedParallel(t)
+	const ns = "home-cluster"
+	inNamespace(t, ns)
+	other := newMachine(t)
+	other.run(1, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--no-tui", "--in-cluster", "--service-account=runner", "--step", "--timeout=20s")
+	home := newFormRig(t, ns).open()
+	home.await(0, "in the cluster")
+	home.await(0, "before the first group")
+	home.press(enter, "attached")
+	home.press(esc, "runs")
+	other.run(0, "ctl", "s", "abort", "-n", ns)
+	home.done()
+}
+
 // TestHomeElsewhere: without a terminal, lockstep without a command prints the help, and home is an error.
 func TestHomeElsewhere(t *testing.T) {
 	t.Parallel()

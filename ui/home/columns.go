@@ -21,6 +21,7 @@ const gap = 2
 
 // The widths of a screen below which a column is left out.
 const (
+	whereFrom  = 140 // of runs
 	byFrom     = 110
 	statusFrom = 90
 )

@@ -290,7 +290,7 @@ func (m *model) drawRun(y int, r row, c *columns) {
 		where = "in the cluster"
 	}
 	by := prefixed("by ", r.run.By)
-	if m.W < byFrom { // the pane says it
+	if m.W < whereFrom { // the pane says it
 		where, by = "", ""
 	}
 	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, by, m.ago(r.run.Since))) - gap
