@@ -74,7 +74,7 @@ func (o *Overview) Follow(ctx context.Context, show func(releases []Release, lis
 	defer running.Wait()
 	defer cancel(nil)
 	stopListening := o.client.Link().Listen(connect.Listener{
-		Unreachable: func(_, _ time.Time, reason string) { o.setAway(errors.New(reason)) },
+		Unreachable: func(_, _ time.Time, reason string) { o.setAway(errors.New("API server unreachable: " + reason)) },
 		Reachable:   func() { o.setAway(nil) },
 	})
 	defer stopListening()

@@ -79,6 +79,9 @@ func (o *Overview) followRecords(ctx context.Context, c *connect.Client) error {
 		case apierrors.IsForbidden(err):
 			return fmt.Errorf("list the releases: %w", err)
 		case err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+			if why := c.CheckReachable(ctx); why != nil { // it says what to check
+				err = why
+			}
 			o.setAway(err)
 		}
 		sleep(ctx, delay)

@@ -176,6 +176,9 @@ func (m *model) drawEmpty(y int) {
 	}
 	switch {
 	case !m.snapshot.Listed && m.snapshot.Away != "":
+		for i, l := range canvas.Wrap(m.snapshot.Away, m.W-6) {
+			cv.PutFit(3, y+1+i, m.W-6, theme.Text, l)
+		}
 		return
 	case !m.snapshot.Listed:
 		cv.PutFit(3, y+1, m.W-6, theme.Quiet, "reading the releases "+where)

@@ -54,7 +54,7 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 		update(func(now *home.Snapshot) {
 			now.Releases, now.Listed, now.Away = releases, listed, ""
 			if away != nil {
-				now.Away = "API server unreachable, retrying: " + away.Error()
+				now.Away = "trying again: " + away.Error()
 			}
 		})
 	})
