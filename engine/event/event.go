@@ -298,6 +298,14 @@ type Operation struct {
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
 
+// Title names the operation: "install shop", or "install" if the release has no name yet.
+func (o Operation) Title() string {
+	if o.Name == "" || o.Release == "" {
+		return o.Name + o.Release
+	}
+	return o.Name + " " + o.Release
+}
+
 // IsStack reports whether the operation is about a stack of releases (S1): its groups are
 // releases, whose own events have a Scope.
 func (o Operation) IsStack() bool { return o.Name == "up" || o.Name == "down" }

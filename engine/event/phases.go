@@ -71,7 +71,7 @@ func PhaseTitle(name string, kind PhaseKind) string { return phaseTitle(name, ki
 
 // LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
 func LayerTitle(name string, kind PhaseKind, layer int) string {
-	return strings.TrimPrefix(phaseTitle(name, kind, fmt.Sprintf(" layer %d", layer)), " ")
+	return phaseTitle(name, kind, fmt.Sprintf("layer %d", layer))
 }
 
 // phaseTitle returns the title of a phase, with layer after what the phase does.
@@ -87,8 +87,14 @@ func phaseTitle(name string, kind PhaseKind, layer string) string {
 			detail = " (left over from revision " + revision + ")"
 		}
 	}
-	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
-		name = strings.TrimSuffix("rollback: "+name, ": ")
+	switch {
+	case back && name == "":
+		name = "rollback"
+	case back && !strings.HasSuffix(name, "rollback"): // pre-rollback and post-rollback say so already
+		name = "rollback: " + name
+	}
+	if name != "" && layer != "" {
+		name += " "
 	}
 	return name + layer + detail
 }

@@ -82,6 +82,14 @@ func clean(s, keep string) string {
 	}, s)
 }
 
+// Lines returns the lines of a text without their ends, none for "".
+func Lines(s string) (lines []string) {
+	for l := range strings.Lines(s) {
+		lines = append(lines, strings.TrimRight(l, "\r\n"))
+	}
+	return lines
+}
+
 // Count returns a number with its noun: "1 group", "2 groups".
 func Count(n int, noun string) string {
 	if n != 1 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,15 +38,9 @@ var bounds = map[string]command.Bound{
 // setBounds gives all commands their bounds.
 func setBounds(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		if b, known := bounds[boundKey(cmd)]; known {
+		if b, known := bounds[command.Path(cmd)]; known {
 			command.SetBound(cmd, b, "answers of the API server, a registry or another process")
 		}
 		setBounds(cmd)
 	}
-}
-
-// boundKey returns the path of a command without the name of the program.
-func boundKey(cmd *cobra.Command) string {
-	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-	return path
 }

@@ -25,7 +25,7 @@ func TestEveryCommandHasABound(t *testing.T) {
 		for _, sub := range cmd.Commands() {
 			walk(sub)
 		}
-		key := boundKey(cmd)
+		key := command.Path(cmd)
 		if key == "" || !cmd.Runnable() || cmd.GroupID == "pages" && bounds[key] == (command.Bound{}) || strings.HasPrefix(key, "completion") || key == "help" {
 			return
 		}

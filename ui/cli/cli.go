@@ -46,7 +46,7 @@ func Main() int {
 	}
 	var failed error
 	captureErrors(root, &failed)
-	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
+	if len(os.Args) > 1 && slices.Contains([]string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, os.Args[1]) {
 		root.SetOut(report.Safe(os.Stdout)) // completions have names from the cluster and from charts
 		time.AfterFunc(completionLimit, func() { os.Exit(command.ExitNothingWritten) })
 	}
@@ -219,9 +219,9 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
 	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())
-	root.AddCommand(a.newPage("reports", "report formats and CI output", reportfile.Doc))
+	root.AddCommand(a.newPage("reports", "report formats and CI output", func() string { return reportfile.Doc }))
 	for _, p := range help.Pages() {
-		root.AddCommand(a.newPage(p.Name, p.Title, withKindRules(p.Text)))
+		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
 	a.addForms(root)
 	a.offerAttach(root)

@@ -159,11 +159,11 @@ var (
 
 // uselessFlags returns the global flags that a command refuses or that have no effect on it. Help does not list them.
 func uselessFlags(c *cobra.Command) []string {
-	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	usesNone := func(c *cobra.Command) bool { return slices.Contains(noClusterCommands, command.Path(c)) }
 	switch {
 	case c.DisableFlagParsing: // another program parses the flags
 		return append([]string{"color", "debug"}, clusterFlags...)
-	case slices.ContainsFunc(noClusterCommands, func(p string) bool { return strings.HasPrefix(path+" ", p+" ") }):
+	case usesNone(c), c.HasParent() && usesNone(c.Parent()):
 		return clusterFlags
 	}
 	return nil
@@ -196,6 +196,6 @@ func shortHelp(c *cobra.Command, show func()) {
 		f.Hidden = false
 	}
 	if len(hidden) > 0 || c.DisableFlagParsing { // c.Long lists the flags that cobra does not parse
-		report.Page(c.OutOrStdout(), "  Details and more flags: lockstep help "+strings.TrimPrefix(c.CommandPath(), "lockstep ")+"\n")
+		report.Page(c.OutOrStdout(), "  Details and more flags: lockstep help "+command.Path(c)+"\n")
 	}
 }

@@ -101,7 +101,7 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 		if p.Name != "in-cluster" {
 			continue
 		}
-		_, text, _ := strings.Cut(p.Text, "one of these roles to your users:\n\n")
+		_, text, _ := strings.Cut(p.Text(), "one of these roles to your users:\n\n")
 		text, _, _ = strings.Cut(text, "\n\n")
 		for _, doc := range strings.Split(text, "    ---\n") {
 			var role rbacv1.Role

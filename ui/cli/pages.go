@@ -15,17 +15,14 @@ import (
 )
 
 // newPage returns a help page: a command without Run, which cobra treats as a help topic.
-func (a *app) newPage(name, title, text string) *cobra.Command {
+func (a *app) newPage(name, title string, text func() string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
-	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed
+	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, withKindRules(text())) }) // stdout may be closed
 	return page
 }
 
 // withKindRules fills in the rules that the page about readiness lists.
 func withKindRules(text string) string {
-	if !strings.Contains(text, "{{built-in}}") {
-		return text
-	}
 	builtIn, custom := kube.KindRules()
 	return strings.NewReplacer("{{built-in}}", builtIn, "{{custom}}", custom).Replace(text)
 }

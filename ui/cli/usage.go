@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,7 +22,7 @@ import (
 func explainUsage(root *cobra.Command, args []string, err error) error {
 	cmd, _, _ := root.Find(args) // the root command if there is no such command
 	help := root.Name() + " --help"
-	if path, ok := strings.CutPrefix(cmd.CommandPath(), root.Name()+" "); ok {
+	if path := command.Path(cmd); path != "" {
 		help = root.Name() + " help " + path
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -49,32 +53,37 @@ func explainUsage(root *cobra.Command, args []string, err error) error {
 // isUsageError reports whether an error is about the arguments. Cobra has no type for its own.
 func isUsageError(err error) bool {
 	_, ok := errors.AsType[command.UsageError](err)
-	return ok || strings.HasPrefix(err.Error(), "unknown command ") || strings.HasPrefix(err.Error(), "bad flag syntax: ")
+	_, syntax := errors.AsType[*pflag.InvalidSyntaxError](err)
+	return ok || syntax || strings.HasPrefix(err.Error(), "unknown command ")
 }
 
 // exclusiveFlags matches cobra's error about flags that exclude each other. $1 lists those given.
 var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// valueErrors maps the errors of Go's parsers to explanations. FLAG stands for the flag.
-var valueErrors = []struct {
-	pattern     *regexp.Regexp
-	explanation string
-}{
-	{regexp.MustCompile(`^time: missing unit in duration "(.*)"$`), "add a unit, for example FLAG ${1}s"},
-	{regexp.MustCompile(`^time: .*`), "must be a duration, for example FLAG 30s"},
-	{regexp.MustCompile(`^strconv\.ParseBool: .*`), "must be true or false"},
-	{regexp.MustCompile(`^strconv\.ParseInt: .*`), "must be a whole number"},
-	{regexp.MustCompile(`^strconv\.ParseFloat: .*`), "must be a number"},
-	{regexp.MustCompile(`^.* must be formatted as key=value$`), "use key=value"},
-}
-
-// explainValue returns the error about an invalid value of a flag.
+// explainValue returns the error about an invalid value of a flag. Errors of Go's parsers are explained.
 func explainValue(invalid *pflag.InvalidValueError) error {
 	flag, why := "--"+invalid.GetFlag().Name, invalid.Unwrap().Error()
-	for _, e := range valueErrors {
-		why = e.pattern.ReplaceAllString(why, e.explanation)
+	switch kind := invalid.GetFlag().Value.Type(); kind {
+	case "duration":
+		_, number := strconv.ParseFloat(invalid.GetValue(), 64)
+		_, unparsed := time.ParseDuration(invalid.GetValue())
+		switch {
+		case unparsed == nil || unparsed.Error() != why: // the flag has its own error
+		case number == nil:
+			why = fmt.Sprintf("add a unit, for example %s %ss", flag, invalid.GetValue())
+		default:
+			why = fmt.Sprintf("must be a duration, for example %s 30s", flag)
+		}
+	case "stringToString":
+		if _, bad := errors.AsType[*csv.ParseError](invalid); !bad {
+			why = "use key=value"
+		}
+	default:
+		if _, bad := errors.AsType[*strconv.NumError](invalid); bad {
+			why = cmp.Or(map[string]string{"bool": "must be true or false", "float64": "must be a number"}[kind], "must be a whole number")
+		}
 	}
-	return fmt.Errorf("invalid %s %q: %s", flag, invalid.GetValue(), strings.ReplaceAll(why, "FLAG", flag))
+	return fmt.Errorf("invalid %s %q: %s", flag, invalid.GetValue(), why)
 }
 
 // similarFlag returns the name of a listed flag of cmd that is similar to an unknown one, or "".

@@ -87,7 +87,7 @@ func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 // decodeTable decodes a Table of the API server. It returns other objects unchanged.
 func decodeTable(o runtime.Object) runtime.Object {
 	u, ok := o.(*unstructured.Unstructured)
-	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {
+	if !ok || u.GetKind() != "Table" || u.GroupVersionKind().Group != metav1.GroupName {
 		return o
 	}
 	table := &metav1.Table{}

@@ -85,7 +85,7 @@ func NewRuns(dir string, known func(socket string) bool) (map[string]*Run, error
 	}
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
 		info, err := e.Info()
-		return known(e.Name()) || err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info)
+		return known(e.Name()) || err != nil || filepath.Ext(e.Name()) != suffix || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info)
 	})
 	if len(entries) == 0 {
 		return nil, nil

@@ -94,8 +94,8 @@ func dagText(title string, p *plan.Plan, style Style) string {
 			rail = "    "
 		}
 		list := func(role theme.Role, text, indent string) {
-			for l := range strings.Lines(fill(text, dagWidth-7, indent)) {
-				b.WriteString(rail + "   " + style.render(role, strings.TrimRight(l, "\n")) + "\n")
+			for _, l := range fill(text, dagWidth-7, indent) {
+				b.WriteString(rail + "   " + style.render(role, l) + "\n")
 			}
 		}
 		list(theme.Accent, format.WithPrefix("after ", strings.Join(after[g.ID], ", ")), "      ")

@@ -13,10 +13,8 @@ import (
 // maxPageWidth is the longest line that is easy to read.
 const maxPageWidth = 100
 
-var (
-	code     = regexp.MustCompile("`[^`]+`")
-	emphasis = regexp.MustCompile(`\*[^*]+\*`)
-)
+// inlineMarks matches code and emphasis.
+var inlineMarks = regexp.MustCompile("`[^`]+`|\\*[^*]+\\*")
 
 // Markdown writes a page of help with aligned tables. For a terminal, whose width is not 0, it also
 // wraps and styles the rest, apart from indented lines.
@@ -40,32 +38,41 @@ type page struct {
 
 	out       strings.Builder
 	paragraph strings.Builder // not yet written
+	indent    string          // of its lines but the first
 	rows      [][]string      // of a table, not yet written
 }
 
 func (p *page) add(line string) {
-	switch {
-	case strings.HasPrefix(line, "|---"):
-	case strings.HasPrefix(line, "|"):
-		cells := strings.Split(strings.Trim(line, "|\n"), "|")
-		for i, cell := range cells {
-			cells[i] = p.inline(strings.TrimSpace(cell))
-		}
-		p.rows = append(p.rows, cells)
+	switch first := line[0]; {
+	case first == '|':
+		p.addRow(line)
 	case !p.terminal:
 		p.flush()
 		p.out.WriteString(line)
-	case strings.HasPrefix(line, "#"):
+	case first == '#':
 		p.flush()
 		p.out.WriteString(p.style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
-	case line == "\n", strings.HasPrefix(line, "  ") && p.paragraph.Len() == 0:
+	case first == '\n', first == ' ' && p.paragraph.Len() == 0:
 		p.flush()
 		p.out.WriteString(line)
-	case strings.HasPrefix(line, "- "):
-		p.flush()
-		p.paragraph.WriteString(line)
 	default:
+		if first == '-' {
+			p.flush()
+			p.indent = "  "
+		}
 		p.paragraph.WriteString(line)
+	}
+}
+
+// addRow adds the row of a table, unless it is the line below the headings.
+func (p *page) addRow(line string) {
+	var cells []string
+	for _, cell := range strings.Split(line, "|")[1:] {
+		cells = append(cells, p.inline(strings.TrimSpace(cell)))
+	}
+	cells = cells[:len(cells)-1] // after the last bar
+	if len(cells) > 0 && line[1] != '-' {
+		p.rows = append(p.rows, cells)
 	}
 }
 
@@ -75,12 +82,11 @@ func (p *page) flush() {
 		p.out.WriteString(pageTable(p.rows, p.columns))
 		p.rows = nil
 	}
-	indent := ""
-	if strings.HasPrefix(p.paragraph.String(), "- ") {
-		indent = "  "
+	for _, l := range fill(p.inline(p.paragraph.String()), p.columns, p.indent) {
+		p.out.WriteString(l + "\n")
 	}
-	p.out.WriteString(fill(p.inline(p.paragraph.String()), p.columns, indent))
 	p.paragraph.Reset()
+	p.indent = ""
 }
 
 // inline styles code and emphasis for a terminal.
@@ -88,8 +94,13 @@ func (p *page) inline(text string) string {
 	if !p.terminal {
 		return text
 	}
-	text = code.ReplaceAllStringFunc(text, func(s string) string { return p.renderWords(theme.Accent, strings.Trim(s, "`")) })
-	return emphasis.ReplaceAllStringFunc(text, func(s string) string { return p.renderWords(theme.Strong, strings.Trim(s, "*")) })
+	return inlineMarks.ReplaceAllStringFunc(text, func(s string) string {
+		role := theme.Strong
+		if s[0] == '`' {
+			role = theme.Accent
+		}
+		return p.renderWords(role, s[1:len(s)-1])
+	})
 }
 
 // renderWords styles each word separately, so that no style continues on the next line.
@@ -111,8 +122,9 @@ func pageTable(rows [][]string, columns int) string {
 			lines = append(lines, nil)
 		}
 		start := len(lines)
+		lines = append(lines, make([]string, len(r)))
 		for i, cell := range r {
-			for k, part := range strings.Split(strings.TrimSuffix(fill(cell, widths[i], ""), "\n"), "\n") {
+			for k, part := range fill(cell, widths[i], "") {
 				if start+k == len(lines) {
 					lines = append(lines, make([]string, len(r)))
 				}
@@ -160,25 +172,20 @@ func columnWidths(rows [][]string, columns int) (widths []int, wraps bool) {
 
 // fill wraps text to a width, with an indent for all lines but the first. It breaks lines only
 // between words: a break at a hyphen would split flags and annotations.
-func fill(text string, width int, indent string) string {
-	var b strings.Builder
-	column := 0
+func fill(text string, width int, indent string) (lines []string) {
+	line := ""
 	for _, word := range strings.Fields(text) {
-		n := ansi.StringWidth(word)
 		switch {
-		case column == 0:
-		case column+1+n > width && column > len(indent):
-			b.WriteString("\n" + indent)
-			column = len(indent)
+		case line == "":
+			line = word
+		case ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width:
+			line += " " + word
 		default:
-			b.WriteByte(' ')
-			column++
+			lines, line = append(lines, line), indent+word
 		}
-		b.WriteString(word)
-		column += n
 	}
-	if column > 0 {
-		b.WriteByte('\n')
+	if line != "" {
+		lines = append(lines, line)
 	}
-	return b.String()
+	return lines
 }

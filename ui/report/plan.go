@@ -76,8 +76,7 @@ func (p Plan) text(to Stream) string {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
 		fmt.Fprintf(&b, "    %s%s\n", to.Style.render(a.role, a.sign+" "+p.line(c)), to.Style.render(theme.Quiet, wait))
-		for line := range strings.Lines(c.Diff) {
-			line = strings.TrimRight(line, "\n")
+		for _, line := range text.Lines(c.Diff) {
 			fmt.Fprintf(&b, "        %s\n", to.Style.render(theme.DiffRole(line[:min(1, len(line))]), line))
 		}
 	}

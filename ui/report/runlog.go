@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 const (
@@ -221,8 +222,8 @@ func Runs(dir string) []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), runSuffix); ok {
-			names = append(names, name)
+		if filepath.Ext(e.Name()) == runSuffix {
+			names = append(names, RunName(e.Name()))
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) })
@@ -249,12 +250,12 @@ func (r *RunLog) keepManifests(now time.Time) error {
 	if r.manifests == nil || r.room <= 0 {
 		return nil
 	}
-	for o, text := range r.manifests(r.revisions - 1) {
-		r.room -= min(len(text), maxManifest)
-		if over := len(text) - maxManifest; over > 0 {
-			text = text[:strings.LastIndexByte(text[:maxManifest], '\n')+1] + fmt.Sprintf("# truncated: %d more bytes", over)
+	for o, manifest := range r.manifests(r.revisions - 1) {
+		r.room -= min(len(manifest), maxManifest)
+		if over := len(manifest) - maxManifest; over > 0 {
+			manifest = manifest[:strings.LastIndexByte(manifest[:maxManifest], '\n')+1] + fmt.Sprintf("# truncated: %d more bytes", over)
 		}
-		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: strings.Split(strings.TrimRight(text, "\n"), "\n")}
+		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: text.Lines(manifest)}
 		if err := r.write(e); err != nil || r.room <= 0 {
 			return err
 		}

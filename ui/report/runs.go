@@ -147,10 +147,10 @@ func FindRun(dir, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return name, err
 	}
-	if strings.ContainsRune(name, filepath.Separator) {
+	if filepath.Base(name) != name {
 		return "", fmt.Errorf("record %s not found", name)
 	}
-	name = strings.TrimSuffix(name, runSuffix)
+	name = RunName(name)
 	found := slices.DeleteFunc(Runs(dir), func(n string) bool { return !strings.HasPrefix(n, name) })
 	switch {
 	case len(found) == 0:

@@ -173,8 +173,8 @@ func (w wrapper) Write(p []byte) (int, error) {
 		return w.w.Write(p)
 	}
 	var b strings.Builder
-	for line := range strings.Lines(string(p)) {
-		b.WriteString(w.wrap(strings.TrimSuffix(line, "\n")) + "\n")
+	for _, line := range text.Lines(string(p)) {
+		b.WriteString(w.wrap(line) + "\n")
 	}
 	if _, err := io.WriteString(w.w, b.String()); err != nil {
 		return 0, err

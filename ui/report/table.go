@@ -8,6 +8,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
+// tableIndent is the indentation of a table.
+const tableIndent = 2
+
 // table aligns rows of cells in columns. Lines are indented by two spaces, and columns are two spaces
 // apart. The cells must be clean; they may have colours.
 func table(rows [][]string) []string {
@@ -22,10 +25,14 @@ func table(rows [][]string) []string {
 	}
 	lines := make([]string, len(rows))
 	for n, r := range rows {
+		gap := tableIndent
 		for i, cell := range r {
-			lines[n] += "  " + cell + strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
+			if cell != "" {
+				lines[n] += strings.Repeat(" ", gap) + cell
+				gap = 0
+			}
+			gap += widths[i] - ansi.StringWidth(cell) + 2
 		}
-		lines[n] = strings.TrimRight(lines[n], " ")
 	}
 	return lines
 }
@@ -66,7 +73,7 @@ func tableIn(rows [][]string, width int, optional ...int) []string {
 // unindent joins the lines of a table, without their indentation.
 func unindent(table []string) string {
 	for n, l := range table {
-		table[n] = strings.TrimPrefix(l, "  ")
+		table[n] = l[min(len(l), tableIndent):]
 	}
 	return joinLines(table)
 }

@@ -240,7 +240,7 @@ func headline(op event.Operation) string {
 			timeout += " (" + format.Timeout(op.ReadinessTimeout) + " per object)"
 		}
 	}
-	title := strings.TrimSpace(op.Name + " " + op.Release)
+	title := op.Title()
 	if op.IsStack() { // the helmfile is often named like the stack
 		if op.Chart != "" && op.Chart != op.Release {
 			title += " (" + op.Chart + ")"

@@ -39,7 +39,7 @@ var lineFlags = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano":
 func atLine(editor, text string) []string {
 	first := 1
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "#") {
+		if line[0] != '#' {
 			break
 		}
 		first++

@@ -75,7 +75,7 @@ func (h *Header) drawOperation() {
 		cv.Highlight(x, 0, len(badge))
 		x = cv.Put(x, 0, theme.Accent, badge) + 1
 	}
-	title := cmp.Or(strings.TrimSpace(op.Name+" "+op.Release), h.Title)
+	title := cmp.Or(op.Title(), h.Title)
 	if h.Stack != nil {
 		title = strings.Join([]string{h.Stack.State.Operation.Name, h.Stack.State.Operation.Release, h.Theme.Lines.More, title}, " ")
 	}

@@ -211,8 +211,8 @@ func (i *Inspector) reverts() string {
 		}
 		for _, f := range x.change.Fields {
 			for _, l := range f.Lines {
-				if live, ok := strings.CutPrefix(l, "-"); ok {
-					lost = append(lost, strings.TrimSpace(live))
+				if len(l) > 0 && l[0] == '-' {
+					lost = append(lost, strings.TrimSpace(l[1:]))
 					break
 				}
 			}

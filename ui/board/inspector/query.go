@@ -3,12 +3,12 @@ package inspector
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
 )
 
@@ -120,7 +120,7 @@ func (i *Inspector) load() tea.Cmd {
 			} else {
 				manifest, m.err = cluster.Sent(ctx, it)
 			}
-			m.Text = strings.Split(strings.TrimRight(manifest, "\n"), "\n")
+			m.Text = text.Lines(manifest)
 		}
 		return m
 	}
@@ -152,7 +152,7 @@ func cleanPods(pods []inspect.Pod) (out []inspect.Pod) {
 
 func cleanLines(lines []string) (out []string) {
 	for _, l := range lines {
-		for s := range strings.SplitSeq(strings.TrimRight(l, "\r\n"), "\n") {
+		for _, s := range text.Lines(l) {
 			out = append(out, canvas.Clean(s))
 		}
 	}

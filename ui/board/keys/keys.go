@@ -38,12 +38,11 @@ type Binding struct {
 
 // Key returns the first of its keys.
 func (b Binding) Key() string {
-	key, _, _ := strings.Cut(b.Keys, " ")
-	return key
+	return strings.Fields(b.Keys)[0]
 }
 
 // Name returns the names of its keys as shown to users.
-func (b Binding) Name() string { return cmp.Or(b.Label, strings.ReplaceAll(b.Keys, " ", ", ")) }
+func (b Binding) Name() string { return cmp.Or(b.Label, strings.Join(strings.Fields(b.Keys), ", ")) }
 
 // FirstName returns the name of its first key.
 func (b Binding) FirstName() string {

@@ -90,7 +90,7 @@ func withSubcharts(paths []string) []string {
 			case err != nil:
 			case d.Name() == "Chart.yaml":
 				all = append(all, filepath.Dir(path))
-			case strings.HasSuffix(path, ".tgz"):
+			case filepath.Ext(path) == ".tgz":
 				all = append(all, path)
 			}
 			return nil

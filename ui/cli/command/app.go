@@ -34,7 +34,7 @@ func Args(min, max int) cobra.PositionalArgs {
 			return nil
 		}
 		want := usageArgs(cmd)
-		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "get all"
+		name := Path(cmd)
 		switch {
 		case want == "" && cmd.HasSubCommands():
 			return UsageError(fmt.Sprintf("unknown command %q for %q; use one of %s", args[0], cmd.CommandPath(), strings.Join(subcommands(cmd), ", ")))
@@ -49,10 +49,10 @@ func Args(min, max int) cobra.PositionalArgs {
 		needed := neededArgs(cmd)
 		for _, flag := range []string{"generate-name", "name-template"} { // replace the argument NAME
 			if f := cmd.Flag(flag); f != nil && f.Changed {
-				needed = strings.TrimPrefix(needed, "NAME and ")
+				needed = slices.DeleteFunc(needed, func(arg string) bool { return arg == "NAME" })
 			}
 		}
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, needed, text.Count(len(args), "argument")))
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, strings.Join(needed, " and "), text.Count(len(args), "argument")))
 	}
 }
 
@@ -66,20 +66,34 @@ func separateValue(cmd *cobra.Command, arg string) (hint string) {
 	return hint
 }
 
-// usageArgs returns the arguments in the usage of a command: "{CHART | NAME CHART}".
-func usageArgs(cmd *cobra.Command) string {
-	_, args, _ := strings.Cut(cmd.Use, " ")
-	return args
+// Path returns the names of a command and of its parents, without the program: "get all".
+func Path(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	if above := Path(cmd.Parent()); above != "" {
+		return above + " " + cmd.Name()
+	}
+	return cmd.Name()
 }
 
-// neededArgs lists the required arguments of a command, in the first of its forms: "NAME and CHART".
-func neededArgs(cmd *cobra.Command) string {
-	args := usageArgs(cmd)
-	if first, _, ok := strings.Cut(args, " | "); ok {
-		args = strings.TrimPrefix(first, "{")
+// usageArgs returns the arguments in the usage of a command: "{CHART | NAME CHART}".
+func usageArgs(cmd *cobra.Command) string { return strings.Join(strings.Fields(cmd.Use)[1:], " ") }
+
+// neededArgs lists the required arguments of a command, in the first of its forms: NAME, CHART.
+func neededArgs(cmd *cobra.Command) (needed []string) {
+	for _, word := range strings.Fields(usageArgs(cmd)) {
+		switch word[0] {
+		case '|':
+			return needed
+		case '[':
+		case '{':
+			needed = append(needed, word[1:])
+		default:
+			needed = append(needed, word)
+		}
 	}
-	needed := slices.DeleteFunc(strings.Fields(args), func(s string) bool { return strings.HasPrefix(s, "[") })
-	return strings.Join(needed, " and ")
+	return needed
 }
 
 // subcommands returns the names of a command's subcommands, sorted.

@@ -14,6 +14,11 @@ import (
 	"lockstep/kube"
 )
 
+// SelectsCluster reports whether a flag selects the cluster or the user.
+func SelectsCluster(cmd *cobra.Command, flag string) bool {
+	return strings.HasPrefix(flag, "kube") && cmd.InheritedFlags().Lookup(flag) != nil
+}
+
 // VisitSetFlags calls visit for each flag set on the command line, with the words that set it. Secret
 // values in them are hidden.
 func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
@@ -75,7 +80,8 @@ func flagValues(f *pflag.Flag, show func(string) string) []string {
 
 // pairValues returns the values of a flag of the type stringToString, sorted.
 func pairValues(f *pflag.Flag, show func(string) string) []string {
-	list := strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]")
+	list := f.Value.String()
+	list = list[1 : len(list)-1] // without brackets
 	all, err := csv.NewReader(strings.NewReader(list)).Read()
 	if err != nil {
 		all = []string{list}
@@ -96,7 +102,7 @@ func QuoteCSV(value string) string {
 	w := csv.NewWriter(&b)
 	_ = w.Write([]string{value}) // writes to memory do not fail
 	w.Flush()
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String()[:b.Len()-1] // without the end of the line
 }
 
 // ShellJoin quotes words for a shell and joins them with spaces.

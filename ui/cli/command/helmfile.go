@@ -75,7 +75,7 @@ func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 		case len(args) > 0:
 			return otherwise(cmd, args)
 		case !changed("file") && !changed("values") && !kube.HasHelmfile("."):
-			return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", neededArgs(cmd)))
+			return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", strings.Join(neededArgs(cmd), " and ")))
 		case changed("tui"):
 			return UsageError("--tui does not work with a helmfile")
 		}

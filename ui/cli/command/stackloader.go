@@ -108,7 +108,7 @@ func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *Chart
 // resolve replaces the name of a repository in the helmfile with its URL, and sets the flags for it.
 func (l *StackLoader) resolve(chart string, flags *ChartFlags) string {
 	name, path, found := strings.Cut(chart, "/")
-	if !found || strings.Contains(chart, "://") {
+	if !found {
 		return chart
 	}
 	for _, r := range l.file.Repositories {
@@ -117,8 +117,12 @@ func (l *StackLoader) resolve(chart string, flags *ChartFlags) string {
 		}
 		flags.Username, flags.Password, flags.CertFile, flags.KeyFile, flags.CaFile = r.Username, r.Password, r.CertFile, r.KeyFile, r.CAFile
 		flags.PassCredentialsAll, flags.InsecureSkipTLSVerify, flags.PlainHTTP = r.PassCredentials, r.SkipTLSVerify, r.PlainHTTP
-		if r.OCI || strings.HasPrefix(r.URL, "oci://") {
-			return "oci://" + strings.TrimPrefix(strings.TrimSuffix(r.URL, "/"), "oci://") + "/" + path
+		url := strings.TrimSuffix(r.URL, "/") + "/" + path
+		switch {
+		case registry.IsOCI(r.URL):
+			return url
+		case r.OCI:
+			return "oci://" + url
 		}
 		flags.RepoURL = r.URL
 		return path

@@ -27,7 +27,7 @@ type suggester struct {
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
 	words, longer := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...)), s.longerTimeouts(state)
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		added := selectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
+		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
 		if !added && !slices.Contains(without, name) && !slices.Contains(longer, "--"+name) {
 			words = append(words, set...)
 		}
@@ -116,16 +116,11 @@ func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words 
 		line = append(line, "--kube-context", s.mask.Argument("kube-context", c))
 	}
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		if selectsCluster(s.cmd, name) && name != "kube-context" && cmd.Flag(name) != nil {
+		if command.SelectsCluster(s.cmd, name) && name != "kube-context" && cmd.Flag(name) != nil {
 			line = append(line, set...)
 		}
 	}, s.mask)
 	return line
-}
-
-// selectsCluster reports whether a flag selects the cluster or the user.
-func selectsCluster(cmd *cobra.Command, flag string) bool {
-	return strings.HasPrefix(flag, "kube") && cmd.InheritedFlags().Lookup(flag) != nil
 }
 
 // withComment returns a shell command with a comment: why to run it, and whether the user must
@@ -230,8 +225,9 @@ func (s suggester) afterTest(state *event.State) []string {
 	var failed []string
 	for g := range state.GroupStates() {
 		if g.Status == event.Failed {
-			_, name, _ := strings.Cut(g.Name, "/")
-			failed = append(failed, "--filter", "name="+name)
+			for _, o := range g.Objects {
+				failed = append(failed, "--filter", "name="+o.Object.Name)
+			}
 		}
 	}
 	if failed == nil {

@@ -100,6 +100,7 @@ func TestNextCommands(t *testing.T) {
 	replace := strings.ReplaceAll
 	tested := endedState("test", 0, event.Failed, "", "deployed")
 	tested.Phases[0].Groups[0].Name = "test:Job/smoke"
+	tested.Phases[0].Groups[0].Objects = []*event.ObjectState{{Object: plan.Object{Kind: "Job", Name: "smoke"}}}
 	succeeded := func(operation string, web event.Status) *event.State {
 		s := endedState(operation, 0, event.Ready, "", "deployed")
 		s.Status, s.Exit = event.Succeeded, 0

@@ -115,10 +115,9 @@ func chartFile(args []string, chart string) string {
 	if len(args) < 2 || !command.Exists(filepath.Join(dir, "Chart.yaml")) {
 		return ""
 	}
-	_, subcharts, _ := strings.Cut(chart, "/")
-	for name := range strings.SplitSeq(subcharts, "/") {
+	for _, name := range strings.Split(chart, "/")[1:] {
 		sub := filepath.Join(dir, "charts", name)
-		if name == "" || !command.Exists(filepath.Join(sub, "Chart.yaml")) {
+		if !command.Exists(filepath.Join(sub, "Chart.yaml")) {
 			break
 		}
 		dir = sub

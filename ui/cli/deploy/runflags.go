@@ -114,7 +114,7 @@ func (r runOptions) timeout() time.Duration { return cmp.Or(r.common.Timeout, ku
 // checkSandbox returns an error if --sandbox is combined with a flag that selects a cluster or user.
 func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if r.sandbox && err == nil && selectsCluster(cmd, f.Name) {
+		if r.sandbox && err == nil && command.SelectsCluster(cmd, f.Name) {
 			err = command.UsageError("--sandbox cannot be combined with --" + f.Name + ", because a throwaway cluster has its own connection settings")
 		}
 	})

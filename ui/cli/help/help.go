@@ -5,16 +5,27 @@ package help
 import (
 	"embed"
 	"path"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 //go:embed *.md
 var files embed.FS
 
 // Page is a page of help.
-type Page struct{ Name, Title, Text string }
+type Page struct {
+	Name, Title string
+	source      string
+}
 
-// Pages returns all pages, sorted by name.
+// comment matches an HTML comment, a separate line with the empty line after it.
+var comment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?ms)^<!--.*?-->\n\n?| ?<!--.*?-->`) })
+
+// Text returns the page in Markdown, without comments.
+func (p Page) Text() string { return comment().ReplaceAllString(p.source, "") }
+
+// Pages returns all pages, sorted by name. The first line of each file is its title.
 func Pages() (pages []Page) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -25,28 +36,8 @@ func Pages() (pages []Page) {
 		if err != nil {
 			panic(err)
 		}
-		text := withoutComments(string(data))
-		title, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
-		pages = append(pages, Page{Name: strings.TrimSuffix(e.Name(), path.Ext(e.Name())), Title: title, Text: text})
+		title, _, _ := strings.Cut(string(data[len("# "):]), "\n")
+		pages = append(pages, Page{strings.TrimSuffix(e.Name(), path.Ext(e.Name())), title, string(data)})
 	}
 	return pages
-}
-
-// withoutComments removes HTML comments. A comment on a separate line is removed with that line and
-// the empty line after it. Every command calls this at startup, so it compiles no regular expression.
-func withoutComments(text string) string {
-	var out strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "<!--")
-		if !found {
-			out.WriteString(text)
-			return out.String()
-		}
-		_, after, _ := strings.Cut(rest, "-->")
-		if before == "" || strings.HasSuffix(before, "\n") {
-			after = strings.TrimPrefix(strings.TrimPrefix(after, "\n"), "\n")
-		}
-		out.WriteString(strings.TrimSuffix(before, " "))
-		text = after
-	}
 }

@@ -12,10 +12,10 @@ func TestPages(t *testing.T) {
 	names := map[string]bool{"events": true, "reports": true, "rules": true}
 	for _, p := range Pages() {
 		names[p.Name] = true
-		if !strings.HasPrefix(p.Text, "# "+p.Title+"\n") || p.Title == "" {
+		if !strings.HasPrefix(p.Text(), "# "+p.Title+"\n") || p.Title == "" {
 			t.Errorf("%s has no title", p.Name)
 		}
-		if strings.Contains(p.Text, "<!--") {
+		if strings.Contains(p.Text(), "<!--") {
 			t.Errorf("%s prints a comment", p.Name)
 		}
 	}
@@ -24,8 +24,8 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range append(Pages(), Page{Name: "README.md", Text: string(readme)}) {
-		for _, m := range named.FindAllStringSubmatch(p.Text, -1) {
+	for _, p := range append(Pages(), Page{Name: "README.md", source: string(readme)}) {
+		for _, m := range named.FindAllStringSubmatch(p.Text(), -1) {
 			if !names[m[1]] {
 				t.Errorf("%s names the page %q, which does not exist", p.Name, m[1])
 			}

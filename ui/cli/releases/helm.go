@@ -50,14 +50,14 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s -n %s", f.Value, name, namespace, name, namespace)
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
-	case strings.Contains(strings.ToLower(err.Error()), "release name is invalid: "):
+	case cmd.Flags().NArg() > 0 && kube.CheckReleaseName(cmd.Flags().Arg(0)) != nil:
 		return kube.CheckReleaseName(cmd.Flags().Arg(0))
 	}
 	client, connectErr := a.Connect()
 	switch {
 	case connectErr != nil:
 		return connectErr
-	case strings.Contains(err.Error(), "cluster unreachable"):
+	case strings.Contains(err.Error(), "cluster unreachable"): // Helm has no type for it
 		if why := client.CheckReachable(cmd.Context()); why != nil {
 			return why
 		}

@@ -2,14 +2,16 @@ package releases
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
-	"strings"
+	"regexp/syntax"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -50,7 +52,13 @@ func (a *app) newList() *cobra.Command {
 
 func (a *app) list(cmd *cobra.Command, list *action.List) error {
 	if _, err := regexp.Compile(list.Filter); err != nil {
-		return fmt.Errorf("--filter %q is not a valid regular expression: %s", list.Filter, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
+			err = fmt.Errorf("%s: `%s`", bad.Code, bad.Expr)
+		}
+		return fmt.Errorf("--filter %q is not a valid regular expression: %w", list.Filter, err)
+	}
+	if _, err := labels.Parse(list.Selector); err != nil {
+		return fmt.Errorf("--selector %s: %w", list.Selector, err)
 	}
 	namespace := a.Settings.Namespace()
 	if list.AllNamespaces {
@@ -60,9 +68,6 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 		list.SetStateMask()
 		found, err := list.Run()
 		if err != nil {
-			if strings.HasPrefix(err.Error(), "unable to parse requirement: ") { // of labels
-				err = fmt.Errorf("--selector %s: %w", list.Selector, err)
-			}
 			return err
 		}
 		releases, err := command.V1Releases(found)

@@ -96,7 +96,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 func connectionFlags(cmd *cobra.Command) string {
 	var line []string
 	command.VisitSetFlags(cmd, func(name string, words []string) {
-		if (name == "namespace" || strings.HasPrefix(name, "kube")) && cmd.InheritedFlags().Lookup(name) != nil {
+		if name == "namespace" || command.SelectsCluster(cmd, name) {
 			line = append(line, words...)
 		}
 	}, nil)

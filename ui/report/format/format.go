@@ -17,7 +17,16 @@ import (
 
 // Timeout formats 5m0s as 5m and 1h0m0s as 1h.
 func Timeout(d time.Duration) string {
-	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
+	hours, minutes := d/time.Hour, d%time.Hour/time.Minute
+	switch {
+	case d == 0 || d%time.Minute != 0:
+		return d.String()
+	case hours == 0:
+		return fmt.Sprintf("%dm", minutes)
+	case minutes == 0:
+		return fmt.Sprintf("%dh", hours)
+	}
+	return fmt.Sprintf("%dh%dm", hours, minutes)
 }
 
 // Duration formats a duration: 4.1s, 1m52s, 2h03m.

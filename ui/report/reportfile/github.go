@@ -41,7 +41,7 @@ const maxAnnotations = 10
 
 // annotateAll writes the warnings and failures as annotations. It ignores write errors.
 func (g *GitHub) annotateAll(o *Outcome) {
-	title := o.title()
+	title := o.Operation.Title()
 	for _, w := range o.Warnings[:min(len(o.Warnings), maxAnnotations)] {
 		g.annotate("warning", "", title, w.text())
 	}

@@ -65,7 +65,7 @@ type (
 // group failed, or no longer ready at the end. If the operation did not succeed although no group failed, it is a suite
 // with an error.
 func (o *Outcome) junit() []byte {
-	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
+	all := junitSuites{junitHead: newJunitHead(o.Operation.Title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
 		failed := junitCase{
 			Class: text.Line(o.Operation.Name), Name: all.Name, Time: all.Time,

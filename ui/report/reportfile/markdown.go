@@ -24,7 +24,7 @@ const (
 // by outcome, the critical path, the warnings, and the next commands.
 func (o *Outcome) markdown() []byte {
 	var b strings.Builder
-	head := o.title() + " " + o.verb() + " after " + format.Seconds(o.Seconds)
+	head := o.Operation.Title() + " " + o.verb() + " after " + format.Seconds(o.Seconds)
 	if len(o.Failures) > 0 || o.Unchecked+o.NoStatus+o.NotAwaited > 0 { // else the message says it
 		head = format.WithReason(head, o.Outcome)
 	}

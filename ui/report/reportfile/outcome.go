@@ -202,11 +202,6 @@ func (o *Outcome) json() []byte {
 	return text.EscapeJSON(b.Bytes())
 }
 
-// title names the operation: "install shop", or "install" if the release has no name yet.
-func (o *Outcome) title() string {
-	return strings.TrimSpace(o.Operation.Name + " " + o.Operation.Release)
-}
-
 // verb says how the operation ended: done, applied, failed or aborted.
 func (o *Outcome) verb() string {
 	if o.ending() == event.Succeeded {
