@@ -7,6 +7,15 @@ import (
 	"lockstep/engine/plan"
 )
 
+// TestProgressOfOneGroup: one group is not "1 groups".
+func TestProgressOfOneGroup(t *testing.T) {
+	m := &member{}
+	m.state.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "kafka:broker"}}}}})
+	if got := m.progress(); got != "0 of 1 group done" {
+		t.Error(got)
+	}
+}
+
 // TestProgressOfSteppedRelease: while a group that was stepped runs, the progress of the paused release names it (S6, R41).
 func TestProgressOfSteppedRelease(t *testing.T) {
 	m := &member{}

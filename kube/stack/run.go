@@ -262,7 +262,7 @@ func (m *member) progress() string {
 			failed = g.ID + " failed; "
 		}
 	}
-	progress := fmt.Sprintf("%s%d of %d groups done", failed, done, all)
+	progress := fmt.Sprintf("%s%d of %s done", failed, done, text.Count(all, "group"))
 	switch {
 	case m.state.Status == event.RollingBack:
 		return "rolling back: " + progress
