@@ -105,6 +105,9 @@ func TestQueries(t *testing.T) {
 	if _, err := r.Sent(t.Context(), item("shop:db", "x")); !errors.As(err, &none) {
 		t.Errorf("after the end: %v", err)
 	}
+	if _, err := r.Do(t.Context(), event.Command{Name: event.Pause}); err == nil || err.Error() != "the command came too late: install shop succeeded" {
+		t.Errorf("a command after the end: %v", err)
+	}
 }
 
 func (s *testServer) end() {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/ui/remote/protocol"
 )
 
@@ -290,7 +291,7 @@ func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 		case r.Err() != nil:
 			return event.Event{}, r.Err()
 		default:
-			return event.Event{}, errors.New("the operation has ended")
+			return event.Event{}, fmt.Errorf("the command came too late: %s", phrase.Result(r.Now(ctx)))
 		}
 	}
 }
