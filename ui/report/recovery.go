@@ -61,7 +61,7 @@ func (o RecoveredObject) origin() string {
 	case "left":
 		return fmt.Sprintf("left over from revision %d", o.Revision)
 	case "changed":
-		return "matches no revision (changed or partly applied)"
+		return "matches no revision: changed or partly applied"
 	}
 	return o.Match
 }
