@@ -27,11 +27,11 @@ func (m *model) reportLines(width int) []canvas.Line {
 	}
 	switch {
 	case s.RollbackFailed():
-		how := " rollback failed; "
+		how := " rollback failed"
 		if s.RollbackStopped() {
-			how = " rollback stopped; "
+			how = " rollback stopped"
 		}
-		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+strings.TrimSuffix(how+incomplete, "; ")))
+		out = append(out, canvas.Plain(theme.Bad, m.Theme.Mark(string(event.Failed)).Glyph+text.Join("; ", how, incomplete)))
 	case undone != "":
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undone))
 	}

@@ -285,9 +285,9 @@ func (h *Header) pauseText() string {
 	if len(at) > 0 && !slices.ContainsFunc(at, func(n *graph.Node) bool { return h.PausedAt(n) != "" }) {
 		reason = strings.Replace(reason, "breakpoint ", "before ", 1) // which was removed
 	}
-	text, next := h.Graph.Shorten(reason), ""
+	said, next := h.Graph.Shorten(reason), ""
 	if h.State.Status == event.RollingBack {
-		text = strings.TrimSpace("rolling back " + text)
+		said = text.Join(" ", "rolling back", said)
 	}
 	if following != nil && h.Next == following {
 		next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
@@ -295,7 +295,7 @@ func (h *Header) pauseText() string {
 			next += ", group " + group.ID
 		}
 	}
-	return h.Join(text, next)
+	return h.Join(said, next)
 }
 
 // notStarted returns the state of a release before its operation starts: it waits for other

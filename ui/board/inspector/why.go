@@ -86,7 +86,8 @@ func (s Subject) undoneWhy(n *graph.Node, o *event.ObjectState, mark theme.Mark,
 	if !o.Done() {
 		why = cmp.Or(o.Cause, o.Message)
 	}
-	return canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + did}, {Role: theme.Text, Text: withUndone(why, s.undone(outcome))}}
+	when, what := s.undone(outcome)
+	return canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + did}, {Role: theme.Text, Text: withUndone(why, when+" "+what)}}
 }
 
 // withUndone joins the reason of a status, which may be "", and what the rollback did then.
@@ -97,23 +98,26 @@ func withUndone(why, undone string) string {
 	return ": " + why + "; " + undone
 }
 
-// undone says what a rollback did to an object or a group, or is doing; "" without an outcome.
-func (s Subject) undone(outcome string) string {
+// undone says what a rollback did to an object or a group, or is doing: "then", "removed by the rollback". It returns "" without
+// an outcome.
+func (s Subject) undone(outcome string) (when, what string) {
 	switch word := s.Theme.Mark(outcome).Word; outcome {
 	case "":
-		return ""
+		return "", ""
 	case picture.Removed:
-		return "then " + word + " by the rollback"
+		return "then", word + " by the rollback"
 	case string(event.Deleting), string(event.RollingBack):
-		return "now " + word
+		return "now", word
 	default:
-		return "then " + word
+		return "then", word
 	}
 }
 
 // groupWhy returns a group's status and reason in one line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
-	l, undone := s.groupStatus(n), s.undone(n.Outcome)
+	l := s.groupStatus(n)
+	when, what := s.undone(n.Outcome)
+	undone := text.Join(" ", when, what)
 	why := phrase.Unfinished(n.GroupState)
 	if o := s.described(); s.Object == nil && o != nil && n.FailedObject != nil && *n.FailedObject == o.Object { // its line has the cause
 		if why = ""; n.Timeout != nil {
@@ -164,7 +168,7 @@ func (s Subject) groupStatus(n *graph.Node) canvas.Line {
 	case n.Outcome != "" && unfinished:
 		mark.Word = status
 	case n.Outcome != "":
-		_, mark.Word, _ = strings.Cut(s.undone(n.Outcome), " ")
+		_, mark.Word = s.undone(n.Outcome)
 		spent = " (was " + status + spent + ")"
 	}
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
