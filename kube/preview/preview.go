@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -344,7 +345,8 @@ func (s *session) previewRemoval(ctx context.Context, c *change) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = inspect.Delete
-	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
+	leftover := strings.TrimPrefix(c.Phase, event.RollbackPrefix) != string(event.PhaseRemove)
+	removal := cluster.Removal{Keep: leftover || s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
 	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
 	if c.Message == "" {
 		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), c.Object)

@@ -10,11 +10,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
+
+// TestKeptLeftover: an object that somebody annotated with helm.sh/resource-policy: keep before an upgrade dropped it stays, also
+// in an uninstall, and its plan says so.
+func TestKeptLeftover(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	a, b := rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, b), nil))
+	keep := []byte(`{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "b", types.MergePatchType, keep, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	lines, _ := r.Changes(r.Uninstall())
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasSuffix(l, "ConfigMap/b keep") }); i < 0 {
+		t.Errorf("the plan of the uninstall is %q", lines)
+	}
+	r.MustRun(r.Uninstall())
+	if left := r.ConfigMaps(r.Namespace); !slices.Equal(left, []string{"b"}) {
+		t.Errorf("left %v, want [b]", left)
+	}
+}
 
 // TestRemovalsKeepTheirGroups removes objects whose dependencies stay in the cluster, in the
 // order of the whole old plan (R30, R31, R32), without a warning about a missing group (R8).
