@@ -8,42 +8,122 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
 )
 
-// WhyInUse returns why an object of the release is kept although it is the release's own: it is a namespace that contains other
-// releases, which would be deleted with it. It returns "" if the user may not list their records.
+// WhyInUse returns why an object of the release is kept although it is the release's own: others would be deleted with it. It is
+// a namespace that contains other releases, or a CRD of which there are objects that the release does not delete.
 func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, o plan.Object) (string, error) {
-	if o.Kind != "Namespace" || o.Group != "" || scope.Owner() == "" {
+	switch kind := o.GroupKind(); {
+	case scope.Owner() == "":
 		return "", nil
+	case kind == plan.GroupKind{Kind: "Namespace"}:
+		return otherReleases(ctx, c, scope, o.Name)
+	case kind == plan.GroupKind{Group: crds.Group, Kind: "CustomResourceDefinition"}:
+		return otherObjects(ctx, c, scope, o.Name)
 	}
+	return "", nil
+}
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// otherReleases names the other releases in a namespace, as far as the user may list their records.
+func otherReleases(ctx context.Context, c *connect.Client, scope manifest.Scope, namespace string) (string, error) {
 	var others []string
 	for _, records := range []string{"secrets", "configmaps"} { // others may use another driver
-		list, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: records}).Namespace(o.Name).
+		list, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: records}).Namespace(namespace).
 			List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
 		if apierrors.IsForbidden(err) {
 			continue
 		}
 		if err != nil {
-			return "", fmt.Errorf("find other releases in namespace %s: %w", o.Name, err)
+			return "", fmt.Errorf("find other releases in namespace %s: %w", namespace, err)
 		}
 		for _, r := range list.Items {
-			if name := r.Labels["name"]; name != scope.Release || o.Name != scope.Namespace {
+			if name := r.Labels["name"]; name != scope.Release || namespace != scope.Namespace {
 				others = append(others, name)
 			}
 		}
 	}
 	slices.Sort(others)
-	others = slices.Compact(others)
-	switch len(others) {
-	case 0:
+	if others = slices.Compact(others); len(others) == 0 {
 		return "", nil
-	case 1:
-		return "it contains release " + others[0], nil
 	}
-	return "it contains releases " + strings.Join(others, ", "), nil
+	return "it contains " + text.Named("release", others), nil
+}
+
+// otherObjects counts the objects of a CRD that the release does not delete: those of others, and those with
+// helm.sh/resource-policy: keep.
+func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, crd string) (string, error) {
+	resource, served, err := storedResource(ctx, c, crd)
+	if err != nil || !served {
+		return "", err
+	}
+	var names []string
+	namespaces := map[string]bool{}
+	opts := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := c.Metadata.Resource(resource).List(ctx, opts)
+		switch {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case apierrors.IsForbidden(err):
+			return "you may not list its objects, which would be deleted with it", nil
+		case err != nil:
+			return "", fmt.Errorf("find objects of %s: %w", crd, err)
+		}
+		for _, o := range page.Items {
+			seen := manifest.SeenAs(&o)
+			if (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil {
+				namespaces[o.Namespace] = true
+				names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+			}
+		}
+		if opts.Continue = page.Continue; opts.Continue == "" {
+			return inUseText(names, namespaces), nil
+		}
+	}
+}
+
+// inUseText says how many objects a CRD has: "it has 4 objects in 2 namespaces: a/x, a/y, b/z and 1 more".
+func inUseText(names []string, namespaces map[string]bool) string {
+	const most = 3
+	if len(names) == 0 {
+		return ""
+	}
+	where, more := "", ""
+	if !namespaces[""] {
+		where = " in " + text.Count(len(namespaces), "namespace")
+	}
+	if n := len(names) - most; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return "it has " + text.Count(len(names), "object") + where + ": " + strings.Join(names[:min(len(names), most)], ", ") + more
+}
+
+// storedResource returns the resource of a CRD in the version in which its objects are stored, which needs no conversion by a
+// webhook. served is false if the CRD does not exist or does not serve that version.
+func storedResource(ctx context.Context, c *connect.Client, name string) (resource schema.GroupVersionResource, served bool, err error) {
+	crd, err := c.Dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return resource, false, nil
+	}
+	if err != nil {
+		return resource, false, fmt.Errorf("read CustomResourceDefinition/%s: %w", name, err)
+	}
+	resource.Resource, resource.Group, _ = strings.Cut(name, ".")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok && v["storage"] == true {
+			resource.Version, _ = v["name"].(string)
+			return resource, v["served"] == true, nil
+		}
+	}
+	return resource, false, nil
 }

@@ -38,6 +38,7 @@ const (
 	Bindings
 	Outside
 	Lookups
+	Contents
 	Lock // an operation works without this and the following ones
 	HookWatches
 	OutsideWatches

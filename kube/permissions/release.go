@@ -222,6 +222,10 @@ func (r Release) addReads(to Set) {
 			apiServices := schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 			to.Add(Permission{Verb: "get", Resource: apiServices, Use: Checks}, version+"."+o.Group)
 		}
+		if o.Kind == "CustomResourceDefinition" && o.Phase == event.PhaseApply {
+			plural, group, _ := strings.Cut(o.Name, ".")
+			read(Contents, "", group, plural, "list")
+		}
 		if o.Kind == "StatefulSet" {
 			read(BrokenPods, o.Namespace, "", "pods", "delete")
 		}

@@ -22,6 +22,7 @@ var comments = map[Use]string{
 	Bindings:       "Bind is needed for bindings to existing roles, escalate for ClusterRoles with an aggregationRule.",
 	Outside:        "Objects outside the release that its groups wait for.",
 	Lookups:        "What the chart's templates look up. Without these permissions they fail.",
+	Contents:       "The objects of the chart's CRDs. lockstep deletes a CRD only if nobody else has such objects.",
 	OutsideWatches: "Watches of objects outside the release, by name. Without these permissions lockstep reads each of them every few seconds.",
 	Lock:           "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
 	HookWatches:    "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",

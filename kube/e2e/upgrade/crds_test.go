@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
@@ -147,4 +149,75 @@ func TestCRDMovesToCRDs(t *testing.T) {
 			t.Errorf("UpgradeCRDs %t: the versions are %v", upgradeCRDs, got)
 		}
 	}
+}
+
+// TestCRDWithObjectsOfOthers: a CRD in the templates stays while there are objects of its kind that the release does not delete,
+// whatever removes it: the rollback of an install, an upgrade, a rollback, or an uninstall (R31a).
+func TestCRDWithObjectsOfOthers(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	kinds := rig.LateKinds(r.Namespace + ".example")
+	object := func(k rig.LateKind, name string, annotations map[string]string) string {
+		return rig.Object(k.API+"/v1/"+k.Kind+"/"+name, annotations, "spec: {size: x}")
+	}
+	objects := func(k rig.LateKind) dynamic.ResourceInterface {
+		return r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: k.API, Version: "v1", Resource: k.Plural}).Namespace(r.Namespace)
+	}
+	assertObjects := func(when string, k rig.LateKind, want ...string) {
+		t.Helper()
+		list, err := objects(k).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range list.Items {
+			got = append(got, o.GetName())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("after %s: objects %v, want %v", when, got, want)
+		}
+	}
+
+	fails := rig.ChartOf(t, kinds[1].CRD(rig.Group("kind")), kinds[1].Object(rig.Group("own", "kind")), rig.UnpullableDeployment("fails", rig.Group("fails", "own")))
+	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.RollbackOnFailure, i.ReadinessTimeout = true, 4*time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Group == "edge:own" && e.Status == event.Ready {
+			r.Create(object(kinds[1], "theirs", nil))
+		}
+	})
+	if out.State.Exit != event.ExitFailed || r.Status() != "" {
+		t.Errorf("exit %d, release %q: %s", out.State.Exit, r.Status(), out.State.Message)
+	}
+	assertObjects("the rollback of an install", kinds[1], "theirs")
+	kept := "it has 1 object in 1 namespace: " + r.Namespace + "/theirs"
+	if !slices.ContainsFunc(op.Feed().Events(), func(e event.Event) bool { return e.Message == "kept: "+kept }) {
+		t.Errorf("no event says: %s", kept)
+	}
+
+	keepAnnotation := rig.Group("own", "kind")
+	keepAnnotation["helm.sh/resource-policy"] = "keep"
+	k, plain := kinds[0], rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)
+	with := rig.ChartOf(t, rig.ConfigMap("a", nil), k.CRD(rig.Group("kind")), k.Object(rig.Group("own", "kind")),
+		object(k, "stays", keepAnnotation))
+	r.Deploy("plain", rig.UseChart(with, nil))
+	r.Create(object(k, "theirs", nil))
+	r.MustRun(r.Upgrade("plain", plain))
+	assertObjects("an upgrade", k, "stays", "theirs")
+	r.MustRun(r.Rollback(1))
+	r.MustRun(r.Rollback(2))
+	assertObjects("a rollback", k, "stays", "theirs")
+	r.MustRun(r.Rollback(1))
+	lines, changes := r.Changes(r.Uninstall())
+	kept = "it has 2 objects in 1 namespace: " + r.Namespace + "/stays, " + r.Namespace + "/theirs"
+	if c := changes["CustomResourceDefinition/"+k.Plural+"."+k.API]; c.Action != inspect.Keep || c.Message != kept {
+		t.Errorf("the plan of the uninstall is %q: %q", lines, c.Message)
+	}
+	if err := objects(k).Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.MustRun(r.Uninstall())
+	assertObjects("an uninstall", k, "stays")
 }
