@@ -88,6 +88,8 @@ type Operation struct {
 	// RollbackTo is the target revision of a rollback, 0 if unknown.
 	RollbackTo int
 	Presence   map[plan.Object]Presence
+	// Taken are the objects of others that failed revisions have taken over. A removal gives them back.
+	Taken map[plan.Object]bool
 	// Resource returns the resource of a kind. Kinds without one are skipped.
 	Resource func(schema.GroupKind) (schema.GroupResource, bool)
 }
@@ -111,15 +113,20 @@ func (op Operation) Permissions() Set {
 		phase       event.PhaseKind
 		plan.Object // without its name
 		presence    Presence
+		givesBack   bool
 	}
 	seen := map[key][]Permission{}
 	for g, o := range event.Objects(op.Phases) {
-		k := key{g.Phase.Kind, o, op.Presence[o]}
+		k := key{g.Phase.Kind, o, op.Presence[o], g.Phase.Kind == event.PhaseRemove && op.Taken[o]}
 		k.Name = ""
 		needs, known := seen[k]
 		if !known {
 			if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
-				for verb, why := range op.verbs(k.phase, o, k.presence) {
+				verbs := op.verbs(k.phase, o, k.presence)
+				if k.givesBack {
+					verbs = map[string]string{"get": "to watch its deletion", "patch": "to give it back to its owner"}
+				}
+				for verb, why := range verbs {
 					needs = append(needs, Permission{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
 				}
 			}

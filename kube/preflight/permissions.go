@@ -39,6 +39,7 @@ func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (permissions.S
 		Deleted:           p.Records.Deleted,
 		RollbackTo:        max(p.Info.ToRevision, p.Info.PreviousRevision),
 		Presence:          incoming.presences(),
+		Taken:             p.takenObjects(),
 		Resource:          func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Permissions(), nil
 }
@@ -50,6 +51,14 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 		return schema.GroupResource{}, false
 	}
 	return m.Resource.GroupResource(), true
+}
+
+func (p *Prepared) takenObjects() map[plan.Object]bool {
+	out := map[plan.Object]bool{}
+	for _, t := range p.Taken {
+		out[t.Object] = true
+	}
+	return out
 }
 
 func (in *Incoming) presences() map[plan.Object]permissions.Presence {

@@ -72,6 +72,7 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 		}
 		return err
 	}
+	s.orderByNamespaces()
 	return s.resolveBreakpoints()
 }
 

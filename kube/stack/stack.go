@@ -192,6 +192,30 @@ func (s *Stack) split() (deploy, remove []*member) {
 	return deploy, remove
 }
 
+// orderByNamespaces lets the removal of a release that contains a namespace wait for those of the releases in it: until then,
+// lockstep would keep the namespace (R31a). A need the other way round is stronger.
+func (s *Stack) orderByNamespaces() {
+	_, remove := s.split()
+	for _, m := range remove {
+		if m.op == nil {
+			continue
+		}
+		for g, o := range event.Objects(m.op.Phases()) {
+			if g.Phase.Kind != event.PhaseRemove || o.GroupKind() != (plan.GroupKind{Kind: "Namespace"}) {
+				continue
+			}
+			for _, in := range remove {
+				if in == m || in.Namespace != o.Name || in.cluster != m.cluster || slices.Contains(in.needs, m) {
+					continue
+				}
+				if in.needs = append(in.needs, m); cycle(s.members) != nil {
+					in.needs = in.needs[:len(in.needs)-1]
+				}
+			}
+		}
+	}
+}
+
 // makeGroups returns members as groups, ordered by their needs. If reverse is set, a release comes after the releases that
 // need it.
 //

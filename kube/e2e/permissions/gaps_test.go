@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/kube"
@@ -62,5 +63,28 @@ func TestAllMissingPermissionsAreReported(t *testing.T) {
 				t.Errorf("error %v, want it to name %q", err, missing)
 			}
 		})
+	}
+}
+
+// TestGivesBackWithPermission: the uninstall of a release that has taken over an object gives it back, for which it needs patch,
+// not delete. Without that, it is refused before its first write.
+func TestGivesBackWithPermission(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.TakesOver = []string{"configmaps/theirs"}
+	r.Create(rig.ConfigMap("theirs", nil))
+	fails := rig.ChartOf(t, rig.ConfigMap("theirs", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.TakeOwnership, i.ReadinessTimeout = true, 2*time.Second }))
+	r.MustFail(op, err)
+	rules := []rbacv1.PolicyRule{rig.Rule("", "secrets", "*"), rig.Rule("coordination.k8s.io", "leases", "*"), rig.Rule("apps", "deployments", "*")}
+	few := r.WithClient(r.ConnectAs("few", append(rules, rig.Rule("", "configmaps", "get", "list", "watch", "delete"))...))
+	since := time.Now()
+	_, err = few.Uninstall()
+	r.MustRefuse(since, err, "configmaps [patch] (to give it back to its owner)")
+	enough := r.WithClient(r.ConnectAs("enough", append(rules, rig.Rule("", "configmaps", "get", "list", "watch", "patch"))...))
+	enough.MustRun(enough.Uninstall())
+	theirs, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "theirs", metav1.GetOptions{})
+	if err != nil || theirs.Annotations["meta.helm.sh/release-name"] != "" {
+		t.Errorf("it was not given back: %v, %v", theirs.Annotations, err)
 	}
 }

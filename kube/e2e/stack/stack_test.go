@@ -528,3 +528,33 @@ func TestContexts(t *testing.T) {
 		t.Errorf("the first cluster has %v", got)
 	}
 }
+
+// TestDownDeletesNamespaces: without needs, down uninstalls the release that contains a namespace after the release in it, so that
+// the namespace is deleted. A need the other way round decides, and the namespace stays (S9, R31a).
+func TestDownDeletesNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, needed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("needed %t", needed), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			b.OtherNamespace = b.Namespace + "-extra" // that of b
+			owner := release{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Object("v1/Namespace/"+b.OtherNamespace, nil)})}
+			inside := release{Name: "b", Dir: rig.MakeDir(t, rig.Files{
+				"templates/all.yaml":  rig.ConfigMap("b", nil),
+				"templates/hook.yaml": rig.Job("slow", map[string]string{"helm.sh/hook": "pre-delete"}, "2s"),
+			}), Needs: []string{"a"}}
+			b.mustUp(owner, inside)
+			if inside.Needs = nil; needed {
+				owner.Needs = []string{"b"}
+			}
+			s, err := b.prepare(true, nil, owner, inside)
+			if state, _ := b.run(s, err, nil); state.Exit != 0 {
+				t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
+			}
+			ns, err := b.Cluster.CoreV1().Namespaces().Get(t.Context(), b.OtherNamespace, metav1.GetOptions{})
+			if stays := err == nil && ns.DeletionTimestamp == nil; stays != needed {
+				t.Errorf("the namespace stays: %t (%v)", stays, err)
+			}
+		})
+	}
+}
