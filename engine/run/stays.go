@@ -11,8 +11,8 @@ import (
 // StableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
 const StableAfter = 10 * time.Second
 
-// maxUnknown is how long after the look at a workload the outcome waits for a sight of its pods.
-const maxUnknown = time.Second
+// MaxUnknown is how long after the look at a workload its pods are waited for.
+const MaxUnknown = time.Second
 
 // settleMargin is how long before the operation's timeout settling ends: it is no reason to fail a release that is ready.
 const settleMargin = time.Second
@@ -49,14 +49,28 @@ type hold struct {
 	reason string
 }
 
-// restartsCount reports whether restarts of its pods count against an object that is ready: the rule of an operator or a chart
+// RestartsCount reports whether restarts of its pods count against an object that is ready: the rule of an operator or a chart
 // is nearer to it.
-func (o *object) restartsCount() bool {
-	switch o.last.ReadyBy {
+func (o Observation) RestartsCount() bool {
+	switch o.ReadyBy {
 	case event.ByChart, event.ByOperator, event.NotAwaited:
 		return false
 	}
 	return true
+}
+
+// Held returns why a workload that is ready by its rule does not count yet, "" if it does: a container has restarted, and has
+// not run for limit again. until is when it has, zero while the container does not run.
+func (p Pods) Held(now time.Time, limit time.Duration) (why string, until time.Time) {
+	if p.Restart == "" {
+		return "", until
+	}
+	if !p.Down {
+		if until = p.Restarted.Add(limit); !now.Before(until) {
+			return "", time.Time{}
+		}
+	}
+	return fmt.Sprintf("%s; ready once it has run for %s again", p.Restart, limit), until
 }
 
 // holdOf returns why an object that is ready does not count yet, nil if it does.
@@ -67,14 +81,13 @@ func (s *stage) holdOf(o *object) *hold {
 	if stable > 0 {
 		h = hold{o.readySince.Add(stable), "stable-for"}
 	}
-	if p := o.pods; p.Restart != "" && p.Restarted.After(o.since) && (o.restartsCount() || stable > 0) {
-		limit := max(stable, StableAfter)
-		reason := fmt.Sprintf("%s; ready once it has run for %s again", p.Restart, limit)
-		if p.Down {
+	if o.pods.Restarted.After(o.since) && (o.last.RestartsCount() || stable > 0) {
+		reason, until := o.pods.Held(now, max(stable, StableAfter))
+		switch {
+		case reason != "" && until.IsZero():
 			return &hold{reason: reason}
-		}
-		if at := p.Restarted.Add(limit); at.After(h.until) {
-			h = hold{at, reason}
+		case until.After(h.until):
+			h = hold{until, reason}
 		}
 	}
 	if !now.Before(h.until) {
@@ -207,11 +220,11 @@ func (m *machine) settledAt() (until time.Time, group *group, last *object) {
 
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if s.Settle <= 0 || !g.await || o.wait.Never || !o.restartsCount() || s.Ends != nil && s.Ends(g.def) {
+	if s.Settle <= 0 || !g.await || o.wait.Never || !o.last.RestartsCount() || s.Ends != nil && s.Ends(g.def) {
 		return at
 	}
 	if o.pods.Unknown && o.last.Note == "" { // a note says why it has none
-		return o.since.Add(maxUnknown)
+		return o.since.Add(MaxUnknown)
 	}
 	if o.pods.Started.IsZero() {
 		return at

@@ -23,7 +23,7 @@ func NewObservation(s Session, list helmkube.ResourceList) Observation {
 // Watch observes the objects of a group. A Job that the cluster has deleted after it finished counts as ready.
 func (t Observation) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	for _, o := range g.Objects {
-		if t.infos[o] != nil && runningKinds[o.Kind] && o.Namespace != "" {
+		if t.infos[o] != nil && KeepsRunning(o) {
 			report(run.Observation{Object: o, Pods: &run.Pods{Unknown: true}})
 		}
 	}

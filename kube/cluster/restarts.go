@@ -19,6 +19,9 @@ const podsUntil = 2 * time.Second
 // runningKinds are the workloads whose containers must keep running (R22c).
 var runningKinds = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Pod": true}
 
+// KeepsRunning reports whether an object is a workload whose containers must keep running.
+func KeepsRunning(o plan.Object) bool { return runningKinds[o.Kind] && o.Namespace != "" }
+
 // podRuns has the pods of workloads that are not being deleted and have not ended, by their owner and UID.
 type podRuns map[owner]map[types.UID]podRun
 

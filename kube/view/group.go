@@ -6,12 +6,15 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 )
 
 // group holds the last observations of a group's objects, possibly from an earlier revision.
 type group struct {
 	*plan.Group
 	last  map[plan.Object]run.Observation
+	ready map[plan.Object]run.Observation // the last observation of each object that was ready by its rule
+	pods  map[plan.Object]run.Pods
 	fresh map[plan.Object]bool // whether each planned object has been observed in this revision
 	count map[event.Status]int // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
@@ -22,12 +25,16 @@ type group struct {
 }
 
 func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
-	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
+		pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
-		n.last, n.status, n.message = old.last, old.status, old.message
+		n.last, n.pods, n.status, n.message = old.last, old.pods, old.status, old.message
 	}
 	for _, o := range g.Objects {
 		n.fresh[o] = false
+		if _, known := n.pods[o]; !known && cluster.KeepsRunning(o) {
+			n.pods[o] = run.Pods{Unknown: true}
+		}
 		if !g.WaitOf(o).Never {
 			n.awaited = append(n.awaited, o)
 		}

@@ -356,9 +356,14 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.Trouble {
 		v.explainer.diagnoseNow(target{unit, ob.Object})
 	}
+	if ob.Pods != nil {
+		g.pods[ob.Object] = *ob.Pods
+		ob = g.ready[ob.Object]
+	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
 	}
+	delete(g.ready, ob.Object)
 	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known
 		return
 	}
@@ -375,6 +380,12 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 	if g.WaitOf(ob.Object).Never {
 		ob = ob.NotAwaited()
+	}
+	if ob.Status == event.Ready {
+		if g.ready[ob.Object] = ob; v.awaitsPods(unit, g, ob) {
+			return
+		}
+		ob = v.judgeRestarts(unit, g, ob)
 	}
 	failure := v.explainer.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if failure != "" && ob.Status == event.InProgress {

@@ -1,12 +1,15 @@
 package preview
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -163,4 +166,36 @@ func TestViewSaysWhy(t *testing.T) {
 		g := s.Find("apply", "fail-image:broken")
 		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled") && g.Objects[0].Status == event.Failed && g.Status == event.Failed
 	})
+}
+
+// TestViewJudgesRestarts: a workload without probes whose container crashes again and again is never ready in a view that is
+// opened while the container runs: a view judges restarts as a run does (R22c).
+func TestViewJudgesRestarts(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("web", nil, "0s")), nil))
+	steady := r.OpenView(0)
+	steady.Await("ready", func(s *event.State) bool { return rig.AllGroups(s, event.Ready) })
+	crashes := []byte(`{"spec":{"template":{"metadata":{"annotations":{"sandbox/run-duration":"6s","sandbox/exit-code":"3"}}}}}`)
+	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "web", types.MergePatchType, crashes, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the container runs again", func() bool {
+		pods, err := r.Cluster.CoreV1().Pods(r.Namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil && slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+			return len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].RestartCount > 0 && p.Status.ContainerStatuses[0].Ready
+		})
+	})
+	v := r.OpenView(0)
+	var web *event.ObjectState
+	v.Await("the workload", func(s *event.State) bool {
+		if g := s.Find("apply", "edge:(unsequenced)"); g != nil && len(g.Objects) == 1 {
+			web = g.Objects[0]
+		}
+		return web != nil && web.Status != event.Waiting && web.Status != ""
+	})
+	if web.Status == event.Ready || !strings.Contains(web.Message, "exited with code 3") {
+		t.Errorf("the view says %s, %s", web.Status, web.Message)
+	}
+	steady.Await("not ready", func(s *event.State) bool { return !rig.AllGroups(s, event.Ready) })
 }

@@ -1,0 +1,49 @@
+package view
+
+import (
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+)
+
+// awaitsPods reports whether the pods of a workload that is ready by its rule have not been seen yet. The view then waits a
+// moment for them: they may show that a container has just restarted.
+func (v *View) awaitsPods(unit event.Unit, g *group, ob run.Observation) bool {
+	if !g.pods[ob.Object].Unknown || ob.Note != "" { // a note says why it has none
+		return false
+	}
+	time.AfterFunc(run.MaxUnknown, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if g := v.groups[unit.Group]; g != nil && g.pods[ob.Object].Unknown {
+			g.pods[ob.Object] = run.Pods{}
+			v.observeLocked(unit, g.ready[ob.Object])
+		}
+	})
+	return true
+}
+
+// judgeRestarts returns an observation of an object that is ready by its rule as it counts. As in a run, a workload whose
+// container has restarted is in progress until the container has run for a while (R22c).
+func (v *View) judgeRestarts(unit event.Unit, g *group, ob run.Observation) run.Observation {
+	why, until := g.pods[ob.Object].Held(time.Now(), run.StableAfter)
+	if why == "" || !ob.RestartsCount() {
+		return ob
+	}
+	ob.Status, ob.Message = event.InProgress, why
+	if !until.IsZero() {
+		time.AfterFunc(time.Until(until), func() { v.judgeAgain(unit, ob.Object) })
+	}
+	return ob
+}
+
+// judgeAgain publishes an object that is ready by its rule as it counts now.
+func (v *View) judgeAgain(unit event.Unit, o plan.Object) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if g := v.groups[unit.Group]; g != nil {
+		v.observeLocked(unit, g.ready[o])
+	}
+}
