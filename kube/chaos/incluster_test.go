@@ -33,9 +33,13 @@ var (
 // runLabel is the label of everything that belongs to a run in the cluster.
 const runLabel = "lockstep/release"
 
-// podKills kills the pod of a run in the cluster after each of its writes, and after the first one of its journal: its
-// process gets SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the new pod takes over the Lease and completes the operation
-// (R50, R52). The command that started the run succeeds.
+// journalWrites is how often a run that nobody steers writes its journal: its pod becomes the writer, and keeps the state before
+// its first write to the release.
+const journalWrites = 2
+
+// podKills kills the pod of a run in the cluster after each of its writes, and after each one of its journal: its process gets
+// SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the new pod takes over the Lease and completes the
+// operation (R50, R52). The command that started the run succeeds.
 func podKills(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -51,14 +55,13 @@ func podKills(t *testing.T) []trialGroup {
 				report(seed, what, err)
 			}})
 		}
-		if name == "uninstall" { // keeps nothing
-			continue
+		for n := 1; n <= journalWrites; n++ {
+			seed := (i+1)*1000 + 899 + n
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				what, err := runWithPodKill(t, o, want, n, true)
+				report(seed, what, err)
+			}})
 		}
-		seed := (i+1)*1000 + 900
-		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-			what, err := runWithPodKill(t, o, want, 1, true)
-			report(seed, what, err)
-		}})
 	}
 	return all
 }
