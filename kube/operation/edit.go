@@ -78,7 +78,20 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 		op.Mask().AddValues(up.Values) // the error may contain them
 		return nil, op.Mask().Error(err)
 	}
+	if err := running.checkBase(edited); err != nil {
+		return nil, err
+	}
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
+}
+
+// checkBase returns a *changedError if the run has not created its revision yet, and the edited one would follow another revision
+// than the run started from: somebody else has deployed that in the meantime (R51b). Later, the ledger finds it.
+func (op *Operation) checkBase(edited *Operation) error {
+	p := edited.prepared
+	if p.Common.RunInProgress.Revision > 0 {
+		return nil
+	}
+	return changedSince(p.Common.Release, op.prepared.Last, p.Last)
 }
 
 // remoteEdit handles an edit command from another process. It publishes a refusal if the edit is invalid.
@@ -272,6 +285,9 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	op, up := r.op, edit.opts
 	up.RunInProgress = op.progress()
 	edited, err := PrepareUpgrade(r.engine.RequestContext(), op.client, up)
+	if err == nil {
+		err = op.checkBase(edited)
+	}
 	if err != nil {
 		return nil, err
 	}

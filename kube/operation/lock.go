@@ -256,20 +256,32 @@ func newerRevision(err error) *event.NewerRevision {
 func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error) {
 	name, began := a.op.prepared.Common.Release, time.Now()
 	last, found, err := release.Last(a.helm.Config.Releases, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("read release %s again: %w", name, err)
-	case !found && expected == nil, found && expected != nil && release.Same(last, expected):
-		a.op.ledger.Seal(began)
-		return last, nil
-	case found:
+	}
+	if !found {
+		last = nil
+	}
+	if err := changedSince(name, expected, last); err != nil {
+		return nil, err
+	}
+	a.op.ledger.Seal(began)
+	return last, nil
+}
+
+// changedSince returns a *changedError if the latest revision is not the expected one; either may be nil.
+func changedSince(name string, expected, last *rel1.Release) error {
+	switch {
+	case last == nil && expected == nil, last != nil && expected != nil && release.Same(last, expected):
+		return nil
+	case last != nil:
 		author := release.AuthorOf(last)
-		return nil, &changedError{
+		return &changedError{
 			fmt.Sprintf("release %s changed since planning (now revision %d, %s, by %s); run the command again", name, last.Version, last.Info.Status, author),
 			event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: author},
 		}
 	}
-	return nil, &changedError{
+	return &changedError{
 		fmt.Sprintf("release %s was uninstalled since planning; run the command again", name), event.NewerRevision{Status: event.NoRelease},
 	}
 }

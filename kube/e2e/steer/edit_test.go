@@ -311,3 +311,49 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	}
 	r.MustRun(r.Upgrade("plain", up))
 }
+
+// TestEditAfterAnotherWriter: while a run is paused before its first write, Helm upgrades the release. An edit then is refused, and
+// one that was prepared before ends the run: neither is deployed over Helm's revision (R46, R51b).
+func TestEditAfterAnotherWriter(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprintf("edited before %t", before), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", nil, "v: {{ .Values.v }}")})
+			chart, err := charts.LoadPath(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := func(v string) map[string]any { return map[string]any{"v": v} }
+			r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Values = values("one") }))
+			op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.Step = values("two"), true }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, sendWhenPaused(r, op, func() event.Command {
+				if !before {
+					r.MustHelm("upgrade", "t", dir, "--set", "v=theirs", "--force-conflicts")
+				}
+				edit, err := op.Edit(t.Context(), values("edited"), nil)
+				switch {
+				case !before && (err == nil || !strings.Contains(err.Error(), "changed since planning (now revision 2")):
+					t.Errorf("the edit: %v", err)
+				case before && err != nil:
+					t.Error(err)
+				case before:
+					r.MustHelm("upgrade", "t", dir, "--set", "v=theirs", "--force-conflicts")
+					return edit.Command()
+				}
+				return event.Command{Name: event.Stop}
+			}, func() event.Command { return event.Command{Name: event.Resume} }))
+			if out.Err == nil {
+				t.Errorf("the run says %s", phrase.Reason(&out.State))
+			}
+			r.AssertHistory("1 superseded", "2 deployed")
+			if got := r.ConfigMapData("a")["v"]; got != "theirs" {
+				t.Errorf("the ConfigMap has %q: %s", got, phrase.Reason(&out.State))
+			}
+		})
+	}
+}
