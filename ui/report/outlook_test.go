@@ -86,3 +86,23 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestHeartbeatOfAnOldRecord: a record without the facts of a wait has the state of the object, and since when it was sent.
+func TestHeartbeatOfAnOldRecord(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	phase := apply(readPlan("c:a: Job/a"))
+	at := func(n int, kind event.Kind, status event.Status, message, cause string) event.Event {
+		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: &phase.Groups[0].Objects[0], Status: status, Message: message, Cause: cause}
+	}
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &install},
+		{Time: start, Kind: event.KindPlan, Phases: []event.Phase{phase}},
+		at(0, event.KindObject, event.InProgress, "0 of 1 complete", ""),
+		at(1, event.KindDiagnosis, "", "no room", "no room"),
+		at(10, event.KindWaiting, event.InProgress, "in-progress, 0 of 1 complete: no room; 10s so far", "no room"),
+	}, newTextLog(&out, &out, Options{Style: plain}))
+	if want := "waiting for Job/a in c:a: no room (0 of 1 complete; 10s so far)\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+}

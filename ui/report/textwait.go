@@ -38,11 +38,14 @@ func (t *textLog) waiting(e event.Event) {
 
 // waitingFor returns the state of an object, after the cause if that is known.
 func (t *textLog) waitingFor(e event.Event) string {
-	if e.Wait == nil { // an old record, or what is left of a hook
+	g, o := t.find(e)
+	if e.Wait == nil && o != nil && e.Status == event.InProgress { // an old record
+		e.Wait = &event.Wait{State: o.Message, For: e.Time.Sub(o.Sent)}
+	}
+	if e.Wait == nil { // what is left of a hook
 		return e.Message
 	}
 	state := e.Wait.State
-	g, o := t.find(e)
 	cause := ""
 	if o != nil && !o.OnlyState { // else the state is newer
 		cause = phrase.CauseAt(g, o, e.Time)
