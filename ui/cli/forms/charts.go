@@ -67,8 +67,21 @@ const (
 	maxEntries = 5000
 )
 
-// skipped are folders without charts and values to deploy.
-var skipped = []string{"node_modules", "vendor", "templates", "charts", "crds", "target", "dist"}
+// skipped are folders without charts and values to deploy; partsOfChart are skipped in a chart.
+var (
+	skipped      = []string{"node_modules", "vendor", "target", "dist"}
+	partsOfChart = []string{"templates", "charts", "crds"}
+)
+
+// holdsNothing reports whether a folder has no charts and values to deploy.
+func holdsNothing(path string) bool {
+	dir, name := filepath.Split(path)
+	if !slices.Contains(partsOfChart, name) {
+		return strings.HasPrefix(name, ".") || slices.Contains(skipped, name)
+	}
+	_, err := os.Stat(filepath.Join(dir, "Chart.yaml"))
+	return err == nil
+}
 
 // typedFolder returns the folder in which to search for the completions of a path: the typed one, or this one.
 func typedFolder(typed string) string {
@@ -87,10 +100,9 @@ func walk(ctx context.Context, root string, visit func(path string, d fs.DirEntr
 		if err != nil {
 			return nil
 		}
-		name := d.Name()
 		if d.IsDir() && path != root {
 			rel, _ := filepath.Rel(root, path) // both are below root
-			if strings.HasPrefix(name, ".") || slices.Contains(skipped, name) || strings.Count(rel, string(filepath.Separator)) >= maxDepth {
+			if holdsNothing(path) || strings.Count(rel, string(filepath.Separator)) >= maxDepth {
 				return fs.SkipDir
 			}
 		}
@@ -114,7 +126,9 @@ func localCharts(ctx context.Context, root string) (list []form.Suggestion) {
 	walk(ctx, root, func(path string, d fs.DirEntry) {
 		switch {
 		case d.Name() == "Chart.yaml":
-			list = append(list, form.Suggestion{Value: spelled(filepath.Dir(path)), About: chartTitle(path)})
+			if m := chartMetadata(path); m.Type != "library" {
+				list = append(list, form.Suggestion{Value: spelled(filepath.Dir(path)), About: m.title()})
+			}
 		case strings.HasSuffix(path, ".tgz"):
 			list = append(list, form.Suggestion{Value: spelled(path), About: "package"})
 		}
@@ -122,17 +136,16 @@ func localCharts(ctx context.Context, root string) (list []form.Suggestion) {
 	return list
 }
 
-// chartTitle returns the name, version and description in a Chart.yaml.
-func chartTitle(path string) string {
-	m := chartMetadata(path)
-	title := m.Name + " " + m.Version
+type metadata struct{ Name, Version, Type, Description string }
+
+// title returns the name, version and description of a chart.
+func (m metadata) title() string {
+	title := strings.TrimSpace(m.Name + " " + m.Version)
 	if m.Description != "" {
 		title += ", " + m.Description
 	}
 	return title
 }
-
-type metadata struct{ Name, Version, Description string }
 
 func chartMetadata(path string) (m metadata) {
 	if data, err := os.ReadFile(path); err == nil {

@@ -38,22 +38,23 @@ func newSource(t *testing.T, files map[string]string) source {
 }
 
 var files = map[string]string{
-	"shop/Chart.yaml":                   "name: shop\nversion: 1.3.0\ndescription: A shop\n",
-	"shop/values.yaml":                  "# pods\nreplicas: 1\n",
-	"shop/values-prod.yaml":             "replicas: 3\n",
-	"shop/templates/deployment.yaml":    "",
-	"shop/charts/db/Chart.yaml":         "name: db\nversion: 0.1.0\n",
-	"charts-of-others/queue/Chart.yaml": "name: queue\nversion: 2.0.0\n",
-	"packed-1.0.0.tgz":                  "",
-	".hidden/Chart.yaml":                "name: hidden\nversion: 1.0.0\n",
-	"env/prod.yaml":                     "replicas: 5\n",
-	"helmfile.yaml":                     "",
-	"a/b/c/d/deep/Chart.yaml":           "name: deep\nversion: 1.0.0\n",
-	".helm/repositories.yaml":           "repositories:\n- name: example\n  url: https://charts.example.com\n- name: indexed\n  url: https://other.example.com\n- name: never-updated\n  url: https://x.example.com\n",
-	".helm/example-charts.txt":          "nginx\npostgresql\n",
-	".helm/example-index.yaml":          "apiVersion: v1\nentries:\n  nginx:\n  - {name: nginx, version: 1.2.0, appVersion: \"1.27\", created: \"2026-01-02T00:00:00Z\", urls: [x]}\n  - {name: nginx, version: 1.10.0, created: \"2026-03-04T00:00:00Z\", urls: [x]}\n",
-	".helm/indexed-index.yaml":          "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 9.0.0, urls: [x]}\n",
-	".helm/config.json":                 `{"auths": {"registry.example.com": {}}}`,
+	"shop/Chart.yaml":                "name: shop\nversion: 1.3.0\ndescription: A shop\n",
+	"shop/values.yaml":               "# pods\nreplicas: 1\n",
+	"shop/values-prod.yaml":          "replicas: 3\n",
+	"shop/templates/deployment.yaml": "",
+	"shop/charts/db/Chart.yaml":      "name: db\nversion: 0.1.0\n",
+	"charts/queue/Chart.yaml":        "name: queue\nversion: 2.0.0\n",
+	"charts/common/Chart.yaml":       "name: common\nversion: 2.0.0\ntype: library\n",
+	"packed-1.0.0.tgz":               "",
+	".hidden/Chart.yaml":             "name: hidden\nversion: 1.0.0\n",
+	"env/prod.yaml":                  "replicas: 5\n",
+	"helmfile.yaml":                  "",
+	"a/b/c/d/deep/Chart.yaml":        "name: deep\nversion: 1.0.0\n",
+	".helm/repositories.yaml":        "repositories:\n- name: example\n  url: https://charts.example.com\n- name: indexed\n  url: https://other.example.com\n- name: never-updated\n  url: https://x.example.com\n",
+	".helm/example-charts.txt":       "nginx\npostgresql\n",
+	".helm/example-index.yaml":       "apiVersion: v1\nentries:\n  nginx:\n  - {name: nginx, version: 1.2.0, appVersion: \"1.27\", created: \"2026-01-02T00:00:00Z\", urls: [x]}\n  - {name: nginx, version: 1.10.0, created: \"2026-03-04T00:00:00Z\", urls: [x]}\n",
+	".helm/indexed-index.yaml":       "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 9.0.0, urls: [x]}\n",
+	".helm/config.json":              `{"auths": {"registry.example.com": {}}}`,
 }
 
 // TestSuggestionsWithoutACluster: charts, versions and values files come from the folder and from Helm's configuration.
@@ -65,7 +66,7 @@ func TestSuggestionsWithoutACluster(t *testing.T) {
 		field form.Field
 		want  string
 	}{
-		{"charts", form.Input{Operation: form.Install}, form.Chart, "./charts-of-others/queue, ./packed-1.0.0.tgz, ./shop, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
+		{"charts", form.Input{Operation: form.Install}, form.Chart, "./charts/queue, ./packed-1.0.0.tgz, ./shop, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"charts in a typed folder", form.Input{Operation: form.Install, Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"charts of an upgrade, although the cluster does not answer", form.Input{Operation: form.Upgrade, Name: "x", Namespace: "x", Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"versions in a repository, the newest first", form.Input{Chart: "example/nginx"}, form.Version, "1.10.0, 1.2.0"},
