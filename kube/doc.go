@@ -7,7 +7,8 @@
 // controls it. A program that runs many operations shares Watches between them (see
 // example/fleet). NewOrdered does less: it makes Helm's own actions apply releases in order.
 //
-// The main packages behind the facade, roughly in the order in which an operation uses them:
+// Charts come from package charts, stacks from package helmfile. The main packages behind the facade, roughly in the
+// order in which an operation uses them:
 //
 //	connect     the connection to a cluster
 //	charts      load, normalise and render charts, without a cluster

@@ -19,49 +19,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
-	"lockstep/kube/documents"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
-	"lockstep/kube/operation"
 	"lockstep/kube/preflight"
 )
 
-// Runs of lockstep in the cluster.
-type (
-	// Task is a command line of lockstep with its files.
-	Task = incluster.Task
-	// Journal is what a run keeps with its Job, for the pod that replaces its own (S13).
-	Journal = journal.Journal
-	// PodWait is how long a connection to a ClusterRun waits for its pod, PodWaitError its error.
-	PodWait      = incluster.Wait
-	PodWaitError = incluster.WaitError
-	// ClusterRun is a task's Job.
-	ClusterRun = incluster.Run
-)
-
-// RunPacked is the command that lockstep runs in a task's pod. Its arguments are the directory with
-// the packed task and a working directory.
-const RunPacked = incluster.CommandName
-
-// ExactValues ends the name of a file with the output of EncodeValues.
-const ExactValues = documents.ExactSuffix
-
-var (
-	// JobName returns the Job in whose pod this process runs, as namespace/name, and JobID also its UID; "" if there is none.
-	JobName, JobID = incluster.JobName, incluster.JobID
-	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
-	ErrCompleted = operation.ErrCompleted
-	// ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.
-	ErrNoAccount = errors.New("create it with the permissions that the run needs")
-	// Unpack writes the files of a packed task into a directory, and returns its arguments.
-	Unpack = incluster.Unpack
-)
+// ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.
+var ErrNoAccount = errors.New("create it with the permissions that the run needs")
 
 // StartTask starts a task in the cluster. The namespace must exist. If StartTask fails, it deletes the
 // objects that it created.
-func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
+func (c *Client) StartTask(ctx context.Context, t incluster.Task) (*incluster.Run, error) {
 	user := make(chan string, 1)
 	go func() { user <- c.User(ctx) }() // concurrent with the next request, because both may be slow
 	// Other errors are ignored: the user may start runs without permission to read ServiceAccounts.
@@ -90,7 +61,7 @@ func (c *Client) CreateAdmin(ctx context.Context, namespace string) (string, err
 }
 
 // WriteTask writes the objects of a task as YAML, so that another user can create them.
-func WriteTask(w io.Writer, t Task) error {
+func WriteTask(w io.Writer, t incluster.Task) error {
 	objects, err := t.Manifests()
 	if err != nil {
 		return err
@@ -100,7 +71,7 @@ func WriteTask(w io.Writer, t Task) error {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		delete(fields, "status")
 		if err == nil {
-			text, err = YAML(fields)
+			text, err = charts.YAML(fields)
 		}
 		if err != nil {
 			return fmt.Errorf("write the manifests of the run of release %s: %w", t.Release, err)
@@ -113,19 +84,19 @@ func WriteTask(w io.Writer, t Task) error {
 }
 
 // ClusterRuns returns the runs in a namespace, or with "" in all namespaces, the newest first.
-func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRun, error) {
+func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]incluster.Run, error) {
 	runs, err := incluster.List(ctx, c.Clientset, namespace)
 	return runs, c.ExplainDenied(err)
 }
 
 // FollowClusterRuns calls show with the runs in a namespace, or with "" in all namespaces, the newest first: at first and after
 // changes, until ctx is done or it is not permitted.
-func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show func([]ClusterRun)) {
+func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show func([]incluster.Run)) {
 	bound, err := c.Bind(connect.WithRetryTimeout(ctx, 0), &connect.Writes{})
 	if err != nil {
 		return
 	}
-	jobs := map[types.UID]ClusterRun{}
+	jobs := map[types.UID]incluster.Run{}
 	cluster.FollowWatch(ctx, func() (watch.Interface, error) {
 		clear(jobs) // a watch starts with all of them
 		return bound.Clientset.BatchV1().Jobs(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: incluster.Selector, TimeoutSeconds: new(int64(600))})
@@ -149,8 +120,8 @@ func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requ
 
 // OpenJournal opens the journal of the run in this pod. It is nil outside of the pod of a task. The outage that replaced the pod
 // may last: it is waited out until the timeout (R53).
-func (c *Client) OpenJournal(ctx context.Context, timeout time.Duration) (*Journal, error) {
-	if JobName() == "" {
+func (c *Client) OpenJournal(ctx context.Context, timeout time.Duration) (*journal.Journal, error) {
+	if incluster.JobName() == "" {
 		return nil, nil
 	}
 	if err := c.awaitServer(ctx, timeout); err != nil {
@@ -183,7 +154,7 @@ func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
 }
 
 // WhyJobWaits returns the reason why a Job has no pod.
-func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
+func (c *Client) WhyJobWaits(ctx context.Context, r *incluster.Run) string {
 	found := c.Diagnoser().Object(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
 	if found.Symptom { // the last pod was deleted, for example by an eviction
 		return "the Job is starting one"

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
 	"helm.sh/helm/v4/pkg/cli"
@@ -12,11 +13,13 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/incluster"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
+	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
-	"lockstep/kube/release"
-	"lockstep/kube/status"
+	"lockstep/kube/readiness"
+	"lockstep/kube/stack"
 	"lockstep/kube/view"
 )
 
@@ -31,11 +34,12 @@ type (
 	Uninstall    = operation.Uninstall
 	ReleaseTest  = operation.ReleaseTest
 	View         = view.View
-	Timing       = release.Timing
-	Jobs         = plan.Jobs
 	Recovery     = operation.Recovery
 	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
 	Refusal = preflight.Refusal
+	// Stack is an operation on many releases, in the order of their needs.
+	Stack        = stack.Stack
+	StackOptions = stack.Options
 	// LockedError is the error about a release that another run has locked (R51).
 	LockedError = lease.LockedError
 	// Watches observe the objects of operations. Operations with the same
@@ -45,6 +49,11 @@ type (
 	WatchOptions = cluster.WatchOptions
 	// LeaseOptions configure the lock of a release during an operation (R51).
 	LeaseOptions = lease.Options
+	// Readiness is what an operator says about the readiness of objects from outside their chart (R22b).
+	Readiness = readiness.Override
+	// Roles are a ServiceAccount and its roles. Set the exported fields, then call WriteRoles.
+	Roles = permissions.Roles
+	Jobs  = plan.Jobs
 )
 
 // The values of Common.WaitForJobs.
@@ -70,17 +79,14 @@ const (
 // WaitOrdered is the wait strategy of HIP-0025: it waits in the order of the DAG (R27).
 const WaitOrdered = helmclient.WaitOrdered
 
+// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
+var ErrCompleted = operation.ErrCompleted
+
 // Client is a connection to a cluster. It may be used by several goroutines.
 //
 // Each Prepare method checks and plans an operation, and writes nothing. Cancelling its context stops
 // only the preparation; to abort the operation, use Operation.Command.
 type Client struct{ *connect.Client }
-
-// KindRules returns the rules for built-in kinds and the table of known custom kinds, as lists in Markdown (R22).
-func KindRules() (builtIn, custom string) { return status.KindRules() }
-
-// NoClusterError is the error about a kubeconfig without a usable cluster.
-type NoClusterError = connect.NoClusterError
 
 // Connect returns a Client for the given settings. It sends no request. log and reg may be
 // nil; reg is needed for oci:// charts.
@@ -89,7 +95,7 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 	if err != nil {
 		return nil, err
 	}
-	if JobName() != "" { // the API server has started this pod
+	if incluster.JobName() != "" { // the API server has started this pod
 		c.Link().KnowServer()
 	}
 	return &Client{c}, nil
@@ -144,4 +150,28 @@ func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) 
 // PrepareView prepares a view of a revision of a release, 0 for the latest.
 func (c *Client) PrepareView(ctx context.Context, name, namespace string, revision int) (*View, error) {
 	return view.Prepare(ctx, c.Client, name, namespace, revision)
+}
+
+// PrepareStack plans the operations of all releases. It writes nothing. The caller must run or close
+// the Stack. connectTo returns the client for a context, "" for the current one.
+func PrepareStack(ctx context.Context, o StackOptions, connectTo func(context string) (*Client, error)) (*Stack, error) {
+	return stack.Prepare(ctx, o, func(context string) (*connect.Client, error) {
+		c, err := connectTo(context)
+		if err != nil {
+			return nil, err
+		}
+		return c.Client, nil
+	})
+}
+
+// WriteRoles prints, as YAML, a ServiceAccount with exactly the permissions to install, upgrade, roll back,
+// test and uninstall the releases of planned operations (Common.PlanOnly).
+func WriteRoles(w io.Writer, roles Roles, ops ...*Operation) error {
+	roles.Journal = incluster.JournalName(roles.Name)
+	for _, op := range ops {
+		if err := op.AddPermissions(&roles); err != nil {
+			return err
+		}
+	}
+	return roles.Write(w)
 }

@@ -52,7 +52,7 @@ type OrderedOptions struct {
 // keep their order for later operations (R28).
 //
 // A chart may come from Helm's loader; lists in its annotations must then be JSON strings (R1).
-// To use YAML lists, load it with LoadChart, convert it with Chart.Helm, and call WrapTemplates on the
+// To use YAML lists, load it with charts.Load, convert it with Chart.Helm, and call charts.WrapTemplates on the
 // result. Either way, Chart.yaml orders the subcharts (R4).
 //
 // There is no lock (R51), only Helm's pending status: Helm does not report the end of an action, so a

@@ -18,7 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/plan"
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/incluster"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/author"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/deploy"
@@ -72,10 +75,10 @@ func Main() int {
 // pod of a task (package incluster). SIGTERM then ends the process at once: the next pod resumes the
 // run.
 func unpackTask() error {
-	if len(os.Args) != 4 || os.Args[1] != kube.RunPacked {
+	if len(os.Args) != 4 || os.Args[1] != incluster.CommandName {
 		return nil
 	}
-	args, err := kube.Unpack(os.Args[2], os.Args[3])
+	args, err := incluster.Unpack(os.Args[2], os.Args[3])
 	if err == nil {
 		err = os.Chdir(os.Args[3])
 	}
@@ -106,10 +109,10 @@ func captureErrors(cmd *cobra.Command, failed *error) {
 // offerFlags adds to an error about a missing cluster or missing dependencies the flag that helps,
 // if the command has it.
 func offerFlags(cmd *cobra.Command, err error) error {
-	if _, ok := errors.AsType[*kube.NoClusterError](err); ok && cmd.Flags().Lookup("sandbox") != nil {
+	if _, ok := errors.AsType[*connect.NoClusterError](err); ok && cmd.Flags().Lookup("sandbox") != nil {
 		return fmt.Errorf("%w, or try --sandbox", err)
 	}
-	if _, ok := errors.AsType[*kube.MissingDependencies](err); ok && cmd.Flags().Lookup("dependency-update") != nil && len(cmd.Flags().Args()) > 0 {
+	if _, ok := errors.AsType[*charts.MissingError](err); ok && cmd.Flags().Lookup("dependency-update") != nil && len(cmd.Flags().Args()) > 0 {
 		return fmt.Errorf("%w, or pass --dependency-update", err)
 	}
 	return err
@@ -151,7 +154,7 @@ func rootFor(signals *command.Signals, fromHome bool, args []string) *cobra.Comm
 
 // printError prints the error of a command. It prints each of several plan.Errors on a separate line.
 func printError(notices report.Notices, err error) {
-	shown := new(kube.Mask).Error(command.ErrorToShow(err)) // hides credentials
+	shown := new(mask.Mask).Error(command.ErrorToShow(err)) // hides credentials
 	if shown == nil {
 		return
 	}

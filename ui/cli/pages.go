@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"lockstep/engine"
-	"lockstep/kube"
+	"lockstep/kube/status"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -23,7 +23,7 @@ func (a *app) newPage(name, title string, text func() string) *cobra.Command {
 
 // withKindRules fills in the rules that the page about readiness lists.
 func withKindRules(text string) string {
-	builtIn, custom := kube.KindRules()
+	builtIn, custom := status.KindRules()
 	return strings.NewReplacer("{{built-in}}", builtIn, "{{custom}}", custom).Replace(text)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
 )
@@ -52,7 +53,7 @@ func loadWithHelm(t *testing.T, name string) *chart.Chart {
 func loadWithLockstep(t *testing.T, name string) *chart.Chart {
 	t.Helper()
 	c := rig.HelmChart(t, rig.LoadChart(t, name))
-	kube.WrapTemplates(c)
+	charts.WrapTemplates(c)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/readiness"
 )
 
 // phasedChart returns a chart with a custom resource whose controller writes a phase after a while, and a group that waits
@@ -27,9 +28,9 @@ func phasedChart(t *testing.T, api, size string) *charts.Chart {
 		rig.Object(api+"/v1/Thing/it", annotations, "spec: {size: "+size+"}"), rig.ConfigMap("after", rig.Group("b", "a"), "size: s"+size)}, "\n---\n")})
 }
 
-func readiness(t *testing.T, value string) []kube.Readiness {
+func overrides(t *testing.T, value string) []kube.Readiness {
 	t.Helper()
-	o, err := kube.ParseReadiness(value)
+	o, err := readiness.ParseFlag(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestOperatorsRule(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	install := func(rule string) (*kube.Operation, error) {
-		return r.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = readiness(t, rule) }))
+		return r.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = overrides(t, rule) }))
 	}
 	assertOperators := func(out rig.Outcome) {
 		t.Helper()
@@ -74,7 +75,7 @@ func TestOperatorsRule(t *testing.T) {
 		t.Errorf("after was written before the status of Thing/it")
 	}
 	op, err = r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "2"), func(u *kube.Deploy) {
-		u.Readiness = append(readiness(t, "Thing={.phase} == Up"), readiness(t, "Thng={.phase} == Up")...)
+		u.Readiness = append(overrides(t, "Thing={.phase} == Up"), overrides(t, "Thng={.phase} == Up")...)
 	}))
 	out = r.MustRun(op, err)
 	assertOperators(out)
@@ -84,7 +85,7 @@ func TestOperatorsRule(t *testing.T) {
 	assertOperators(r.MustRun(r.Rollback(1)))
 
 	// What the operator says with the rollback comes before what the record says.
-	never, err := kube.ParseNoWait("Thing/it")
+	never, err := readiness.ParseNoWait("Thing/it")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestOperatorsRule(t *testing.T) {
 
 	// The cause of a failure, and later views of the release, are about the operator's rule, too.
 	op, err = r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "3"), func(u *kube.Deploy) {
-		u.Readiness, u.ReadinessTimeout = readiness(t, "Thing={.phase} == Gone; {.phase} == Lost"), 3*time.Second
+		u.Readiness, u.ReadinessTimeout = overrides(t, "Thing={.phase} == Gone; {.phase} == Lost"), 3*time.Second
 	}))
 	out = r.MustFail(op, err, "{.phase} == Gone")
 	for _, e := range out.Events {
@@ -132,7 +133,7 @@ func TestObjectsThatAreNotAwaited(t *testing.T) {
 			chart := rig.ChartOf(t, strings.Replace(rig.UnpullableDeployment("debug", annotations), "metadata:\n", "metadata:\n  labels: {tier: debug}\n", 1), rig.Deployment("api", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a")))
 			op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 				if value := map[string]string{"name": "Deployment/debug", "labels": "tier=debug"}[by]; value != "" {
-					o, err := kube.ParseNoWait(value)
+					o, err := readiness.ParseNoWait(value)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -176,7 +177,7 @@ func TestTimeoutOfOneObject(t *testing.T) {
 		return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
 			i.Timeout = time.Minute
 			for _, value := range timeouts {
-				o, forSome, err := kube.ParseReadinessTimeout(value)
+				o, forSome, err := readiness.ParseTimeout(value)
 				if err != nil || !forSome {
 					t.Fatal(forSome, err)
 				}

@@ -16,6 +16,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/readiness"
 )
 
 // waitingChart returns a chart with an object that waits for nothing, one whose group waits for objects outside the release,
@@ -135,7 +136,7 @@ func TestObjectOutsideTheReleaseNeverAppears(t *testing.T) {
 	}
 	var never []kube.Readiness
 	for _, value := range []string{"Secret/tls", "Widget.unknown.example"} {
-		o, err := kube.ParseNoWait(value)
+		o, err := readiness.ParseNoWait(value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestCustomResourceOutsideTheRelease(t *testing.T) {
 	r := rig.New(t)
 	other, api := rig.NewNamed(t, r.Namespace+"-other"), r.Namespace+".example"
 	op, err := r.Install("plain", rig.UseChart(waitingChart(t, "v1", "Thing."+api+"/"+other.Namespace+"/it"), func(i *kube.Deploy) {
-		i.Readiness = readiness(t, "Thing."+api+"={.phase} == Up")
+		i.Readiness = overrides(t, "Thing."+api+"={.phase} == Up")
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestCustomResourceOutsideTheRelease(t *testing.T) {
 		if e.Outside && strings.Contains(e.Message, "has no kind Thing") && !started {
 			started = true
 			go func() {
-				op, err := other.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = readiness(t, "Thing={.phase} == Up") }))
+				op, err := other.Install("plain", rig.UseChart(phasedChart(t, api, "1"), func(i *kube.Deploy) { i.Readiness = overrides(t, "Thing={.phase} == Up") }))
 				if err == nil {
 					err = other.Run(op, nil).Err
 				}

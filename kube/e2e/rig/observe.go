@@ -312,13 +312,13 @@ func (r *Rig) WrittenSince(since time.Time) (out []string) {
 }
 
 // Timings returns the timings of a revision (0: the latest) by "phase group".
-func (r *Rig) Timings(revision int) map[string]kube.Timing {
+func (r *Rig) Timings(revision int) map[string]release.Timing {
 	r.T.Helper()
 	v, err := r.Client.PrepareView(r.T.Context(), "t", r.Namespace, revision)
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	out := map[string]kube.Timing{}
+	out := map[string]release.Timing{}
 	for _, x := range v.Timings() {
 		out[x.Phase+" "+x.Group] = x
 	}

@@ -24,6 +24,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 )
@@ -70,14 +71,14 @@ func (l layout) namespaceOf(name string) string {
 
 // id returns the ID of a release.
 func (l layout) id(name string) string {
-	return kube.HelmfileRelease{Name: name, Namespace: l.namespaceOf(name), Context: l.contextOf(name)}.ID()
+	return helmfile.Release{Name: name, Namespace: l.namespaceOf(name), Context: l.contextOf(name)}.ID()
 }
 
 // helmfile returns a helmfile with releases.
-func (l layout) helmfile(releases ...release) *kube.Helmfile {
-	f := &kube.Helmfile{Path: "test"}
+func (l layout) helmfile(releases ...release) *helmfile.File {
+	f := &helmfile.File{Path: "test"}
 	for n, r := range releases {
-		rel := kube.HelmfileRelease{Name: r.Name, Namespace: l.namespaceOf(r.Name), Context: cmp.Or(r.Context, l.contextOf(r.Name)), Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
+		rel := helmfile.Release{Name: r.Name, Namespace: l.namespaceOf(r.Name), Context: cmp.Or(r.Context, l.contextOf(r.Name)), Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
 		for _, need := range r.Needs {
 			id := need
 			if !strings.Contains(need, "/") {
@@ -91,13 +92,13 @@ func (l layout) helmfile(releases ...release) *kube.Helmfile {
 }
 
 // helmfileOf returns a helmfile with releases in one namespace.
-func helmfileOf(namespace string, releases ...release) *kube.Helmfile {
+func helmfileOf(namespace string, releases ...release) *helmfile.File {
 	return layout{Home: namespace}.helmfile(releases...)
 }
 
 // render loads a release's chart with its values.
-func render(releases []release) func(context.Context, kube.HelmfileRelease) (kube.ChartOptions, error) {
-	return func(_ context.Context, rel kube.HelmfileRelease) (kube.ChartOptions, error) {
+func render(releases []release) func(context.Context, helmfile.Release) (kube.ChartOptions, error) {
+	return func(_ context.Context, rel helmfile.Release) (kube.ChartOptions, error) {
 		c, err := charts.LoadPath(rel.Chart)
 		if err != nil {
 			return kube.ChartOptions{}, err

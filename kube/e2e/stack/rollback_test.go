@@ -11,6 +11,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/throwaway/faultproxy"
 )
 
@@ -60,7 +61,7 @@ func TestTakenOverIsKept(t *testing.T) {
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
 		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
 		load := o.Load
-		o.Load = func(ctx context.Context, r kube.HelmfileRelease) (kube.ChartOptions, error) {
+		o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
 			chart, err := load(ctx, r)
 			chart.TakeOwnership = true
 			return chart, err

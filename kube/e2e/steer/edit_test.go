@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/readiness"
 )
 
 // editable returns a chart with groups base, web and last. Value image is the image of web; extra adds a ConfigMap.
@@ -164,7 +165,7 @@ func TestEditAHeldInstall(t *testing.T) {
 func TestEditKeepsTheOperatorsRules(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	never, err := kube.ParseNoWait("ConfigMap/last")
+	never, err := readiness.ParseNoWait("ConfigMap/last")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/plan"
-	"lockstep/kube"
+	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -67,7 +67,7 @@ func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags) error {
 	if err != nil {
 		return err
 	}
-	groups, err := kube.OrderHelmfile(file)
+	groups, err := stack.Order(file)
 	if err != nil {
 		return err
 	}

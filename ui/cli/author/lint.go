@@ -18,7 +18,8 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -104,7 +105,7 @@ type linted struct {
 	report.LintedChart
 	*lintFlags
 	namespace string
-	limits    kube.RenderLimits
+	limits    charts.Limits
 	hide      func(string) string // hides secret values
 }
 
@@ -112,16 +113,16 @@ type linted struct {
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.LintedChart, error) {
 	out := linted{
 		LintedChart: report.LintedChart{Chart: path, Findings: []report.Finding{}}, lintFlags: l,
-		namespace: a.Settings.Namespace(), hide: new(kube.Mask).Text,
+		namespace: a.Settings.Namespace(), hide: new(mask.Mask).Text,
 	}
-	vals, err := kube.MergeValues(l.values, a.Settings)
+	vals, err := charts.Values(l.values, a.Settings)
 	if err == nil {
 		out.limits, err = command.RenderLimits()
 	}
 	if err != nil {
 		return out.LintedChart, err
 	}
-	c, err := kube.LoadChartPath(path)
+	c, err := charts.LoadPath(path)
 	if errors.Is(err, fs.ErrNotExist) && !command.Exists(path) {
 		out.NotFound = true
 		out.fail("chart " + path + ": no such directory or archive; check the path")
@@ -129,12 +130,12 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.Linte
 	}
 	if err != nil {
 		out.fail(err.Error())
-		err := out.helm(ctx, vals, func(dir string) (string, error) { return kube.CopyBrokenChart(path, dir) })
+		err := out.helm(ctx, vals, func(dir string) (string, error) { return charts.CopyBroken(path, dir) })
 		return out.LintedChart, err
 	}
-	out.hide = kube.MaskOfValues(c, vals).Text
+	out.hide = charts.MaskOfValues(c, vals).Text
 	if c.Metadata().Type != "library" {
-		if err := out.order(ctx, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
+		if err := out.order(ctx, a, c, vals); charts.IsLimit(err) || ctx.Err() != nil {
 			return out.LintedChart, err // Helm's lint would render it again and hit the same limit
 		}
 	}
@@ -180,7 +181,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 		}
 	}
 	done := make(chan *action.LintResult, 1)
-	if err := kube.WithinLimits(ctx, l.limits, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+	if err := charts.NewGuard(l.limits).RunAll(ctx, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
 		return fmt.Errorf("chart %s: %w", l.Chart, err)
 	}
 	result := <-done
@@ -204,12 +205,12 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 
 // order adds the findings about the chart's order (R37). If the chart cannot be rendered, it adds the
 // error as a finding and returns it.
-func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[string]any) error {
-	r, err := kube.RenderChart(ctx, c, vals, kube.RenderOptions{
+func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[string]any) error {
+	r, err := charts.Render(ctx, c, vals, charts.RenderOptions{
 		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
 		Limits: l.limits, FindIncompatible: true,
 	})
-	if where, message, refused := kube.RefusedByTemplate(err); refused {
+	if where, message, refused := charts.RefusedByTemplate(err); refused {
 		l.add(report.Finding{Severity: plan.SeverityWarning, Rule: "R37", Chart: c.Name(), Message: fmt.Sprintf(
 			"%s: order not checked, because %s needs other values: %s; set them with -f or --set", c.Name(), where, text.CollapseSpace(message))})
 		return err

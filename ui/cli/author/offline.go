@@ -7,7 +7,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
@@ -40,10 +41,10 @@ func (o offlineChart) Sent(_ context.Context, it inspect.Item) (string, error) {
 			continue
 		}
 		u := o.chart.Docs[n].Object.DeepCopy()
-		kube.MaskObject(u.Object)
-		var known kube.Mask
+		mask.Object(u.Object, nil)
+		var known mask.Mask
 		known.AddRelease(o.chart.Release)
-		text, err := kube.YAML(u.Object)
+		text, err := charts.YAML(u.Object)
 		return known.Text(text), err
 	}
 	return "", inspect.Unavailable("not in the manifest")

@@ -12,7 +12,11 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
-	"lockstep/kube"
+	"lockstep/kube/annotate"
+	"lockstep/kube/charts"
+	"lockstep/kube/helmfile"
+	"lockstep/kube/mask"
+	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -114,11 +118,11 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r, ordered *co
 	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
 		return err
 	}
-	chart := kube.AnnotatedChart{
+	chart := annotate.Source{
 		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered,
-		Spelling: kube.AnnotationSpelling(flags.spelling), Partial: flags.partial,
+		Spelling: annotate.Spelling(flags.spelling), Partial: flags.partial,
 	}
-	edits, err := kube.PrepareAnnotations(cmd.Context(), chart, kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
+	edits, err := annotate.Prepare(cmd.Context(), chart, annotate.Order{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
 	}
@@ -162,7 +166,7 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, wri
 	if err != nil {
 		return err
 	}
-	needs, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]kube.StackNeed, error) { return a.impliedNeeds(ctx, file) })
+	needs, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]stack.Need, error) { return a.impliedNeeds(ctx, file) })
 	if err != nil {
 		return err
 	}
@@ -184,33 +188,33 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, wri
 }
 
 // impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
-func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.StackNeed, error) {
+func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Need, error) {
 	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var all []kube.RenderedStackRelease
-	var secrets kube.Mask // of all releases, because the reasons quote several
+	var all []stack.RenderedRelease
+	var secrets mask.Mask // of all releases, because the reasons quote several
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue // it has no values, and needs nothing (S12)
 		}
 		input, err := loader.Load(ctx, rel)
-		var r *kube.Rendered
+		var r *charts.Rendered
 		if err == nil {
-			r, err = kube.RenderChart(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
+			r, err = charts.Render(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
 		}
 		if err != nil {
-			return nil, kube.LocateError(rel.At, rel.ID(), err)
+			return nil, helmfile.Locate(rel.At, rel.ID(), err)
 		}
 		r.AddSecrets(&secrets)
 		secrets.AddNames(rel.ID(), rel.Name, rel.Namespace)
-		all = append(all, kube.RenderedStackRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
+		all = append(all, stack.RenderedRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
 	}
 	if len(all) == 0 {
-		return nil, kube.NoReleases(file)
+		return nil, stack.NoReleases(file)
 	}
-	needs := kube.SuggestNeeds(all)
+	needs := stack.SuggestNeeds(all)
 	for i := range needs {
 		needs[i].Why = secrets.Text(needs[i].Why)
 	}

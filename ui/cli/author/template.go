@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/ui/cli/command"
 )
 
@@ -26,7 +27,7 @@ hide or reverse text are removed.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags command.RenderFlags
-	var opts kube.PrintOptions
+	var opts charts.PrintOptions
 	var inRelease bool
 	var wait string
 	cmd := &cobra.Command{

@@ -20,7 +20,8 @@ import (
 	"helm.sh/helm/v4/pkg/registry"
 	"k8s.io/client-go/util/homedir"
 
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -40,7 +41,7 @@ func IgnoredValues(cmd *cobra.Command) []string {
 		list, _ := cmd.Flags().GetStringArray(flag) // nil if the command does not have the flag
 		return list
 	}
-	return kube.IgnoredValues(values.Options{
+	return charts.IgnoredValues(values.Options{
 		Values: arguments("set"), StringValues: arguments("set-string"), FileValues: arguments("set-file"),
 		JSONValues: arguments("set-json"), LiteralValues: arguments("set-literal"),
 	})
@@ -83,18 +84,18 @@ func defaultKeyring() string {
 }
 
 // Load finds and loads a chart. Credentials are hidden in its errors.
-func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
-	loaded, err := Load(ctx, "chart "+chart, func(context.Context) (*kube.Chart, error) { return c.load(chart, settings) })
+func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
+	loaded, err := Load(ctx, "chart "+chart, func(context.Context) (*charts.Chart, error) { return c.load(chart, settings) })
 	if err == nil {
 		return loaded, nil
 	}
-	var m kube.Mask
+	var m mask.Mask
 	m.AddSecrets(c.Password)
 	m.AddValues(map[string]any{"chart": chart, "repo": c.RepoURL})
 	return nil, m.Error(err)
 }
 
-func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
 	step := c.Progress
 	if step == nil {
 		step = func(string) {}
@@ -108,7 +109,7 @@ func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*kube.Ch
 		return nil, err
 	}
 	step("loading chart " + chart)
-	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: opts}, settings, client)
+	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: opts}, settings, client)
 	if err != nil || !c.DependencyUpdate || len(loaded.Missing()) == 0 {
 		return loaded, err
 	}
@@ -116,10 +117,10 @@ func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*kube.Ch
 		return nil, fmt.Errorf("chart %s: --dependency-update writes to charts/, so the chart must be a directory", chart)
 	}
 	step("downloading dependencies of chart " + chart)
-	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
+	if err := charts.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}
-	return kube.LoadChartPath(chart)
+	return charts.LoadPath(chart)
 }
 
 // IsDir reports whether path is a directory.
@@ -163,14 +164,14 @@ func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, 
 
 // Credential returns the user's credential for the registry of an oci:// chart, or the zero value if
 // there is none. It is for the registry config of a pod, which cannot contain certificates.
-func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (kube.RegistryCredential, error) {
+func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (charts.RegistryCredential, error) {
 	if c.CertFile != "" || c.CaFile != "" {
-		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod has to download it, but it cannot use your CA or client certificate; use a registry whose certificate the pod trusts")
+		return charts.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod has to download it, but it cannot use your CA or client certificate; use a registry whose certificate the pod trusts")
 	}
 	if c.Username != "" {
-		return kube.RegistryCredential{Username: c.Username, Password: c.Password}, nil
+		return charts.RegistryCredential{Username: c.Username, Password: c.Password}, nil
 	}
-	return kube.FindRegistryCredential(ctx, chart, settings)
+	return charts.FindRegistryCredential(ctx, chart, settings)
 }
 
 func (c *ChartFlags) tls() (*tls.Config, error) {

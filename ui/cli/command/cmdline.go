@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/text"
-	"lockstep/kube"
+	"lockstep/kube/mask"
 )
 
 // SelectsCluster reports whether a flag selects the cluster or the user.
@@ -21,7 +21,7 @@ func SelectsCluster(cmd *cobra.Command, flag string) bool {
 
 // VisitSetFlags calls visit for each flag set on the command line, with the words that set it. Secret
 // values in them are hidden.
-func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
+func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *mask.Mask) {
 	visitSetFlags(cmd, visit, func(f *pflag.Flag) func(string) string {
 		if f.Name == "set-file" {
 			return m.Path

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/kube"
+	"lockstep/kube/helmfile"
 )
 
 // NamespaceUsage is the key of a command's annotation with the help for --namespace, if that means
@@ -16,7 +16,7 @@ import (
 const NamespaceUsage = "namespace-usage"
 
 // HelmfileFlags select a helmfile and releases in it. They have the names of helmfile's flags.
-type HelmfileFlags struct{ kube.HelmfileOptions }
+type HelmfileFlags struct{ helmfile.Options }
 
 // Add adds -f and the flags of AddSelection.
 func (h *HelmfileFlags) Add(cmd *cobra.Command) {
@@ -45,8 +45,8 @@ func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 
 // Read reads the helmfile, by default the one in the working directory. -n and --kube-context
 // apply to all its releases. If -f is short for --values, that flag names the helmfile.
-func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error) {
-	o := h.HelmfileOptions
+func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*helmfile.File, error) {
+	o := h.Options
 	o.Stdin, o.Context = cmd.InOrStdin(), a.Settings.KubeContext
 	if cmd.Flags().Changed("namespace") {
 		o.Namespace = a.Settings.Namespace()
@@ -56,7 +56,7 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; to use them as values files, pass a chart", len(files))
 	}
 	o.Path = cmp.Or(o.Path, strings.Join(files, ""), ".")
-	file, err := Load(cmd.Context(), "helmfile "+o.Path, func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
+	file, err := Load(cmd.Context(), "helmfile "+o.Path, func(ctx context.Context) (*helmfile.File, error) { return helmfile.Read(ctx, o) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 		switch {
 		case len(args) > 0:
 			return otherwise(cmd, args)
-		case !changed("file") && !changed("values") && !kube.HasHelmfile("."):
+		case !changed("file") && !changed("values") && !helmfile.Exists("."):
 			return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", strings.Join(neededArgs(cmd), " and ")))
 		case changed("tui"):
 			return UsageError("--tui does not work with a helmfile")

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -25,7 +25,7 @@ type Logs struct {
 
 // Configure redirects the logs of all libraries.
 func (l *Logs) Configure(debug bool) {
-	l.debug, l.out, l.mask = debug, report.Safe(os.Stderr), new(kube.Mask).Text
+	l.debug, l.out, l.mask = debug, report.Safe(os.Stderr), new(mask.Mask).Text
 	handler := slog.DiscardHandler
 	if debug {
 		handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})

@@ -17,6 +17,8 @@ import (
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 )
 
 // PostFlags are the flags of a post-renderer.
@@ -69,7 +71,7 @@ func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (kube.ChartOp
 	if o.Chart, err = i.Chart.Load(ctx, ref, a.Settings); err != nil {
 		return o, err
 	}
-	o.Values, err = Load(ctx, "the values", func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
+	o.Values, err = Load(ctx, "the values", func(context.Context) (map[string]any, error) { return charts.Values(i.Values, a.Settings) })
 	if err != nil {
 		return o, err
 	}
@@ -112,17 +114,17 @@ const DefaultRelease = "release-name"
 
 // Rendered is a rendered chart with its plan (nil if Flat) and all warnings about both.
 type Rendered struct {
-	*kube.Rendered
+	*charts.Rendered
 	Planned     *plan.Plan
 	AllWarnings []plan.Warning
 	// Input and Options are the inputs of the rendering.
 	Input   kube.ChartOptions
-	Options kube.RenderOptions
-	Secrets *kube.Mask
+	Options charts.RenderOptions
+	Secrets *mask.Mask
 }
 
 // Hide hides secret values in the warnings and the plan.
-func (r *Rendered) Hide(secrets *kube.Mask) {
+func (r *Rendered) Hide(secrets *mask.Mask) {
 	r.Secrets, r.AllWarnings = secrets, secrets.Warnings(r.AllWarnings)
 	if r.Planned != nil {
 		r.Planned.Warnings, r.Planned.Groups = secrets.Warnings(r.Planned.Warnings), secrets.Groups(r.Planned.Groups)
@@ -130,9 +132,9 @@ func (r *Rendered) Hide(secrets *kube.Mask) {
 }
 
 // HideValues hides the secret values of a chart in the logs.
-func (a *App) HideValues(c *kube.Chart, values map[string]any) {
+func (a *App) HideValues(c *charts.Chart, values map[string]any) {
 	if a.Logs.debug {
-		a.Logs.Hide(kube.MaskOfValues(c, values).Text)
+		a.Logs.Hide(charts.MaskOfValues(c, values).Text)
 	}
 }
 
@@ -162,7 +164,7 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 	}
 	opts := RenderOptions(input, name, a.Settings.Namespace())
 	opts.IsUpgrade, opts.KubeVersion, opts.APIVersions, opts.Kindless = r.isUpgrade, r.kubeVersion, r.apiVersions, r.Kindless
-	rendered, err := kube.RenderChart(ctx, input.Chart, input.Values, opts)
+	rendered, err := charts.Render(ctx, input.Chart, input.Values, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -178,15 +180,15 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 }
 
 // RenderOptions returns the options for rendering a release without a cluster.
-func RenderOptions(in kube.ChartOptions, release, namespace string) kube.RenderOptions {
-	return kube.RenderOptions{
+func RenderOptions(in kube.ChartOptions, release, namespace string) charts.RenderOptions {
+	return charts.RenderOptions{
 		Release: release, Namespace: namespace, SkipSchemaValidation: in.SkipSchemaValidation, EnableDNS: in.EnableDNS,
 		PostRenderer: in.PostRenderer, Limits: in.Limits,
 	}
 }
 
 // plan plans a rendered chart in the order given by --order.
-func (r *RenderFlags) plan(rendered *kube.Rendered) (*Rendered, error) {
+func (r *RenderFlags) plan(rendered *charts.Rendered) (*Rendered, error) {
 	switch {
 	case r.Flat:
 		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
@@ -206,20 +208,20 @@ func (r *RenderFlags) plan(rendered *kube.Rendered) (*Rendered, error) {
 const RenderMemoryEnv = "LOCKSTEP_RENDER_MEMORY"
 
 // RenderLimits returns the limits from the environment.
-func RenderLimits() (kube.RenderLimits, error) {
+func RenderLimits() (charts.Limits, error) {
 	value := os.Getenv(RenderMemoryEnv)
 	if value == "" {
-		return kube.RenderLimits{}, nil
+		return charts.Limits{}, nil
 	}
 	q, err := resource.ParseQuantity(value)
 	if err != nil || q.Sign() <= 0 {
-		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory; use a form such as 4Gi", RenderMemoryEnv, value)
+		return charts.Limits{}, fmt.Errorf("%s=%s is not an amount of memory; use a form such as 4Gi", RenderMemoryEnv, value)
 	}
-	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
+	return charts.Limits{Memory: uint64(q.Value())}, nil
 }
 
 // PlanRendered plans a rendered chart. The plan also gets the warnings of the rendering.
-func PlanRendered(r *kube.Rendered) (*Rendered, error) {
+func PlanRendered(r *charts.Rendered) (*Rendered, error) {
 	plan, err := r.Plan()
 	if err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func PlanRendered(r *kube.Rendered) (*Rendered, error) {
 }
 
 // PlanInferred plans a rendered chart in the order that the references of its objects imply (R68).
-func PlanInferred(r *kube.Rendered) (*Rendered, *infer.Order, error) {
+func PlanInferred(r *charts.Rendered) (*Rendered, *infer.Order, error) {
 	ordered, order := r.Ordered()
 	if err := order.Check(); err != nil {
 		return nil, nil, err

@@ -13,20 +13,22 @@ import (
 	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/helmfile"
 )
 
 // StackLoader loads the charts of a helmfile. It loads each chart once.
 type StackLoader struct {
 	app      *App
-	file     *kube.Helmfile
+	file     *helmfile.File
 	settings *helmcli.EnvSettings
 	options  StackLoaderOptions
 	// Registry is the client for oci:// charts.
 	Registry *registry.Client
-	limits   kube.RenderLimits
+	limits   charts.Limits
 
 	mu     sync.Mutex
-	charts map[string]func() (*kube.Chart, error)
+	charts map[string]func() (*charts.Chart, error)
 }
 
 // StackLoaderOptions are options for all releases of a helmfile.
@@ -38,23 +40,23 @@ type StackLoaderOptions struct {
 }
 
 // NewStackLoader returns a StackLoader for a helmfile.
-func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, o StackLoaderOptions) (*StackLoader, error) {
+func NewStackLoader(a *App, file *helmfile.File, s *helmcli.EnvSettings, o StackLoaderOptions) (*StackLoader, error) {
 	limits, err := RenderLimits()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := kube.MergeValues(values.Options{Values: o.Set}, s); err != nil {
+	if _, err := charts.Values(values.Options{Values: o.Set}, s); err != nil {
 		return nil, err // the error about an invalid --set names no release
 	}
 	reg, err := (&ChartFlags{}).Registry(s)
 	if err != nil {
 		return nil, err
 	}
-	return &StackLoader{app: a, file: file, settings: s, options: o, Registry: reg, limits: limits, charts: map[string]func() (*kube.Chart, error){}}, nil
+	return &StackLoader{app: a, file: file, settings: s, options: o, Registry: reg, limits: limits, charts: map[string]func() (*charts.Chart, error){}}, nil
 }
 
 // Load loads the chart and the values of a release.
-func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.ChartOptions, error) {
+func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.ChartOptions, error) {
 	chart, err := l.chart(ctx, rel)
 	if err != nil {
 		return kube.ChartOptions{}, err
@@ -82,12 +84,12 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 }
 
 // chart loads the chart of a release, once for all releases that use it.
-func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+func (l *StackLoader) chart(ctx context.Context, rel helmfile.Release) (*charts.Chart, error) {
 	key := strings.Join([]string{rel.Chart, rel.Version, fmt.Sprint(rel.Devel, rel.Verify)}, "\n")
 	l.mu.Lock()
 	load := l.charts[key]
 	if load == nil {
-		load = sync.OnceValues(func() (*kube.Chart, error) {
+		load = sync.OnceValues(func() (*charts.Chart, error) {
 			ref, flags := l.Source(rel)
 			return flags.Load(ctx, ref, l.settings)
 		})
@@ -98,7 +100,7 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 }
 
 // Source returns the reference of a release's chart and the flags for loading it.
-func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
+func (l *StackLoader) Source(rel helmfile.Release) (ref string, flags *ChartFlags) {
 	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}, Devel: rel.Devel}
 	ref = l.resolve(rel.Chart, flags)
 	flags.DependencyUpdate = !l.options.SkipDeps && !rel.SkipDeps && IsDir(ref)

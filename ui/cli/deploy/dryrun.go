@@ -11,6 +11,8 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -57,7 +59,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 }
 
 // dryRunServer prints the result of an install or upgrade after checking it against the cluster.
-func (a *app) dryRunServer(cmd *cobra.Command, spec operationSpec, chart *kube.Chart, d *deployFlags) error {
+func (a *app) dryRunServer(cmd *cobra.Command, spec operationSpec, chart *charts.Chart, d *deployFlags) error {
 	return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 		if err := refusal(op); err != nil {
 			return err
@@ -102,13 +104,13 @@ func refusal(op *kube.Operation) error {
 }
 
 // renderPreview returns the release that an operation would deploy.
-func renderPreview(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error) {
+func renderPreview(op *kube.Operation, chart *charts.Chart) (*command.Rendered, error) {
 	rel := op.Preview()
 	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
 		return nil, err
 	}
-	r, err := kube.ParseRenderedRelease(rel, tree, op.Info().Name == "upgrade")
+	r, err := charts.FromRelease(rel, tree, op.Info().Name == "upgrade")
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func renderPreview(op *kube.Operation, chart *kube.Chart) (*command.Rendered, er
 
 // showDryRun prints the objects that would be deployed, in order, and those that an upgrade
 // would remove. As JSON it prints Helm's release with an ordered manifest.
-func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *mask.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil
 	} else {
@@ -132,7 +134,7 @@ func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.
 		}
 	}
 	var manifest bytes.Buffer
-	if err := r.Print(&manifest, r.Planned, kube.PrintOptions{NoHooks: true}); err != nil {
+	if err := r.Print(&manifest, r.Planned, charts.PrintOptions{NoHooks: true}); err != nil {
 		return err
 	}
 	shown := *r.Release
@@ -140,7 +142,7 @@ func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.
 	out := report.DryRun{
 		Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text,
 		Print: func(w io.Writer) error {
-			return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.Options.SkipCRDs, NoHooks: noHooks})
+			return r.Print(w, r.Planned, charts.PrintOptions{IncludeCRDs: !d.Options.SkipCRDs, NoHooks: noHooks})
 		},
 	}
 	if !d.Options.HideNotes {

@@ -14,6 +14,8 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/documents"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -54,7 +56,7 @@ func valuesFile(release string, values map[string]any, all bool) (text string, e
 	}
 	text = "\n" // without values, an empty line below the comments
 	if len(values) > 0 {
-		text, err = kube.YAML(values)
+		text, err = charts.YAML(values)
 	}
 	return fmt.Sprintf(header, release) + text, err
 }
@@ -71,13 +73,13 @@ func (e editor) Edit(ctx context.Context, text string, all bool) (inspect.Edited
 // user's formatting unless the file has all values.
 func (e editor) read(edited string, all bool) (values map[string]any, text string, err error) {
 	if err := yaml.Unmarshal([]byte(edited), &values); err != nil {
-		return nil, "", kube.ValuesError("values.yaml", []byte(edited), err) // the name of the file in the user's editor
+		return nil, "", documents.ValuesError("values.yaml", []byte(edited), err) // the name of the file in the user's editor
 	}
 	before, err := e.op.Values(all)
 	if err != nil {
 		return nil, "", err
 	}
-	kube.KeepTypes(before, values)
+	charts.KeepTypes(before, values)
 	if !all {
 		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
 	}
@@ -85,8 +87,8 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	if err != nil {
 		return nil, "", err
 	}
-	kube.ApplyValueChanges(userValues, before, values)
-	text, err = kube.YAML(userValues)
+	charts.ApplyChanges(userValues, before, values)
+	text, err = charts.YAML(userValues)
 	return userValues, text, err
 }
 
@@ -126,8 +128,8 @@ func (s *savedValues) record(path, text string, current func() (map[string]any, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.path, s.current = path, current
-	if s.before, err = kube.YAML(before); err == nil {
-		s.saved, err = kube.YAML(values)
+	if s.before, err = charts.YAML(before); err == nil {
+		s.saved, err = charts.YAML(values)
 	}
 	return err
 }
@@ -144,7 +146,7 @@ func (s *savedValues) file() string {
 	if err != nil {
 		return ""
 	}
-	if current, err := kube.YAML(values); err != nil || current != s.before && current != s.saved {
+	if current, err := charts.YAML(values); err != nil || current != s.before && current != s.saved {
 		return ""
 	}
 	return s.path
@@ -168,7 +170,7 @@ func (e editor) Reload(ctx context.Context) (inspect.Edited, error) {
 
 func (e editor) ChartChanged() bool { return e.dir != nil && e.dir.changed() }
 
-func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (inspect.Edited, error) {
+func (e editor) prepare(ctx context.Context, values map[string]any, c *charts.Chart) (inspect.Edited, error) {
 	revision, err := e.op.Edit(ctx, values, c)
 	if err != nil {
 		return inspect.Edited{}, err
@@ -191,7 +193,7 @@ func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Char
 // chartDir is the directory of a chart that may change while the chart is deployed (R46).
 type chartDir struct {
 	path string
-	load func(context.Context) (*kube.Chart, error)
+	load func(context.Context) (*charts.Chart, error)
 
 	mu     sync.Mutex
 	loaded dirState // at the last load
@@ -205,7 +207,7 @@ type dirState struct {
 
 // newChartDir returns the directory of a chart, or nil if the chart is not a directory. Changes
 // are detected from now on.
-func newChartDir(ref string, load func(context.Context) (*kube.Chart, error)) *chartDir {
+func newChartDir(ref string, load func(context.Context) (*charts.Chart, error)) *chartDir {
 	if !command.IsDir(ref) {
 		return nil
 	}

@@ -19,6 +19,12 @@ import (
 	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/documents"
+	"lockstep/kube/helmfile"
+	"lockstep/kube/incluster"
+	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 )
 
@@ -82,7 +88,7 @@ type packedRun struct {
 	release         string
 	args            []string // positional arguments
 	files           map[string][]byte
-	credentials     map[string]kube.RegistryCredential // by chart reference
+	credentials     map[string]charts.RegistryCredential // by chart reference
 	labels          map[string]string
 	createNamespace bool
 	printOnly       bool // print the objects instead of creating them
@@ -99,7 +105,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: %s | kubectl apply -f -",
 			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
 	}
-	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
+	if driver := connect.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)
 	}
 	if err := p.packReadiness(r.common.Readiness); err != nil {
@@ -132,7 +138,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
 func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, exec executor) error {
-	if err := kube.CheckReleaseName(name); err != nil { // it becomes part of the names of objects
+	if err := charts.CheckReleaseName(name); err != nil { // it becomes part of the names of objects
 		return err
 	}
 	rendering, err := d.loadWithProgress(cmd, a, ref)
@@ -148,7 +154,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 		createNamespace: d.options.CreateNamespace, printOnly: exec.printManifests,
 	}
 	if len(rendering.Values) > 0 {
-		values, err := kube.EncodeValues(rendering.Values)
+		values, err := documents.EncodeExact(rendering.Values)
 		if err != nil {
 			return err
 		}
@@ -173,7 +179,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 // pinForPod returns the reference, pinned to a digest, with which the pod downloads a chart from a
 // registry. It packs the user's credentials for the registry.
 func (p *packedRun) pinForPod(
-	ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings,
+	ctx context.Context, flags *command.ChartFlags, ref string, chart *charts.Chart, s *helmcli.EnvSettings,
 ) (string, error) {
 	client, err := flags.Registry(s)
 	if err != nil {
@@ -183,25 +189,25 @@ func (p *packedRun) pinForPod(
 	if err != nil {
 		return "", err
 	}
-	if credential != (kube.RegistryCredential{}) {
+	if credential != (charts.RegistryCredential{}) {
 		if p.credentials == nil {
-			p.credentials = map[string]kube.RegistryCredential{}
+			p.credentials = map[string]charts.RegistryCredential{}
 			p.args = append(p.args, "--registry-config="+registryInCluster)
 		}
 		p.credentials[ref] = credential
-		if p.files[registryInCluster], err = kube.RegistryConfig(p.credentials); err != nil {
+		if p.files[registryInCluster], err = charts.RegistryConfig(p.credentials); err != nil {
 			return "", err
 		}
 	}
-	return kube.PinChart(ref, chart.Metadata().Version, client)
+	return charts.Pin(ref, chart.Metadata().Version, client)
 }
 
 // stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
-func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions) error {
+func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions) error {
 	if flags.prune && len(file.Others)+len(file.Unread) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l, a condition or the environment excludes releases")
 	}
-	name := kube.StackName(file)
+	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
 	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
 	if err != nil {
@@ -236,8 +242,8 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 
 // pack adds the charts and values of a helmfile to the files, below dir. It returns the paths of the
 // charts, relative to dir, by release ID.
-func (p *packedRun) pack(ctx context.Context, dir string, file *kube.Helmfile, loader *command.StackLoader, start func(string)) (map[string]string, error) {
-	charts := map[string]string{}
+func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, loader *command.StackLoader, start func(string)) (map[string]string, error) {
+	packed := map[string]string{}
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue
@@ -245,43 +251,43 @@ func (p *packedRun) pack(ctx context.Context, dir string, file *kube.Helmfile, l
 		start("packing release " + rel.ID())
 		rendering, err := loader.Load(ctx, rel)
 		if err != nil {
-			return nil, kube.LocateError(rel.At, rel.ID(), err)
+			return nil, helmfile.Locate(rel.At, rel.ID(), err)
 		}
 		archive, err := rendering.Chart.Archive()
 		if err != nil {
 			return nil, err
 		}
-		values, err := kube.EncodeValues(rendering.Values)
+		values, err := documents.EncodeExact(rendering.Values)
 		if err != nil {
 			return nil, err
 		}
 		// Releases with the same chart share its file.
 		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive))
 		p.files[dir+"/"+chart], p.files[dir+"/"+rel.ValuesFile()] = archive, []byte(values)
-		charts[rel.ID()] = "./" + chart
+		packed[rel.ID()] = "./" + chart
 	}
-	return charts, nil
+	return packed, nil
 }
 
 // replaceWithReferences replaces packed charts from registries with references: it changes charts, the
 // result of pack, and removes the files below dir that are no longer used.
 func (p *packedRun) replaceWithReferences(
-	ctx context.Context, dir string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings,
+	ctx context.Context, dir string, file *helmfile.File, loader *command.StackLoader, packed map[string]string, s *helmcli.EnvSettings,
 ) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
-		if charts[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
+		if packed[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
 			continue
 		}
 		rendering, err := loader.Load(ctx, rel) // already loaded
 		if err == nil {
-			charts[rel.ID()], err = p.pinForPod(ctx, source, ref, rendering.Chart, s)
+			packed[rel.ID()], err = p.pinForPod(ctx, source, ref, rendering.Chart, s)
 		}
 		if err != nil {
-			return kube.LocateError(rel.At, rel.ID(), err)
+			return helmfile.Locate(rel.At, rel.ID(), err)
 		}
 	}
-	used := slices.Collect(maps.Values(charts))
+	used := slices.Collect(maps.Values(packed))
 	maps.DeleteFunc(p.files, func(path string, _ []byte) bool {
 		chart, ok := strings.CutPrefix(path, dir+"/charts/")
 		return ok && !slices.Contains(used, "./charts/"+chart)
@@ -292,17 +298,17 @@ func (p *packedRun) replaceWithReferences(
 // Files of a run in the cluster.
 const (
 	chartInCluster    = "chart.tgz"
-	valuesInCluster   = "values" + kube.ExactValues
+	valuesInCluster   = "values" + documents.ExactSuffix
 	registryInCluster = "registry.json"
 )
 
 // task returns the task to start in the cluster.
-func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOptions) kube.Task {
+func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOptions) incluster.Task {
 	name := cmd.Name()
 	if p.printOnly {
 		name = "upgrade"
 	}
-	return kube.Task{
+	return incluster.Task{
 		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
 		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(),
 		Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,

@@ -9,6 +9,9 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/incluster"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 )
 
@@ -121,19 +124,19 @@ func (prepare prepareFunc) with(d kube.Deploy) func(context.Context, *kube.Clien
 // deploy loads the chart and passes the operation to exec, or to dryRunServer with --dry-run.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
 	d.Chart.Quiet = a.Quiet
-	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
+	dir := newChartDir(ref, func(ctx context.Context) (*charts.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
 	opts := d.options
 	var notLoaded error
 	opts.ChartOptions, notLoaded = d.loadWithProgress(cmd, a, ref)
 	reg, err := d.Chart.Registry(a.Settings)
 	opts.NotLoaded, opts.Limits.Time = cmp.Or(notLoaded, err), r.timeout()
-	if opts.NotLoaded != nil && kube.JobName() == "" { // in a Job it may have to end what an earlier pod began (S13)
+	if opts.NotLoaded != nil && incluster.JobName() == "" { // in a Job it may have to end what an earlier pod began (S13)
 		return opts.NotLoaded
 	}
 	saved := &savedValues{}
 	spec := operationSpec{
 		runOptions: r, release: name, registry: reg, dir: dir, saved: saved,
-		next: func(s *event.State, m *kube.Mask) []string {
+		next: func(s *event.State, m *mask.Mask) []string {
 			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
 		prepare: prepare.with(opts), listGroups: listChartGroups(ref),

@@ -11,7 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/event"
-	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report/format"
 )
@@ -20,7 +20,7 @@ import (
 type suggester struct {
 	*app
 	cmd  *cobra.Command // the command that the user ran
-	mask *kube.Mask     // hides the operation's secret values; if nil, only credentials in flags are hidden
+	mask *mask.Mask     // hides the operation's secret values; if nil, only credentials in flags are hidden
 }
 
 // rerun returns the user's command with args, and with all its flags except those in without.
@@ -130,8 +130,8 @@ func withComment(words []string, why string) string {
 	if why != "" {
 		notes = append(notes, why)
 	}
-	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, kube.Ellipsis) }) {
-		notes = append(notes, "fill in "+kube.Ellipsis)
+	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, mask.Ellipsis) }) {
+		notes = append(notes, "fill in "+mask.Ellipsis)
 	}
 	line := command.ShellJoin(words)
 	if len(notes) > 0 {

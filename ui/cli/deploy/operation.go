@@ -20,6 +20,9 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
+	"lockstep/kube/journal"
+	"lockstep/kube/mask"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -53,7 +56,7 @@ type operationSpec struct {
 	// a restart on a new throwaway cluster. It is nil without --sandbox.
 	reload func(ctx context.Context, values map[string]any) (operationSpec, error)
 	// next suggests commands to run after the operation.
-	next func(*event.State, *kube.Mask) []string
+	next func(*event.State, *mask.Mask) []string
 	// abortOutcome says what an abort without rollback does to the release; "" means that the
 	// release will be marked failed.
 	abortOutcome string
@@ -125,7 +128,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	steps := &progress{notices: d.Notices}
 	defer steps.end()
 	common := spec.common
-	common.OnStep, common.Job = steps.start, kube.JobID()
+	common.OnStep, common.Job = steps.start, incluster.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
 	journal, err := openJournal(cmd, client, spec.timeout(), d)
 	if err != nil {
@@ -147,7 +150,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 }
 
 // openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none.
-func openJournal(cmd *cobra.Command, client *kube.Client, timeout time.Duration, d report.Display) (*kube.Journal, error) {
+func openJournal(cmd *cobra.Command, client *kube.Client, timeout time.Duration, d report.Display) (*journal.Journal, error) {
 	journal, err := client.OpenJournal(cmd.Context(), timeout)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; lockstep rbac --in-cluster prints the permission", err))

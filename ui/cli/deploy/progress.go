@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep/kube"
+	"lockstep/kube/connect"
 	"lockstep/ui/report"
 )
 
@@ -21,7 +22,7 @@ func reportUnreachable(client *kube.Client, notices report.Notices) (stop func()
 			timer.Stop()
 		}
 	}
-	unlisten := client.Link().Listen(kube.Listener{ // never calls both functions at the same time
+	unlisten := client.Link().Listen(connect.Listener{ // never calls both functions at the same time
 		Unreachable: func(since, _ time.Time, reason string) {
 			stopTimer()
 			timer = time.AfterFunc(unreachableDelay, func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
+	"lockstep/kube/connect"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -91,7 +92,7 @@ func suggestSandbox(err error) error {
 func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	r.common.SkipPreflight = true
 	return suggestSandbox(a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
-		ops, contexts := map[kube.ClusterID][]*kube.Operation{}, map[string]kube.ClusterID{}
+		ops, contexts := map[connect.ClusterID][]*kube.Operation{}, map[string]connect.ClusterID{}
 		for _, rel := range stack.Releases() {
 			if rel.Operation != nil {
 				if ops[rel.Cluster] == nil {

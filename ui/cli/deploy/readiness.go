@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"lockstep/kube"
+	"lockstep/kube/readiness"
 )
 
 // readinessFlags are the flags with which an operator says when objects are ready (R22b).
@@ -34,7 +35,7 @@ func (r *readinessFlags) overrides() (all []kube.Readiness, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("--readiness-file: %w", err)
 		}
-		more, err := kube.ParseReadinessFile(name, data)
+		more, err := readiness.ParseFile(name, data)
 		if err != nil {
 			return nil, fmt.Errorf("--readiness-file: %w", err)
 		}
@@ -43,21 +44,22 @@ func (r *readinessFlags) overrides() (all []kube.Readiness, err error) {
 	files := all
 	all = nil
 	for _, value := range r.expressions {
-		o, err := kube.ParseReadiness(value)
+		o, err := readiness.ParseFlag(value)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, o)
 	}
 	for _, value := range r.notAwaited {
-		o, err := kube.ParseNoWait(value)
+		o, err := readiness.ParseNoWait(value)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, o)
 	}
-	all = kube.JoinReadiness(files, append(all, r.timeouts.objects...))
-	return all, kube.CheckReadiness(all)
+	all = readiness.Join(files, append(all, r.timeouts.objects...))
+	_, err = readiness.New(all)
+	return all, err
 }
 
 // readinessTimeouts is the value of --readiness-timeout: a duration for all objects, or for some of them.
@@ -69,7 +71,7 @@ type readinessTimeouts struct {
 }
 
 func (r *readinessTimeouts) Set(value string) error {
-	o, forSome, err := kube.ParseReadinessTimeout(value)
+	o, forSome, err := readiness.ParseTimeout(value)
 	switch {
 	case err != nil:
 		return err
@@ -120,7 +122,7 @@ func (p *packedRun) packReadiness(overrides []kube.Readiness) error {
 	if len(overrides) == 0 {
 		return nil
 	}
-	data, err := kube.ReadinessYAML(overrides)
+	data, err := readiness.FileOf(overrides)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 	"lockstep/ui/report/reportfile"
@@ -55,7 +56,7 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 	flags.reporter = reporter
 	err = start()
 	if !reporter.Reported() {
-		a.reportNotStarted(cmd, args, reporter, new(kube.Mask).Error(a.Signals.Cause(err)))
+		a.reportNotStarted(cmd, args, reporter, new(mask.Mask).Error(a.Signals.Cause(err)))
 	}
 	return err
 }

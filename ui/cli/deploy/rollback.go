@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 )
 
@@ -74,7 +75,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 	}
 	return exec.run(cmd, operationSpec{
 		runOptions: r, release: args[0],
-		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
+		next: func(s *event.State, m *mask.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Rollback
 			opts.Common = common

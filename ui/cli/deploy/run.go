@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/runs"
@@ -229,7 +230,7 @@ func (s server) Close() {
 }
 
 // runTask starts a task and attaches to it until it ends or the user quits.
-func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
+func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task incluster.Task) error {
 	d := a.Display(cmd)
 	job, err := client.StartTask(cmd.Context(), task)
 	if err != nil {
@@ -247,7 +248,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	}
 	d.Note(place)
 	run, err := runs.ConnectJob(cmd.Context(), client, job, r.timeout(), d.Note)
-	if waited := (*kube.PodWaitError)(nil); errors.As(err, &waited) {
+	if waited := (*incluster.WaitError)(nil); errors.As(err, &waited) {
 		return neverStarted(cmd.Context(), job, waited)
 	}
 	if err != nil {
@@ -298,7 +299,7 @@ func (a *app) attachToTask(cmd *cobra.Command, r runOptions, run *remote.Run, af
 }
 
 // neverStarted deletes a run whose pod has not started within --timeout, and returns the error.
-func neverStarted(ctx context.Context, job *kube.ClusterRun, waited *kube.PodWaitError) error {
+func neverStarted(ctx context.Context, job *incluster.Run, waited *incluster.WaitError) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	place := job.Namespace + "/" + job.Name
@@ -312,7 +313,7 @@ func neverStarted(ctx context.Context, job *kube.ClusterRun, waited *kube.PodWai
 }
 
 // cancelTask deletes a run after a signal, unless its pod has started. See runs.Attach for afterQuit.
-func cancelTask(ctx context.Context, job *kube.ClusterRun, d report.Display, afterQuit string) error {
+func cancelTask(ctx context.Context, job *incluster.Run, d report.Display, afterQuit string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	deleted, err := job.DeleteUnlessStarted(ctx)

@@ -18,6 +18,10 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmfile"
+	"lockstep/kube/incluster"
+	"lockstep/kube/journal"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
@@ -126,7 +130,7 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions) erro
 	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r)
 	}
-	r.common.Lease, r.common.Job = a.leaseOptions(cmd), kube.JobID()
+	r.common.Lease, r.common.Job = a.leaseOptions(cmd), incluster.JobID()
 	return a.withStack(cmd, flags, file, r, func(stack *kube.Stack, all clients) error {
 		return a.runStackOperation(cmd, r, stack, all)
 	})
@@ -147,7 +151,7 @@ type clients map[string]*kube.Client
 
 // withStack loads and plans all releases of a helmfile and calls do. With --sandbox it uses a throwaway
 // cluster.
-func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, do func(*kube.Stack, clients) error) error {
+func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := command.NewStackLoader(a.App, file, s, command.StackLoaderOptions{
 			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd),
@@ -167,8 +171,8 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfi
 			}
 			return c, err
 		}
-		var journal *kube.Journal
-		if kube.JobName() != "" { // the run's own cluster
+		var journal *journal.Journal
+		if incluster.JobName() != "" { // the run's own cluster
 			client, err := connect("")
 			if err == nil {
 				journal, err = openJournal(cmd, client, r.timeout(), a.Display(cmd))
@@ -224,7 +228,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 // stackPlanOf returns the plan of a stack, with the changes of each release.
 func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack, out.Warnings = stack.Info().Release, stack.OwnWarnings()
-	clusters := map[string]kube.ClusterID{}
+	clusters := map[string]connect.ClusterID{}
 	for _, rel := range stack.Releases() {
 		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil, Pruned: rel.Pruned}
 		clusters[rel.ID] = rel.Cluster
@@ -242,9 +246,9 @@ func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, 
 // dropRepeated removes the creation of a namespace, or of an object in crds/, from all releases but the
 // first one that creates it. order has the releases as groups, in the order in which they start; clusters
 // are those of the releases.
-func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters map[string]kube.ClusterID) {
+func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters map[string]connect.ClusterID) {
 	type key struct {
-		cluster kube.ClusterID
+		cluster connect.ClusterID
 		object  plan.Object
 	}
 	created := map[key]bool{}

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 )
 
@@ -116,7 +117,7 @@ func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOpti
 	name, others := names[0], names[1:]
 	return operationSpec{
 		runOptions: r, release: name,
-		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
+		next: func(s *event.State, m *mask.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Uninstall
 			opts.Common = common

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/board/keys"
@@ -49,7 +50,7 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 // ForHome returns the function that opens the forms of home. flags select the cluster.
 func ForHome(ctx context.Context, a *command.App, flags []string) func(*screen.Screen, home.Request, func([]string) tea.Cmd) keys.Mode {
 	o := options(a)
-	var secrets kube.Mask
+	var secrets mask.Mask
 	o.Flags, o.Shown = flags, nil
 	for _, f := range flags {
 		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
@@ -110,7 +111,7 @@ func inputOf(a *command.App, cmd *cobra.Command, args []string) form.Input {
 		}
 	}
 	command.VisitFlagWords(cmd, other(&in.Flags))
-	command.VisitSetFlags(cmd, other(&in.Shown), new(kube.Mask))
+	command.VisitSetFlags(cmd, other(&in.Shown), new(mask.Mask))
 	return in
 }
 
@@ -125,7 +126,7 @@ type source struct{ *command.App }
 func (s source) Suggest(ctx context.Context, in form.Input, f form.Field) ([]form.Suggestion, error) {
 	return command.Cancelable(ctx, func(ctx context.Context) ([]form.Suggestion, error) {
 		list, err := s.suggest(ctx, in, f)
-		return list, new(kube.Mask).Error(err)
+		return list, new(mask.Mask).Error(err)
 	})
 }
 
@@ -136,7 +137,7 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 		if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
 			out.Lines = printed(report.Plan{Warnings: refusal.Warnings})[:len(refusal.Warnings)]
 		}
-		return out, new(kube.Mask).Error(err)
+		return out, new(mask.Mask).Error(err)
 	}
 	if p == nil {
 		return form.Plan{Lines: []string{"There is nothing to do."}, Summary: "nothing to do"}, nil

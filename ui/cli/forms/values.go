@@ -14,7 +14,8 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
 )
@@ -54,17 +55,17 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 			data, err := os.ReadFile(in.Values)
 			return string(data), err
 		case in.Values != "":
-			merged, err := kube.MergeValues(values.Options{ValueFiles: strings.Split(in.Values, ",")}, s.Settings)
+			merged, err := charts.Values(values.Options{ValueFiles: strings.Split(in.Values, ",")}, s.Settings)
 			if err != nil {
 				return "", err
 			}
-			return kube.YAML(merged)
+			return charts.YAML(merged)
 		case in.Operation == form.Upgrade && in.Name != "":
 			return s.lastValues(ctx, in)
 		}
 		return s.defaults(ctx, in)
 	})
-	return text, new(kube.Mask).Error(err)
+	return text, new(mask.Mask).Error(err)
 }
 
 // lastValues returns the values that an upgrade without new ones keeps.
@@ -84,7 +85,7 @@ func (s source) lastValues(ctx context.Context, in form.Input) (string, error) {
 	if len(kept.Config) == 0 {
 		return head + "\n", nil
 	}
-	text, err := kube.YAML(kept.Config)
+	text, err := charts.YAML(kept.Config)
 	return head + text, err
 }
 

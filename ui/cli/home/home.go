@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/theme"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/forms"
@@ -91,5 +91,5 @@ func (a *app) start(cmd *cobra.Command, args []string) (notice string, role them
 	if err = command.ErrorToShow(err); err == nil {
 		return "", theme.Text
 	}
-	return strings.Join(args[:min(len(args), 2)], " ") + ": " + new(kube.Mask).Error(err).Error(), theme.Bad
+	return strings.Join(args[:min(len(args), 2)], " ") + ": " + new(mask.Mask).Error(err).Error(), theme.Bad
 }

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/home"
 	"lockstep/ui/remote"
@@ -27,7 +28,7 @@ type liveRuns struct {
 
 	mu   sync.Mutex
 	runs map[string]*liveRun // by socket or Job
-	jobs []kube.ClusterRun
+	jobs []incluster.Run
 }
 
 // liveRun is a run that home is connected to.
@@ -45,7 +46,7 @@ func (l *liveRuns) follow(ctx context.Context, namespace string) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
-		l.client.FollowClusterRuns(ctx, namespace, func(jobs []kube.ClusterRun) {
+		l.client.FollowClusterRuns(ctx, namespace, func(jobs []incluster.Run) {
 			l.mu.Lock()
 			l.jobs = jobs
 			l.mu.Unlock()
@@ -122,7 +123,7 @@ func (l *liveRuns) connectJobs(ctx context.Context, running *sync.WaitGroup) {
 		running.Go(func() {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			r, err := remote.Connect(job.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string { return "" }}))
+			r, err := remote.Connect(job.Open(ctx, incluster.Wait{Why: func(*corev1.Pod) string { return "" }}))
 			if err != nil {
 				l.end(run)
 				return

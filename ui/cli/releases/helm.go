@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/output"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 )
@@ -50,8 +50,8 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s -n %s", f.Value, name, namespace, name, namespace)
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
-	case cmd.Flags().NArg() > 0 && kube.CheckReleaseName(cmd.Flags().Arg(0)) != nil:
-		return kube.CheckReleaseName(cmd.Flags().Arg(0))
+	case cmd.Flags().NArg() > 0 && charts.CheckReleaseName(cmd.Flags().Arg(0)) != nil:
+		return charts.CheckReleaseName(cmd.Flags().Arg(0))
 	}
 	client, connectErr := a.Connect()
 	switch {

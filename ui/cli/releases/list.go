@@ -13,7 +13,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 )
@@ -80,7 +80,7 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 
 // hideInDescriptions hides the secret values of all revisions in their descriptions, which Helm may have written.
 func hideInDescriptions(revisions []*rel1.Release) {
-	var secrets kube.Mask
+	var secrets mask.Mask
 	for _, rel := range revisions {
 		secrets.AddRelease(rel)
 	}

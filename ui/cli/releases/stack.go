@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/helmfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -61,7 +62,7 @@ func (a *app) connectTo(context string) (*kube.Client, error) {
 }
 
 // readStatus reads the status of a release and its objects.
-func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (report.ReleaseStatus, error) {
+func readStatus(ctx context.Context, c *kube.Client, rel helmfile.Release) (report.ReleaseStatus, error) {
 	row := report.ReleaseStatus{Release: rel.ID(), Status: "not installed"}
 	view, err := c.PrepareView(ctx, rel.Name, cmp.Or(rel.Namespace, c.Namespace()), 0)
 	if errors.Is(err, driver.ErrReleaseNotFound) {

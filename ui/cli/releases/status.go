@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
@@ -92,7 +93,7 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 
 // currentGroups returns the current state of a release's groups, or nil if it was not deployed in
 // order. The mask hides the release's secret values.
-func (a *app) currentGroups(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
+func (a *app) currentGroups(cmd *cobra.Command, name string) ([]report.Group, *mask.Mask, error) {
 	_, view, err := a.openView(cmd, name)
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,8 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/connect"
+	"lockstep/kube/documents"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
@@ -181,7 +183,7 @@ func (e clusterEditor) Values(ctx context.Context, all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return kube.EncodeValues(view.Values())
+	return documents.EncodeExact(view.Values())
 }
 
 func (e clusterEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
@@ -208,7 +210,7 @@ func ClientFor(ctx context.Context, a *command.App, r *remote.Run) *kube.Client 
 func SameCluster(ctx context.Context, client *kube.Client, r *remote.Run) (same, certain bool) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	var there kube.ClusterSigns
+	var there connect.Signs
 	if text, err := r.Cluster(ctx); err != nil || there.UnmarshalText([]byte(text)) != nil {
 		return false, false
 	}

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -51,13 +52,13 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 
 // clusterRunState returns whether a run is paused or held, and why, from its log. It returns "" if it does not, or if its log
 // cannot be read.
-func clusterRunState(ctx context.Context, r kube.ClusterRun) (state, why string) {
+func clusterRunState(ctx context.Context, r incluster.Run) (state, why string) {
 	if r.State != "running" {
 		return "", ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
-	run, err := remote.Connect(r.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string { cancel(); return "" }}))
+	run, err := remote.Connect(r.Open(ctx, incluster.Wait{Why: func(*corev1.Pod) string { cancel(); return "" }}))
 	if err != nil {
 		return "", ""
 	}
@@ -67,7 +68,7 @@ func clusterRunState(ctx context.Context, r kube.ClusterRun) (state, why string)
 
 // clusterRuns connects to the cluster and returns the runs in a namespace, or in all if it is
 // empty.
-func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, []kube.ClusterRun, error) {
+func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, []incluster.Run, error) {
 	client, err := a.Connect()
 	if err != nil {
 		return nil, nil, err
@@ -93,7 +94,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Dura
 	if err != nil {
 		return nil, fmt.Errorf("%w, and the cluster could not be searched: %w", notFound, err)
 	}
-	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool {
+	found = slices.DeleteFunc(found, func(r incluster.Run) bool {
 		return name == "" && r.Ended() || name != "" && r.Release != name && r.Name != name
 	})
 	var live []string
@@ -108,7 +109,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Dura
 	case len(live) > 1:
 		return nil, fmt.Errorf("%s in namespace %s; choose one by its Job: %s", text.Count(len(live), "live run"), a.Settings.Namespace(), strings.Join(live, ", "))
 	case len(live) == 1:
-		found = slices.DeleteFunc(found, kube.ClusterRun.Ended)
+		found = slices.DeleteFunc(found, incluster.Run.Ended)
 	}
 	run, err := ConnectJob(cmd.Context(), client, &found[0], limit, a.Display(cmd).Note)
 	if err != nil {
@@ -149,10 +150,10 @@ func (w *podWait) message(cause string, now time.Time) string {
 // ConnectJob connects to a run in the cluster as soon as its pod runs. Until then it calls note with the
 // causes of the delay. Later causes, such as a drained node, become warnings of the run. It waits for the pod until the
 // limit.
-func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, limit time.Duration, note func(string)) (*remote.Run, error) {
+func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, limit time.Duration, note func(string)) (*remote.Run, error) {
 	var started atomic.Pointer[remote.Run]
 	var wait podWait
-	run, err := remote.Connect(job.Open(ctx, kube.PodWait{Limit: limit, Why: func(pod *corev1.Pod) string { // never called concurrently
+	run, err := remote.Connect(job.Open(ctx, incluster.Wait{Limit: limit, Why: func(pod *corev1.Pod) string { // never called concurrently
 		cause := ""
 		if pod != nil {
 			cause = client.WhyPodWaits(ctx, pod)
@@ -183,14 +184,14 @@ func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, e
 	if err != nil {
 		return nil, fmt.Errorf("no run named %s on this machine, and the cluster could not be searched: %w; list the runs with: lockstep runs", name, err)
 	}
-	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
+	i := slices.IndexFunc(found, func(r incluster.Run) bool { return r.Name == name || r.Release == name })
 	if i < 0 {
 		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: lockstep runs, or lockstep runs -A for the whole cluster", name, a.Settings.Namespace())
 	}
 	job := found[i]
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	run, err := remote.Connect(job.Open(ctx, kube.PodWait{Why: func(*corev1.Pod) string {
+	run, err := remote.Connect(job.Open(ctx, incluster.Wait{Why: func(*corev1.Pod) string {
 		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace))
 		return ""
 	}}))

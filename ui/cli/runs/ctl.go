@@ -12,7 +12,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/documents"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -145,7 +146,7 @@ func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.
 
 // editedValues returns the values passed to edit, encoded. Other commands take none.
 func (a *app) editedValues(c event.Command, opts values.Options) (string, error) {
-	vals, err := kube.MergeValues(opts, a.Settings)
+	vals, err := charts.Values(opts, a.Settings)
 	switch {
 	case err != nil:
 		return "", err
@@ -156,7 +157,7 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 	case len(vals) == 0:
 		return "", errors.New("ctl edit needs values; pass -f or --set")
 	}
-	return kube.EncodeValues(vals)
+	return documents.EncodeExact(vals)
 }
 
 // parseCtl parses COMMAND [GROUP].

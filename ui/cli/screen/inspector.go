@@ -18,18 +18,21 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/mask"
 )
 
 // inspector reads objects from the cluster and hides secret values.
 type inspector struct {
 	inspect.ChangeSource
-	diagnoser *kube.Diagnoser
-	mask      *kube.Mask
+	diagnoser *diagnose.Diagnoser
+	mask      *mask.Mask
 	refresh   func(context.Context) error // called before anything is shown, so that mask knows all values
 }
 
 // NewInspector returns an inspector that reads objects from the cluster, and changes from a run.
-func NewInspector(changes inspect.ChangeSource, d *kube.Diagnoser, mask *kube.Mask) inspect.Cluster {
+func NewInspector(changes inspect.ChangeSource, d *diagnose.Diagnoser, mask *mask.Mask) inspect.Cluster {
 	return inspector{changes, d, mask, func(context.Context) error { return nil }}
 }
 
@@ -38,7 +41,7 @@ const maxRecordAge = time.Second
 
 // NewFollowingInspector is like NewInspector for a run in another process, which may create revisions with new secret
 // values. It shows nothing while it cannot read the records of the release (S14).
-func NewFollowingInspector(changes inspect.ChangeSource, d *kube.Diagnoser, view *kube.View) inspect.Cluster {
+func NewFollowingInspector(changes inspect.ChangeSource, d *diagnose.Diagnoser, view *kube.View) inspect.Cluster {
 	var mu sync.Mutex
 	var read time.Time
 	return inspector{changes, d, view.Mask(), func(ctx context.Context) error {
@@ -58,7 +61,7 @@ func NewFollowingInspector(changes inspect.ChangeSource, d *kube.Diagnoser, view
 
 // Cluster is a connection to a cluster.
 type Cluster interface {
-	Signs(context.Context) (kube.ClusterSigns, error)
+	Signs(context.Context) (connect.Signs, error)
 }
 
 // Changes returns the changes of an operation in this process.
@@ -192,7 +195,7 @@ func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container stri
 
 // shell is a tea.ExecCommand that uses the terminal of the process, whatever streams it gets.
 type shell struct {
-	run *kube.Shell
+	run *diagnose.Shell
 	ctx context.Context
 }
 
