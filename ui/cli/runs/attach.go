@@ -82,7 +82,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	}
 	s := r.Now(cmd.Context())
 	switch {
-	case s.Ended.IsZero() && r.Lost():
+	case s.Ended.IsZero() && r.Lost() && cmd.Context().Err() == nil: // a signal quits, and ends the connection
 		return lostError(d, r.Err())
 	case s.Ended.IsZero() && a.FromHome:
 		return nil
