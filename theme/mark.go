@@ -51,6 +51,7 @@ var marks = map[string]struct {
 	"refused":       {"✗", "x", "refused", Bad},
 	"aborted":       {"✗", "x", "aborted", Stopped},
 	"cut-off":       {"✗", "x", "killed", Stopped},
+	"unwatched":     {"○", ".", "not watched", Idle},
 	"slow":          {"!", "!", "slower than last time", Stopped},
 	"skipped":       {"⊘", "/", "never started", Never},
 	"set":           {"●", "*", "breakpoint", Stopped},

@@ -285,6 +285,8 @@ type Operation struct {
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
 	Revision  int    `json:"revision,omitempty"`
+	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
+	Job string `json:"job,omitempty"`
 	// ToRevision is the revision that a rollback restores.
 	ToRevision int `json:"toRevision,omitempty"`
 	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see

@@ -37,6 +37,7 @@ type RunLog struct {
 	manifests func(edits int) iter.Seq2[plan.Object, string] // see KeepManifests; nil for none
 	revisions int                                            // number of revisions that have started
 	room      int                                            // bytes left for manifests
+	job       string                                         // see OfJob
 }
 
 // recordFile is an *os.File.
@@ -52,6 +53,9 @@ type recordFile interface {
 func NewRunLog(dir string, warn func(string)) *RunLog {
 	return &RunLog{dir: dir, warn: warn, room: maxManifests}
 }
+
+// OfJob says that the run is a Job in the cluster, namespace/name: if its events stop, it continues without this terminal.
+func (r *RunLog) OfJob(job string) { r.job = job }
 
 // RunDir returns the directory of the records: lockstep/runs below $XDG_STATE_HOME or ~/.local/state.
 func RunDir() (string, error) {
@@ -73,6 +77,10 @@ func (r *RunLog) Name() string { return r.name }
 func (r *RunLog) Consume(e event.Event) {
 	if r.closed {
 		return
+	}
+	if e.Operation != nil && r.job != "" {
+		op := *e.Operation
+		op.Job, e.Operation = r.job, &op
 	}
 	if r.full {
 		if e.Kind == event.KindOperation && e.Exit != nil {

@@ -23,6 +23,8 @@ import (
 const (
 	// Killed means that the record has no end, because the run was killed.
 	Killed = "cut-off"
+	// Unwatched means that the record has no end, because the terminal stopped watching a run in the cluster.
+	Unwatched = "unwatched"
 	// StillRunning means that the record has no end because the run has not ended.
 	StillRunning = string(event.Running)
 )
@@ -44,11 +46,12 @@ type RunTarget struct {
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
 	Revision  int    `json:"revision,omitempty"`
+	Job       string `json:"job,omitempty"` // of a run in the cluster, namespace/name
 }
 
 // RunResult is the outcome of a run.
 type RunResult struct {
-	// Outcome is succeeded, failed, aborted, running or cut-off. State is paused or held while a running run waits for a person,
+	// Outcome is succeeded, failed, aborted, running, cut-off or unwatched. State is paused or held while a running run waits for a person,
 	// and Why the reason.
 	Outcome string `json:"outcome"`
 	State   string `json:"state,omitempty"`
@@ -81,7 +84,10 @@ func (r Run) ending() event.Status {
 func newRun(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
-		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision}
+		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision, op.Job}
+		if op.Job != "" {
+			r.Outcome = Unwatched
+		}
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
 		r.RunResult = RunResult{
@@ -201,6 +207,8 @@ func (r *Record) Incomplete() string {
 		return "the record is incomplete: its last events could not be written before the end of the run"
 	case r.Outcome == StillRunning:
 		return "the record is incomplete: the run is still running"
+	case r.Outcome == Unwatched:
+		return "the record is incomplete: the terminal stopped watching; " + r.inCluster()
 	case r.Outcome == Killed:
 		return "the record is incomplete: the run was killed" + format.WithPrefix("; see what it left: ", r.Recover)
 	}
@@ -275,6 +283,9 @@ func (runs RunList) text(to Stream) string {
 		if r.Why != "" {
 			reasons = append(reasons, clean(r.Name+" is "+r.State+": "+r.Why))
 		}
+		if r.Outcome == Unwatched {
+			reasons = append(reasons, clean(r.Name+": "+r.inCluster()))
+		}
 	}
 	return unindent(tableIn(rows, to.Width, 3, 1)) + lines(reasons) // optional: the name contains the release and the time
 }
@@ -285,6 +296,12 @@ func lines(texts []string) (out string) {
 		out += text + "\n"
 	}
 	return out
+}
+
+// inCluster says how to see the whole of a run in the cluster.
+func (r *Run) inCluster() string {
+	namespace, name, _ := strings.Cut(r.Job, "/")
+	return "see the whole run with: lockstep runs show " + name + " -n " + namespace
 }
 
 // startTime returns the start of the run in local time.

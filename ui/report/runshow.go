@@ -124,8 +124,9 @@ func (r *Record) text(to Stream) string {
 
 // headline describes the run and how it ended.
 func (r *Record) headline(style Style) string {
-	if r.Outcome == Killed {
-		text := fmt.Sprintf("%s %s killed after %s", r.Operation, r.Release, r.took())
+	how := map[string]string{Killed: "killed after", Unwatched: "in the cluster, watched for"}[r.Outcome]
+	if how != "" {
+		text := fmt.Sprintf("%s %s %s %s", r.Operation, r.Release, how, r.took())
 		if r.Namespace != "" { // a stack has none
 			text += " (namespace " + r.Namespace + ")"
 		}

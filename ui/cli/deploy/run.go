@@ -260,6 +260,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	defer run.Close()
 	run.By = job.By
 	record := newRecord(d.Notices)
+	record.OfJob(job.Namespace + "/" + job.Name)
 	recorded := make(chan struct{})
 	go func() {
 		defer close(recorded)

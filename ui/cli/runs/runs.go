@@ -25,7 +25,7 @@ their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 --in-cluster and -A list runs in the cluster instead, as long as their Jobs are kept: "lockstep help in-cluster".
 
 "killed" marks a run whose process was killed; "lockstep recover" marks its release failed and lists the objects in the
-cluster.
+cluster. "not watched" marks a run in the cluster that continues, or has ended, without the terminal that started it.
 
 RUN is the name of a record, a unique prefix of it, or a file, such as a copy of a record or saved -o json
 output. For a run in the cluster it is the name of the Job or the release; -n selects the namespace.`
