@@ -205,6 +205,22 @@ func (r *canaryRun) run(releases []string, names []string, args ...string) strin
 	return out
 }
 
+// home looks at the cause, the history and the changes of a release on the home screen.
+func (r *canaryRun) home(release string) {
+	r.Helper()
+	screen := inTerminalAt(r.T, r.TempDir(), 50, 200, r.env, "home", "-n", r.ns)
+	screen.await(0, "exited with code")
+	screen.keys("/" + release + enter)
+	screen.press("h", "values, objects")
+	screen.keys("q")
+	if code := screen.ends(); code != 0 {
+		r.Errorf("home: exit code %d", code)
+	}
+	r.check("home", screen.shown(), []string{release})
+	r.checkNamesake("home", screen.shown())
+	r.ran["home"] = true
+}
+
 // check looks for the canaries of releases in a text.
 func (r *canaryRun) check(what, text string, releases []string) {
 	r.Helper()
@@ -279,6 +295,7 @@ func TestNoCanaryAnywhere(t *testing.T) {
 	runs := report.Runs(filepath.Join(state, "lockstep", "runs"))
 	r.run(all, nil, "runs", "diff", runs[1], runs[0])
 	r.run(all, nil, "status", "-f", third)
+	r.home("d")
 
 	// Commands on one release print only its own values.
 	own := []string{"e"}
