@@ -315,7 +315,7 @@ func (x *simulation) perform(effects []effect) {
 				x.post(diagnosed{eff.diagnosis, Finding{Cause: "why", Requests: 5}})
 			})
 		case startRefresh:
-			x.after(x.s.Diagnosis/2, func() { x.post(refreshed{eff.deadline}) })
+			x.after(x.s.Diagnosis/2, func() { x.post(refreshed(eff)) })
 		case cancelRequests, resetRequests:
 			for _, r := range x.hangs {
 				x.answer(r, Response{}, errRefused)

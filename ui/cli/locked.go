@@ -38,8 +38,7 @@ func (a *app) offerAttach(root *cobra.Command) {
 
 // confirm says something and asks a question on the terminal. Only y and enter mean yes.
 func (a *app) confirm(cmd *cobra.Command, fact, question string) bool {
-	a.Display(cmd).Note(fact)
-	fmt.Fprint(os.Stderr, question+" [Y/n] ")
+	a.Display(cmd).Note(fact + "\n" + question + " [Y/n]")
 	answer, err := command.Cancelable(cmd.Context(), func(context.Context) (string, error) {
 		return bufio.NewReader(os.Stdin).ReadString('\n')
 	})

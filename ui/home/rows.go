@@ -20,9 +20,6 @@ const (
 	sorts
 )
 
-// sortNames are the words for the orders.
-var sortNames = [sorts]string{"name", "health", "last change"}
-
 // row is a line of the table. Exactly one of run, part and release is set; run is also that of a part.
 type row struct {
 	run     *LiveRun

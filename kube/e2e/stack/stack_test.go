@@ -547,7 +547,7 @@ func TestDownDeletesNamespaces(t *testing.T) {
 			if inside.Needs = nil; needed {
 				owner.Needs = []string{"b"}
 			}
-			s, err := b.prepare(true, nil, owner, inside)
+			s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Timeout, o.Common.ReadinessTimeout = 2*time.Minute, time.Minute }, owner, inside) // the namespace controller is slow
 			if state, _ := b.run(s, err, nil); state.Exit != 0 {
 				t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 			}

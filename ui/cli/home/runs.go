@@ -35,7 +35,6 @@ type liveRuns struct {
 type liveRun struct {
 	row   home.LiveRun
 	ended bool
-	stop  context.CancelFunc
 }
 
 // scanEvery is the time between two looks at the sockets of this machine.
