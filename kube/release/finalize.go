@@ -21,10 +21,6 @@ import (
 //
 // Rule R34: whatever ends an operation, its revision ends in a final state.
 func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (string, error) {
-	description := fmt.Sprintf("Release %q failed: %v", name, cause) // as Helm does
-	if w.Uninstalling {
-		description = fmt.Sprintf("Uninstall of %q failed: %v", name, cause)
-	}
 	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:
@@ -32,7 +28,7 @@ func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (stri
 	case !found && w.Unconfirmed == nil:
 		return event.NoRelease, nil
 	case !found:
-		w.Unconfirmed.SetStatus(rcommon.StatusFailed, description)
+		w.Unconfirmed.SetStatus(rcommon.StatusFailed, describeFailure(name, w.Unconfirmed.Info.Status, cause))
 		return rcommon.StatusFailed.String(), s.Create(w.Unconfirmed)
 	}
 	status := rel.Info.Status
@@ -40,8 +36,20 @@ func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (stri
 	if !ours {
 		return status.String(), nil
 	}
-	rel.SetStatus(rcommon.StatusFailed, description)
+	rel.SetStatus(rcommon.StatusFailed, describeFailure(name, status, cause))
 	return rel.Info.Status.String(), s.Update(rel)
+}
+
+// describeFailure returns the description that Helm gives a revision that fails in a status; for an uninstallation, Helm has none.
+func describeFailure(name string, was rcommon.Status, cause error) string {
+	what := fmt.Sprintf("Release %q", name)
+	switch was {
+	case rcommon.StatusPendingUpgrade:
+		what = fmt.Sprintf("Upgrade %q", name)
+	case rcommon.StatusUninstalling:
+		what = fmt.Sprintf("Uninstall of %q", name)
+	}
+	return fmt.Sprintf("%s failed: %v", what, cause)
 }
 
 // Unsure reports whether a write of a record may have been lost although Helm returned no error.

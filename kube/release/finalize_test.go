@@ -9,7 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// TestFinalDescription: the record says whether an uninstall failed.
+// TestFinalDescription: the record says what failed, in Helm's words.
 func TestFinalDescription(t *testing.T) { // R34
 	for _, c := range []struct {
 		status rcommon.Status
@@ -17,6 +17,8 @@ func TestFinalDescription(t *testing.T) { // R34
 		want   string
 	}{
 		{rcommon.StatusPendingInstall, WriteResult{Created: 1}, `Release "t" failed: timed out`},
+		{rcommon.StatusPendingUpgrade, WriteResult{Created: 1}, `Upgrade "t" failed: timed out`},
+		{rcommon.StatusPendingRollback, WriteResult{Created: 1}, `Release "t" failed: timed out`},
 		{rcommon.StatusUninstalling, WriteResult{Uninstalling: true}, `Uninstall of "t" failed: timed out`},
 	} {
 		s := storage.Init(driver.NewMemory())
