@@ -130,7 +130,7 @@ func testClient(t *testing.T) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.UserAgent = "test"
+	config.UserAgent, config.QPS = "test", -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
