@@ -126,14 +126,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
+	if m.Take(msg) {
+		if _, resized := msg.(tea.WindowSizeMsg); resized {
+			m.board.Show()
+		}
+		return nil
+	}
 	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.W, m.H = msg.Width, msg.Height
-		m.board.Show()
-	case tea.BackgroundColorMsg:
-		m.SetBackground(msg.IsDark())
-	case tea.ColorProfileMsg:
-		m.SetDepth(msg.Profile)
 	case batchMsg:
 		if msg.afterRun {
 			return m.observe(msg)
@@ -146,10 +145,6 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case tickMsg:
 		m.ticking = false
 		return m.insp.Refresh()
-	case screen.FlashOver:
-		if int(msg) == m.Flash.N {
-			m.Flash.Text = ""
-		}
 	case tea.KeyPressMsg:
 		return m.press(msg)
 	case tea.PasteMsg:

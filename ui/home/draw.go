@@ -10,7 +10,6 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
-	"lockstep/ui/board/screen"
 )
 
 // layout is where the parts of home are. A height of 0 leaves a part out.
@@ -57,7 +56,7 @@ func (m *model) draw() {
 	}
 	m.Clear()
 	if m.TooSmall() {
-		m.Canvas.PutFit(0, 0, m.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", screen.SmallestWidth, screen.SmallestHeight))
+		m.DrawNeededSize()
 	} else {
 		l := m.layOut()
 		m.drawHeader()

@@ -159,13 +159,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
+	if m.Take(msg) {
+		return nil
+	}
 	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.W, m.H = msg.Width, msg.Height
-	case tea.BackgroundColorMsg:
-		m.SetBackground(msg.IsDark())
-	case tea.ColorProfileMsg:
-		m.SetDepth(msg.Profile)
 	case snapshotMsg:
 		if msg.number == m.number {
 			m.snapshot = msg.Snapshot
@@ -176,10 +173,6 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.namespaces = msg
 	case tickMsg:
 		return tick()
-	case screen.FlashOver:
-		if int(msg) == m.Flash.N {
-			m.Flash.Text = ""
-		}
 	case tea.KeyPressMsg:
 		return m.press(msg)
 	case tea.PasteMsg:

@@ -1,6 +1,8 @@
 package screen
 
 import (
+	"fmt"
+
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
@@ -34,8 +36,8 @@ func (s *Screen) AskBackground() tea.Cmd {
 	return nil
 }
 
-// SetBackground takes the terminal's answer.
-func (s *Screen) SetBackground(isDark bool) {
+// setBackground takes the terminal's answer.
+func (s *Screen) setBackground(isDark bool) {
 	o := s.Theme.Options
 	if o.Background != theme.Detect {
 		return
@@ -47,8 +49,8 @@ func (s *Screen) SetBackground(isDark bool) {
 	s.useTheme(o)
 }
 
-// SetDepth takes the colours that the terminal supports.
-func (s *Screen) SetDepth(p colorprofile.Profile) {
+// setDepth takes the colours that the terminal supports.
+func (s *Screen) setDepth(p colorprofile.Profile) {
 	o := s.Theme.Options
 	switch {
 	case o.Depth == theme.None:
@@ -63,6 +65,25 @@ func (s *Screen) SetDepth(p colorprofile.Profile) {
 	s.useTheme(o)
 }
 
+// Take takes a message about the terminal, or the end of a flash message. It reports whether msg is one.
+func (s *Screen) Take(msg tea.Msg) bool {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.W, s.H = msg.Width, msg.Height
+	case tea.BackgroundColorMsg:
+		s.setBackground(msg.IsDark())
+	case tea.ColorProfileMsg:
+		s.setDepth(msg.Profile)
+	case FlashOver:
+		if int(msg) == s.Flash.N {
+			s.Flash.Text = ""
+		}
+	default:
+		return false
+	}
+	return true
+}
+
 // Clear empties the canvas for a new frame, in the size of the terminal.
 func (s *Screen) Clear() {
 	if s.Canvas == nil {
@@ -70,6 +91,11 @@ func (s *Screen) Clear() {
 	}
 	s.Canvas.Reset(s.W, s.H, s.pens)
 	s.Buttons = s.Buttons[:0]
+}
+
+// DrawNeededSize draws what a terminal that is too small needs.
+func (s *Screen) DrawNeededSize() {
+	s.Canvas.PutFit(0, 0, s.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", SmallestWidth, SmallestHeight))
 }
 
 // DrawFooter draws the filter and as many hints as fit, or the line that the user is typing. The last hint, the key for help,

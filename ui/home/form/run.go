@@ -2,7 +2,6 @@ package form
 
 import (
 	"context"
-	"fmt"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -43,27 +42,16 @@ func newHost(ctx context.Context, look theme.Options, o Options) *host {
 func (h *host) Init() tea.Cmd { return tea.Batch(h.AskBackground(), h.form.Init()) }
 
 func (h *host) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		h.W, h.H = msg.Width, msg.Height
-	case tea.BackgroundColorMsg:
-		h.SetBackground(msg.IsDark())
-	case tea.ColorProfileMsg:
-		h.SetDepth(msg.Profile)
-	case screen.FlashOver:
-		if int(msg) == h.Flash.N {
-			h.Flash.Text = ""
-		}
-	case tea.KeyPressMsg:
+	if h.Take(msg) {
+		return h, nil
+	}
+	if key, ok := msg.(tea.KeyPressMsg); ok {
 		h.Flash.Text = ""
-		if b, ok := keys.Find(h.form.Keys(), msg.String()); ok {
+		if b, ok := keys.Find(h.form.Keys(), key.String()); ok {
 			return h, b.Press(h.Explain)
 		}
-		return h, h.form.Update(msg)
-	default:
-		return h, h.form.Update(msg)
 	}
-	return h, nil
+	return h, h.form.Update(msg)
 }
 
 func (h *host) View() tea.View {
@@ -74,7 +62,7 @@ func (h *host) View() tea.View {
 	}
 	h.Clear()
 	if h.TooSmall() {
-		h.Canvas.PutFit(0, 0, h.W, theme.Text, fmt.Sprintf("enlarge the terminal to %d×%d", screen.SmallestWidth, screen.SmallestHeight))
+		h.DrawNeededSize()
 	}
 	h.form.Draw()
 	h.DrawFlash()
