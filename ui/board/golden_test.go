@@ -1,10 +1,7 @@
 package board
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +11,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/*.golden")
 
 var (
 	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}}
@@ -120,10 +116,10 @@ func TestGolden(t *testing.T) {
 					continue
 				}
 				plain := v.open(t, w, h, bare).View().Content
-				compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))
+				golden.Compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))
 				for name, l := range map[string]theme.Options{"dark": dark, "light": light} {
 					coloured := v.open(t, w, h, l).View().Content
-					if got, want := ansi.Strip(coloured), ansi.Strip(plain); trimmed(got) != trimmed(want) {
+					if got, want := ansi.Strip(coloured), ansi.Strip(plain); golden.Trim(got) != golden.Trim(want) {
 						t.Errorf("%s at %d×%d differs from the colourless screen:\n%s", name, w, h, got)
 					}
 				}
@@ -131,41 +127,11 @@ func TestGolden(t *testing.T) {
 			if !all {
 				return
 			}
-			compare(t, v.name+"-dark", v.open(t, 100, 30, dark).View().Content)
-			compare(t, v.name+"-light", v.open(t, 100, 30, light).View().Content)
-			compare(t, v.name+"-bare", v.open(t, 100, 30, bare).View().Content)
+			golden.Compare(t, v.name+"-dark", v.open(t, 100, 30, dark).View().Content)
+			golden.Compare(t, v.name+"-light", v.open(t, 100, 30, light).View().Content)
+			golden.Compare(t, v.name+"-bare", v.open(t, 100, 30, bare).View().Content)
 		}
 		t.Run(v.name, func(t *testing.T) { inBubble(t, compareAll) })
-	}
-}
-
-// trimmed returns text without trailing blanks; the selected line ends with some.
-func trimmed(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// compare compares text with a golden file. Escape characters are written as ␛ so that the files are
-// readable text.
-func compare(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	got = trimmed(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s has changed; if that is right, run go test ./ui/board -update:\n--- want\n%s\n--- got\n%s", name, want, got)
 	}
 }
 

@@ -2,33 +2,15 @@ package board
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"lockstep/ui/golden"
 )
 
 // TestKeysPage checks that the help page has the keys of the screen; -update writes it.
 func TestKeysPage(t *testing.T) {
-	const path, begin, end = "../cli/help/keys.md", "<!-- keys -->\n", "<!-- /keys -->"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no section for the keys between %q and %q", path, begin, end)
-	}
-	want := before + begin + keyTable() + end + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if string(text) != want {
-		t.Errorf("the keys in %s differ from those of the screen; run the test with -update", path)
-	}
+	golden.CompareSection(t, "../cli/help/keys.md", "keys", keyTable())
 }
 
 func keyTable() string {

@@ -12,6 +12,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"lockstep/theme"
+	"lockstep/ui/golden"
 )
 
 // pictures are moments of runs that were recorded on the sandbox, drawn as SVG. To draw them again:
@@ -48,7 +49,7 @@ func TestPictures(t *testing.T) {
 func keep(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join(picturesDir, name+".svg")
-	if *update {
+	if *golden.Update {
 		if err := os.MkdirAll(picturesDir, 0o755); err != nil {
 			t.Fatal(err)
 		}

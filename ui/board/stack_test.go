@@ -15,6 +15,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/board/screen"
+	"lockstep/ui/golden"
 )
 
 // openStack is the screen of a stack's recorded run after n events, 0 for all.
@@ -43,7 +44,7 @@ func TestStackGolden(t *testing.T) {
 			t.Run(name+"/"+fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					s := openStack(t, size[0], size[1], 75, dark, new([]event.Command), keys...)
-					compare(t, fmt.Sprintf("stack-%s-%dx%d", name, size[0], size[1]), ansi.Strip(s.View().Content))
+					golden.Compare(t, fmt.Sprintf("stack-%s-%dx%d", name, size[0], size[1]), ansi.Strip(s.View().Content))
 				})
 			})
 		}

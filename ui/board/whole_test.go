@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/golden"
 )
 
 // graphOf is a half-finished run of groups, per of them in each layer; each group waits for some of the
@@ -56,7 +57,7 @@ func TestLargeGolden(t *testing.T) {
 					}
 				}
 			}
-			compare(t, fmt.Sprintf("large-%d-%s", groups, name), all.String())
+			golden.Compare(t, fmt.Sprintf("large-%d-%s", groups, name), all.String())
 		})
 	}
 	now := time.Date(2026, 11, 20, 12, 0, 9, 0, time.UTC)

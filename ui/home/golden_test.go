@@ -1,10 +1,7 @@
 package home
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,9 +11,8 @@ import (
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/*.golden")
 
 var (
 	sizes = [][2]int{{80, 24}, {100, 30}, {160, 45}, {200, 50}}
@@ -33,46 +29,17 @@ func TestGolden(t *testing.T) {
 			for _, size := range sizes {
 				w, h := size[0], size[1]
 				plain := s.open(t, w, h, bare).text()
-				golden(t, fmt.Sprintf("%s-%dx%d", s.name, w, h), plain)
-				if coloured := s.open(t, w, h, dark).text(); trimmed(coloured) != trimmed(plain) {
+				golden.Compare(t, fmt.Sprintf("%s-%dx%d", s.name, w, h), plain)
+				if coloured := s.open(t, w, h, dark).text(); golden.Trim(coloured) != golden.Trim(plain) {
 					t.Errorf("with colours, %d×%d differs:\n%s", w, h, coloured)
 				}
 			}
 			if s.name == "runs" {
-				golden(t, s.name+"-dark", s.open(t, 100, 30, dark).View().Content)
-				golden(t, s.name+"-light", s.open(t, 100, 30, light).View().Content)
-				golden(t, s.name+"-bare", s.open(t, 100, 30, bare).View().Content)
+				golden.Compare(t, s.name+"-dark", s.open(t, 100, 30, dark).View().Content)
+				golden.Compare(t, s.name+"-light", s.open(t, 100, 30, light).View().Content)
+				golden.Compare(t, s.name+"-bare", s.open(t, 100, 30, bare).View().Content)
 			}
 		})
-	}
-}
-
-// trimmed returns text without trailing blanks; the selected line ends with some.
-func trimmed(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// golden compares text with a golden file, in which ␛ stands for escape characters.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	got = trimmed(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s has changed; if that is right, run go test ./ui/home -update:\n--- want\n%s\n--- got\n%s", name, want, got)
 	}
 }
 

@@ -2,10 +2,7 @@ package form
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/theme"
+	"lockstep/ui/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/*.golden")
 
 var (
 	sizes = [][2]int{{80, 24}, {100, 30}, {160, 45}, {200, 50}}
@@ -57,22 +53,22 @@ func TestGolden(t *testing.T) {
 			}
 			for _, size := range sizes {
 				plain := ansi.Strip(draw(size[0], size[1], bare))
-				compare(t, fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1]), plain)
+				golden.Compare(t, fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1]), plain)
 				for n, line := range strings.Split(plain, "\n") {
 					if w := ansi.StringWidth(line); w > size[0] {
 						t.Errorf("line %d has %d cells", n, w)
 					}
 				}
 				for name, look := range map[string]theme.Options{"dark": dark, "light": light} {
-					if got := ansi.Strip(draw(size[0], size[1], look)); trimmed(got) != trimmed(plain) {
+					if got := ansi.Strip(draw(size[0], size[1], look)); golden.Trim(got) != golden.Trim(plain) {
 						t.Errorf("%s at %v differs from the colourless screen:\n%s", name, size, got)
 					}
 				}
 			}
 			if v.whole {
-				compare(t, v.name+"-dark", draw(100, 30, dark))
-				compare(t, v.name+"-light", draw(100, 30, light))
-				compare(t, v.name+"-bare", draw(100, 30, bare))
+				golden.Compare(t, v.name+"-dark", draw(100, 30, dark))
+				golden.Compare(t, v.name+"-light", draw(100, 30, light))
+				golden.Compare(t, v.name+"-bare", draw(100, 30, bare))
 			}
 			ascii := bare
 			ascii.ASCII = true
@@ -92,33 +88,5 @@ func TestColourless(t *testing.T) {
 				t.Errorf("%s: colour in ESC[%sm", v.name, params)
 			}
 		}
-	}
-}
-
-func trimmed(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// compare compares a screen with a golden file, in which ␛ is the escape character.
-func compare(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	got = trimmed(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s has changed; if that is right, run go test ./ui/home/form -update:\n--- want\n%s\n--- got\n%s", name, want, got)
 	}
 }
