@@ -60,6 +60,10 @@ type Options struct {
 	// however long the API server is unreachable, or when ctx is done. The engine calls it in a separate goroutine. Nil means
 	// that watches never stall.
 	Refresh func(ctx context.Context, o plan.Object)
+	// LookAtPods reads the pods of the workloads among the objects, because the watch of pods may be late or away while the one
+	// of the workloads is not. It returns once their states were reported, or if they may not be read, or when ctx is done. The
+	// engine calls it in a separate goroutine. Nil means that pods are not looked at before the outcome (R22c).
+	LookAtPods func(ctx context.Context, objects []plan.Object)
 }
 
 // Finding is the result of a diagnosis.

@@ -78,6 +78,8 @@ func (l *loop) perform(effects []effect) {
 			l.diagnose(eff.diagnosis)
 		case startRefresh:
 			l.refresh(eff.deadline)
+		case startLook:
+			l.lookAtPods(eff)
 		case reportAccepted:
 			eff.command.Accepted()
 		case endRetries:
@@ -170,6 +172,13 @@ func (l *loop) refresh(d *deadline) {
 	go func() {
 		l.opts.Refresh(l.ctx, actual)
 		l.inbox.put(refreshed{d})
+	}()
+}
+
+func (l *loop) lookAtPods(look startLook) {
+	go func() {
+		l.opts.LookAtPods(l.ctx, look.objects)
+		l.inbox.put(lookedAtPods{look.settling})
 	}()
 }
 

@@ -112,6 +112,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.serverReachable()
 	case refreshed:
 		msg.deadline.group.stage.refreshed(msg.deadline)
+	case lookedAtPods:
+		msg.settling.looking = false
 	case ticked:
 		m.tick()
 	case transitionRequested:

@@ -62,6 +62,8 @@ type (
 	serverReachable struct{}
 	// refreshed is sent once, by the goroutine that a startRefresh started, unless the run ends first.
 	refreshed struct{ deadline *deadline }
+	// lookedAtPods is sent once, by the goroutine that a startLook started, unless the run ends first.
+	lookedAtPods struct{ settling *settling }
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
 	// transitionRequested is sent by StartRollback, StartEditedRevision and Finish.
@@ -96,6 +98,11 @@ type (
 	startDiagnosis struct{ diagnosis diagnosis }
 	// startRefresh reads an object whose deadline has passed; observed messages return the result, then a refreshed message.
 	startRefresh struct{ deadline *deadline }
+	// startLook reads the pods of workloads; observed messages return the result, then a lookedAtPods message.
+	startLook struct {
+		settling *settling
+		objects  []plan.Object
+	}
 	// endRetries ends the context of retries, cancelRequests the context of requests;
 	// resetRequests cancels both and creates new ones.
 	endRetries     struct{ cause error }

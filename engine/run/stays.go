@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // StableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
 const StableAfter = 10 * time.Second
-
-// MaxUnknown is how long after the look at a workload its pods are waited for.
-const MaxUnknown = time.Second
 
 // settleMargin is how long before the operation's timeout settling ends: it is no reason to fail a release that is ready.
 const settleMargin = time.Second
@@ -25,8 +23,6 @@ type Pods struct {
 	Down bool
 	// Restart names this container, and says how it ended: "container app exited with code 3".
 	Restart string
-	// Unknown means that the pods have not been seen yet, although there should be some.
-	Unknown bool
 	// Started is when the last container started, among the pods that have a container without a readiness or startup
 	// probe; zero if there are none.
 	Started time.Time
@@ -170,33 +166,54 @@ type settling struct {
 	until     time.Time
 	notBefore time.Time // after an outage, because watches need time to report what they missed
 	published time.Time // the last until that was published
+	looked    time.Time // when the last look at the pods began, zero for none
+	looking   bool
 }
 
-// settle waits until the workloads have settled, and then answers run.
-func (m *machine) settle(run *StageRun) {
-	next := settling{run: run}
-	if m.settling != nil {
-		next = *m.settling
+// look starts a look at the pods unless one has begun at due or later: what has settled is proven by the pods themselves, not
+// by a watch that has reported nothing. It reports whether the outcome waits for a look.
+func (m *machine) look(s *settling, due time.Time) bool {
+	if s.looking || m.opts.LookAtPods == nil || !s.looked.IsZero() && !s.looked.Before(due) {
+		return s.looking
 	}
-	m.settling = nil
+	objects := m.settlingObjects()
+	if s.looking = len(objects) > 0; s.looking {
+		s.looked = m.now
+		m.emit(startLook{s, objects})
+	}
+	return s.looking
+}
+
+// settle waits until the workloads have settled, and then answers run. Their pods are looked at before and after the wait.
+func (m *machine) settle(run *StageRun) {
+	if m.settling == nil {
+		m.settling = &settling{run: run}
+	}
+	s := m.settling
+	s.until = time.Time{}
 	until, g, o := m.settledAt()
 	if o != nil && !m.outage.since.IsZero() { // nobody can say whether its containers still run
-		next.notBefore = m.now.Add(catchUp)
+		s.notBefore = m.now.Add(catchUp)
 	}
-	if next.until = latest(until, next.notBefore); o == nil || !m.now.Before(next.until) {
+	until = latest(until, s.notBefore)
+	if o == nil || !m.now.Before(until) {
+		if m.look(s, until) {
+			return
+		}
+		m.settling = nil
 		m.setSettled()
 		m.emit(endStage{run, nil})
 		return
 	}
-	m.settling = &next
-	if change := next.until.Sub(next.published).Abs(); change < time.Second || !m.outage.since.IsZero() {
+	s.until = until
+	if change := until.Sub(s.published).Abs(); change < time.Second || !m.outage.since.IsZero() {
 		return
 	}
-	next.published = next.until
+	s.published = until
 	obj := o.actual()
 	m.publish(event.Event{Kind: event.KindWaiting, Phase: g.Phase, Group: g.Group, Object: &obj, Status: event.Ready,
-		ReadyBy: event.BySettling, Until: next.until,
-		Message: fmt.Sprintf("settling: %s left", next.until.Sub(m.now).Round(100*time.Millisecond))})
+		ReadyBy: event.BySettling, Until: until,
+		Message: fmt.Sprintf("settling: %s left", until.Sub(m.now).Round(100*time.Millisecond))})
 }
 
 // settledAt returns when the last workload of the operation has settled, and which that is, nil if there is nothing to wait for.
@@ -218,15 +235,27 @@ func (m *machine) settledAt() (until time.Time, group *group, last *object) {
 	return until, group, last
 }
 
+// settlingObjects returns the objects of the operation whose pods, if they have any, decide about the outcome.
+func (m *machine) settlingObjects() (objects []plan.Object) {
+	for _, s := range m.confirmable {
+		for _, g := range s.groups {
+			for _, o := range g.objects {
+				if s.mustSettle(g, o) && o.last.Note == "" { // a note says why it has no pods
+					objects = append(objects, o.actual())
+				}
+			}
+		}
+	}
+	return objects
+}
+
+func (s *stage) mustSettle(g *group, o *object) bool {
+	return s.Settle > 0 && g.await && !o.wait.Never && o.last.RestartsCount() && (s.Ends == nil || !s.Ends(g.def))
+}
+
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if s.Settle <= 0 || !g.await || o.wait.Never || !o.last.RestartsCount() || s.Ends != nil && s.Ends(g.def) {
-		return at
-	}
-	if o.pods.Unknown && o.last.Note == "" { // a note says why it has none
-		return o.since.Add(MaxUnknown)
-	}
-	if o.pods.Started.IsZero() {
+	if !s.mustSettle(g, o) || o.pods.Started.IsZero() {
 		return at
 	}
 	if at = o.pods.Started.Add(s.Settle); !s.m.now.Before(at) && !o.settles {

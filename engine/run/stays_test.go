@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,8 @@ type staysRun struct {
 	run   *StageRun
 	ended map[*StageRun]error
 	trace []string
+	// onLook reports what a look at the pods shows.
+	onLook func()
 }
 
 func newStaysRun(stage Stage, opts Options) *staysRun {
@@ -39,6 +42,10 @@ func (r *staysRun) handle(msg message) {
 		case sendRequest:
 			r.handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
 			r.see(eff.request.object.Name, Observation{Status: event.Ready, Version: 2, ReadyBy: event.ByKstatus})
+		case startLook:
+			r.add("look")
+			r.onLook()
+			r.handle(lookedAtPods{eff.settling})
 		case endStage:
 			r.ended[eff.run] = eff.err
 		case publish:
@@ -245,27 +252,49 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-// TestSettlingAwaitsASightOfPods: the outcome waits for the first sight of the pods of a workload, but not for long (R22c).
-func TestSettlingAwaitsASightOfPods(t *testing.T) {
-	unknown := Observation{Pods: &Pods{Unknown: true}}
+// TestSettlingIsProven: whatever the watch of pods has reported, or not, the pods are looked at before the wait until they have
+// settled, and again after it; only the look makes the outcome (R22c).
+func TestSettlingIsProven(t *testing.T) {
+	healthy, crashed := pods(0, -sec, false), pods(2*sec, -sec, true)
+	silent := Observation{}
 	for name, c := range map[string]struct {
-		seen Observation
-		end  time.Duration
+		watch, first, last Observation
+		end                time.Duration // of the look before the outcome, 0 for a failure
+		trace              []string
 	}{
-		"nothing is seen": {unknown, sec}, "started long ago": {pods(0, -time.Hour, false), sec / 2}, "started lately": {pods(0, -sec, false), 4 * sec},
+		"started long ago":    {silent, pods(0, -time.Hour, false), silent, 1, []string{"0.0s look"}},
+		"no such container":   {silent, pods(0, 0, false), silent, 1, []string{"0.0s look"}},
+		"silent":              {silent, healthy, silent, 4 * sec, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s x settled"}},
+		"not silent":          {healthy, silent, silent, 4 * sec, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s x settled"}},
+		"an unreported crash": {healthy, silent, crashed, 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
+		"a silent crash":      {silent, healthy, crashed, 0, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
 	} {
-		r := newStaysRun(Stage{ObjectTimeout: time.Minute, Settle: 5 * sec}, Options{})
-		r.see("x", unknown)
-		over := r.confirm()
-		r.until(sec / 2)
-		if ended, _ := over(); ended {
-			t.Errorf("%s: it did not wait for the pods", name)
-		}
-		r.see("x", c.seen)
-		r.until(c.end)
-		if ended, err := over(); !ended || err != nil {
-			t.Errorf("%s: at %s it has ended: %t, %v", name, c.end, ended, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := newStaysRun(Stage{ObjectTimeout: time.Minute, Settle: 5 * sec}, Options{LookAtPods: func(context.Context, []plan.Object) {}})
+			r.trace = nil
+			next := []Observation{c.first, c.last}
+			if c.watch.Pods != nil {
+				next = next[1:]
+				r.see("x", c.watch)
+			}
+			r.onLook = func() {
+				r.see("x", next[0])
+				next = next[1:]
+			}
+			over := r.confirm()
+			if r.until(c.end - 1); c.end > sec {
+				if ended, _ := over(); ended {
+					t.Error("it ended before the pods had settled")
+				}
+			}
+			r.until(2 * time.Minute)
+			if ended, err := over(); !ended || (err == nil) != (c.end > 0) {
+				t.Errorf("it has ended: %t, %v", ended, err)
+			}
+			if !slices.Equal(r.trace, c.trace) {
+				t.Errorf("got  %q\nwant %q", r.trace, c.trace)
+			}
+		})
 	}
 }
 

@@ -22,11 +22,6 @@ func NewObservation(s Session, list helmkube.ResourceList) Observation {
 
 // Watch observes the objects of a group. A Job that the cluster has deleted after it finished counts as ready.
 func (t Observation) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
-	for _, o := range g.Objects {
-		if t.infos[o] != nil && KeepsRunning(o) {
-			report(run.Observation{Object: o, Pods: &run.Pods{Unknown: true}})
-		}
-	}
 	t.Target.Watch(ctx, g, func(ob run.Observation) {
 		if ob.Status == event.Gone && t.expiring[ob.Object] != nil {
 			ob.Status, ob.Message, ob.ReadyBy = event.Ready, "deleted by the cluster after it finished", event.ByBuiltIn

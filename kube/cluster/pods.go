@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lockstep/engine/run"
+	"lockstep/kube/status"
 )
 
 // podWatches are the watches of pods and warnings for Signs: one of each kind for each namespace with a listener, or one for
@@ -41,6 +42,8 @@ type podState struct {
 	owners    map[types.NamespacedName]owner // of pods
 	reported  map[types.UID]string           // the last reported trouble of each pod
 	deleted   []deletedPod                   // in the order of their deletion
+	// lastDeleted is the highest version at which a pod was deleted.
+	lastDeleted uint64
 }
 
 // listener gets the signs of an object; onPods may be nil.
@@ -238,10 +241,16 @@ func (w *podWatches) handlePod(p *corev1.Pod, deleted bool, opened int) {
 			}
 		}
 		delete(w.reported, p.UID)
+		w.lastDeleted = max(w.lastDeleted, status.ParseVersion(p.ResourceVersion))
 		w.deleted = append(w.deleted, deletedPod{name, time.Now().Add(lateWarningPeriod)})
 		return
 	}
-	w.owners[name] = owner
+	w.seePod(p, owner, opened)
+}
+
+// seePod reports what is new about a pod. The caller holds the lock.
+func (w *podWatches) seePod(p *corev1.Pod, owner owner, opened int) {
+	w.owners[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = owner
 	if w.runs.put(owner, p, opened, time.Now()) {
 		w.reportPods(owner)
 	}

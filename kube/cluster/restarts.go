@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/status"
 )
 
 // podsUntil is how long after a watch was opened again pods that it has not reported still count: they may be gone.
@@ -31,7 +32,8 @@ type podRun struct {
 	unprobed bool      // it has a container without a readiness or startup probe
 	restarts int32     // of all its containers
 	started  time.Time // when the last one started, as its status says
-	opened   int       // how often the watch had been opened when it last reported the pod
+	opened   int       // how often the watch had been opened when the pod was last reported
+	version  uint64
 }
 
 // of returns what is known of the pods of a workload together.
@@ -53,6 +55,10 @@ func (r podRuns) put(o owner, p *corev1.Pod, opened int, now time.Time) (changed
 		return false
 	}
 	before := r.of(o)
+	version := status.ParseVersion(p.ResourceVersion)
+	if version < r[o][p.UID].version { // a look has read a newer one
+		return false
+	}
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		r.remove(o, p.UID)
 		return before != r.of(o)
@@ -62,7 +68,7 @@ func (r podRuns) put(o owner, p *corev1.Pod, opened int, now time.Time) (changed
 	}
 	was, known := r[o][p.UID]
 	next := podRunOf(p, now)
-	next.opened = opened
+	next.opened, next.version = max(was.opened, opened), version
 	if known { // the clock of a node may differ from this one
 		next.Started, next.Restarted = was.Started, was.Restarted
 		if !next.started.Equal(was.started) || next.restarts != was.restarts {
@@ -158,13 +164,18 @@ func (w *podWatches) dropUnseen(watch podWatch, opened int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.keepPods(watch.namespace, func(_ types.UID, p podRun) bool { return p.opened >= opened })
+}
+
+// keepPods forgets the pods of a namespace, of all for "", that are not to be kept. The caller holds the lock.
+func (w *podWatches) keepPods(namespace string, keep func(types.UID, podRun) bool) {
 	for o, pods := range w.runs {
-		if watch.namespace != "" && watch.namespace != o.namespace {
+		if namespace != "" && namespace != o.namespace {
 			continue
 		}
 		before := w.runs.of(o)
 		for uid, p := range pods {
-			if p.opened < opened {
+			if !keep(uid, p) {
 				w.runs.remove(o, uid)
 			}
 		}

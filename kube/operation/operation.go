@@ -357,7 +357,7 @@ func (op *Operation) start() *run.Engine {
 	op.mu.Lock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
-		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Refresh: op.refresh, Heartbeat: common.Heartbeat,
+		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Refresh: op.refresh, LookAtPods: op.lookAtPods, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
@@ -390,6 +390,16 @@ func (op *Operation) refresh(ctx context.Context, o plan.Object) {
 	op.mu.Unlock()
 	if a != nil {
 		a.runWatcher.Watcher.Refresh(ctx, o)
+	}
+}
+
+// lookAtPods makes the watches of pods report the state of the workloads among the objects.
+func (op *Operation) lookAtPods(ctx context.Context, objects []plan.Object) {
+	op.mu.Lock()
+	a := op.attempt
+	op.mu.Unlock()
+	if a != nil {
+		a.runWatcher.Signs.LookAtPods(ctx, objects)
 	}
 }
 

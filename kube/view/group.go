@@ -6,7 +6,6 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
-	"lockstep/kube/cluster"
 )
 
 // group holds the last observations of a group's objects, possibly from an earlier revision.
@@ -14,9 +13,9 @@ type group struct {
 	*plan.Group
 	last  map[plan.Object]run.Observation
 	ready map[plan.Object]run.Observation // the last observation of each object that was ready by its rule
-	pods  map[plan.Object]run.Pods
-	fresh map[plan.Object]bool // whether each planned object has been observed in this revision
-	count map[event.Status]int // the objects that decide, with each status
+	pods  map[plan.Object]run.Pods        // of the workloads whose pods have been seen
+	fresh map[plan.Object]bool            // whether each planned object has been observed in this revision
+	count map[event.Status]int            // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
 	awaited   []plan.Object
 	mayBeGone map[plan.Object]bool // see revision.mayBeGone
@@ -32,9 +31,6 @@ func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group 
 	}
 	for _, o := range g.Objects {
 		n.fresh[o] = false
-		if _, known := n.pods[o]; !known && cluster.KeepsRunning(o) {
-			n.pods[o] = run.Pods{Unknown: true}
-		}
 		if !g.WaitOf(o).Never {
 			n.awaited = append(n.awaited, o)
 		}

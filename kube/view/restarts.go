@@ -6,18 +6,26 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 )
+
+// maxUnseen is how long pods that were not seen yet are waited for.
+const maxUnseen = time.Second
 
 // awaitsPods reports whether the pods of a workload that is ready by its rule have not been seen yet. The view then waits a
 // moment for them: they may show that a container has just restarted.
 func (v *View) awaitsPods(unit event.Unit, g *group, ob run.Observation) bool {
-	if !g.pods[ob.Object].Unknown || ob.Note != "" { // a note says why it has none
+	if _, seen := g.pods[ob.Object]; seen || !cluster.KeepsRunning(ob.Object) || ob.Note != "" { // a note says why it has none
 		return false
 	}
-	time.AfterFunc(run.MaxUnknown, func() {
+	time.AfterFunc(maxUnseen, func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if g := v.groups[unit.Group]; g != nil && g.pods[ob.Object].Unknown {
+		g := v.groups[unit.Group]
+		if g == nil {
+			return
+		}
+		if _, seen := g.pods[ob.Object]; !seen {
 			g.pods[ob.Object] = run.Pods{}
 			v.observeLocked(unit, g.ready[ob.Object])
 		}

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,35 @@ func TestCrashAfterReady(t *testing.T) {
 			out = r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"), "version: two")), func(u *kube.Deploy) { u.Settle = c.settle })))
 			if slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.ReadyBy == event.BySettling }) {
 				t.Error("the upgrade waited for a workload that it did not change")
+			}
+		})
+	}
+}
+
+// TestCrashWithoutAWatch: if the watch of pods delivers nothing, as behind a proxy that buffers or under load, a crash is no
+// success either: the pods are looked at before the outcome (R22c).
+func TestCrashWithoutAWatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		web  string
+		exit int
+	}{"crashes": {crashing("1s", nil), 1}, "healthy": {rig.Deployment("web", nil, "0s"), 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Client = r.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
+				silent := strings.HasSuffix(req.URL.Path, "/pods") && req.URL.Query().Get("watch") != ""
+				if silent {
+					<-req.Context().Done()
+				}
+				return silent
+			}}, "")
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = 5*time.Second, 20*time.Second }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := r.Run(op, nil).State; s.Exit != c.exit {
+				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
 			}
 		})
 	}
