@@ -3,6 +3,7 @@ package event
 import (
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -67,24 +68,43 @@ func CountObjects(phases []Phase, created plan.Object) (n int) {
 // PhaseTitle returns the title of a phase: "" for apply, "delete" for a removal, "delete (left over from revision 2)" for
 // the removal of revision 2's leftovers, else the phase's name. In a rollback it starts with "rollback: "; apply
 // becomes "rollback", and a name that ends in "rollback" gets no prefix.
-func PhaseTitle(name string, kind PhaseKind) string { return phaseTitle(name, kind, "") }
+func PhaseTitle(name string, kind PhaseKind) string {
+	title, detail := phaseTitle(name, kind, "")
+	return title + detail
+}
 
 // LayerTitle returns the title of a layer of a phase: "layer 0", "delete layer 0", "rollback: delete layer 0".
 func LayerTitle(name string, kind PhaseKind, layer int) string {
-	return phaseTitle(name, kind, fmt.Sprintf("layer %d", layer))
+	title, detail := phaseTitle(name, kind, fmt.Sprintf("layer %d", layer))
+	return title + detail
 }
 
-// phaseTitle returns the title of a phase, with layer after what the phase does.
-func phaseTitle(name string, kind PhaseKind, layer string) string {
+// ShortLayerTitle returns the title of a layer for a narrow place: "0", "delete 0", "rollback: delete 0".
+func ShortLayerTitle(name string, kind PhaseKind, layer int) string {
+	title, _ := phaseTitle(name, kind, strconv.Itoa(layer))
+	return title
+}
+
+// LeftoverRevision returns the revision whose leftovers a phase removes, or 0 if it removes none.
+func LeftoverRevision(phase string) int {
+	number, ok := strings.CutPrefix(strings.TrimPrefix(phase, RollbackPrefix), string(PhaseRemove)+"-")
+	revision, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return 0
+	}
+	return revision
+}
+
+// phaseTitle returns the title of a phase, with layer after what the phase does, and a detail in brackets or "".
+func phaseTitle(name string, kind PhaseKind, layer string) (title, detail string) {
+	revision := LeftoverRevision(name)
 	name, back := strings.CutPrefix(name, RollbackPrefix)
-	detail := ""
 	switch kind {
 	case PhaseApply:
 		name = ""
 	case PhaseRemove:
-		_, revision, leftovers := strings.Cut(name, "-")
-		if name = "delete"; leftovers {
-			detail = " (left over from revision " + revision + ")"
+		if name = "delete"; revision > 0 {
+			detail = fmt.Sprintf(" (left over from revision %d)", revision)
 		}
 	}
 	switch {
@@ -96,5 +116,5 @@ func phaseTitle(name string, kind PhaseKind, layer string) string {
 	if name != "" && layer != "" {
 		name += " "
 	}
-	return name + layer + detail
+	return name + layer, detail
 }

@@ -53,7 +53,7 @@ func TestRetryHintNamesReverts(t *testing.T) {
 			s.shows(t, "R retry (reverts)   G stop here   a abort")
 		}
 	}
-	if s := with("sandbox-install", 63, "", answered)(t); s.insp.RetryHint() != "" {
+	if s := with("sandbox-install", 63, "", answered)(t); s.insp.Reverted() != "" {
 		t.Error("the change was queried although nothing is held")
 	}
 }

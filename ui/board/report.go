@@ -140,7 +140,7 @@ func (m *model) groupName(g *event.GroupState) string {
 	}
 	for _, p := range m.State.Phases {
 		if p.Name != g.Phase && n.Kind == event.PhaseRemove && m.State.Find(p.Name, g.ID) != nil {
-			return graph.DeletePrefix + strings.TrimPrefix(n.Name, graph.DeletePrefix)
+			return graph.DeletePrefix + m.Graph.Shorten(g.ID)
 		}
 	}
 	return n.Name

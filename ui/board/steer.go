@@ -2,7 +2,6 @@ package board
 
 import (
 	"fmt"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -40,13 +39,12 @@ func (m *model) sendCommand(c event.Command) tea.Cmd {
 	return m.Send(c)
 }
 
-// failedHint says after a verb for failed groups which of several it acts on.
-func (m *model) failedHint(verb string) string {
-	if verb == "" || !m.Held() {
+// failedHint says after a verb for failed groups which of several it acts on, and then a detail.
+func (m *model) failedHint(verb, detail string) string {
+	if !m.Held() {
 		return ""
 	}
 	failing := m.Failing()
-	verb, detail, _ := strings.Cut(verb, " (")
 	switch {
 	case len(failing) < 2:
 	case m.FailedCommand(event.Retry).Group != "":
@@ -54,10 +52,7 @@ func (m *model) failedHint(verb string) string {
 	default:
 		verb += fmt.Sprintf(" all %d", len(failing))
 	}
-	if detail != "" {
-		verb += " (" + detail
-	}
-	return verb
+	return verb + detail
 }
 
 // inTrouble reports whether the selection has a problem that logs and events may explain.

@@ -94,7 +94,7 @@ func (h *history) Keys() []keys.Binding {
 		{Keys: "down j", Do: keys.By(h.move, 1), Part: partHistory, About: "older"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(h.page, -1), Part: partHistory, About: "scroll the changes up"},
 		{Keys: "pgdown ctrl+f space", Label: "page down", Hint: keys.When("more", func() bool { return h.line < h.last }), Do: keys.By(h.page, 1), Part: partHistory, About: "scroll the changes down"},
-		{Keys: "q ctrl+c", Label: "q, ctrl-c", Hint: keys.Always("quit"), Do: h.quit, Part: partHistory, About: "quit"},
+		{Keys: "q ctrl+c", Label: "q", Also: "ctrl-c", Hint: keys.Always("quit"), Do: h.quit, Part: partHistory, About: "quit"},
 		{Keys: "?", Hint: keys.Always("help"), Do: h.help.Open, Part: partHistory, About: "help"},
 	}
 }

@@ -52,7 +52,7 @@ func (m *model) keys() []keys.Binding {
 		{Keys: "home g", Do: keys.Run(func() { m.selectRow(0) }), Part: partMove, About: "first line"},
 		{Keys: "end G", Do: keys.Run(func() { m.selectRow(len(m.table.rows) - 1) }), Part: partMove, About: "last line"},
 		{Keys: "esc", Do: keys.Run(m.escape), Part: partMove, About: "back", More: "clears the filter"},
-		{Keys: "q ctrl+c", Label: "q, ctrl-c", Hint: keys.Always("quit"), Do: m.quit, Part: partMove, About: "quit", More: "runs continue"},
+		{Keys: "q ctrl+c", Label: "q", Also: "ctrl-c", Hint: keys.Always("quit"), Do: m.quit, Part: partMove, About: "quit", More: "runs continue"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
 }

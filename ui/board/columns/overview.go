@@ -156,7 +156,7 @@ func (b *Board) drawOverview() {
 			role = theme.Strong
 		}
 		c, title, edges := b.Graph.Cols[h.col], "", b.countEdges(h.col)
-		for _, t := range []string{c.ShortTitle(), b.Join(c.ShortTitle(), edges), c.Title, b.Join(c.Title, edges)} {
+		for _, t := range []string{c.ShortTitle, b.Join(c.ShortTitle, edges), c.Title, b.Join(c.Title, edges)} {
 			if h.rect.W >= cards.MinNamedCell && (title == "" || canvas.Width(t) <= h.rect.W) {
 				title = t
 			}

@@ -36,10 +36,10 @@ func (b *Board) drawTitles(own *band) {
 		if more := b.undrawnText(p.Index, room, title); more != "" {
 			title = b.Join(title, more)
 			if canvas.Width(title) > room {
-				title = b.Join(c.ShortTitle(), more)
+				title = b.Join(c.ShortTitle, more)
 			}
 		} else if canvas.Width(title) > room {
-			title = b.Join(c.ShortTitle(), prefix)
+			title = b.Join(c.ShortTitle, prefix)
 		}
 		b.Canvas.Put(p.X+1, y, role, canvas.FitMiddle(title, room, b.Theme.Lines.Ellipsis))
 	}

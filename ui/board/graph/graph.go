@@ -59,9 +59,10 @@ const DeletePrefix = "delete "
 
 // Column is a phase, or a layer of one.
 type Column struct {
-	Title string
-	Phase *event.PhaseState
-	Nodes []*Node
+	// Title is that of the phase or layer, ShortTitle the one for a narrow column.
+	Title, ShortTitle string
+	Phase             *event.PhaseState
+	Nodes             []*Node
 	// Prefix is the common prefix of its groups' names.
 	Prefix string
 	// Width is the preferred width of its cards, Gutter the width of the edges to its
@@ -133,8 +134,10 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	for _, n := range own {
 		for len(g.Cols) <= first+layer[n.ID] {
 			c := &Column{Title: event.PhaseTitle(phase.Name, phase.Kind), Phase: phase}
-			if layered {
-				c.Title = event.LayerTitle(phase.Name, phase.Kind, len(g.Cols)-first)
+			c.ShortTitle = c.Title
+			if number := len(g.Cols) - first; layered {
+				c.Title = event.LayerTitle(phase.Name, phase.Kind, number)
+				c.ShortTitle = event.ShortLayerTitle(phase.Name, phase.Kind, number)
 			}
 			g.Cols = append(g.Cols, c)
 		}
@@ -173,16 +176,6 @@ func untangle(nodes []*Node) {
 		return float64(sum) / float64(max(len(n.Ins), 1))
 	}
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(mean(a), mean(b)) })
-}
-
-// layerWord precedes the number of a layer.
-const layerWord = "layer "
-
-// ShortTitle returns the title for a narrow column: "0" for "layer 0", "rollback: delete 0" for "rollback:
-// delete layer 0".
-func (c *Column) ShortTitle() string {
-	title, _, _ := strings.Cut(c.Title, " (") // the phase's name has the revision
-	return strings.Replace(title, layerWord, "", 1)
 }
 
 // shortName returns a group's short name; a hook is named after its object.

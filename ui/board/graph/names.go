@@ -30,13 +30,10 @@ var shortestKinds = map[string]string{
 
 func shortestKind(o plan.Object) string { return canvas.Clean(cmp.Or(shortestKinds[o.Kind], o.Kind)) }
 
+func shortKind(o plan.Object) string { return cmp.Or(shortKinds[o.Kind], o.Kind) }
+
 // ShortObject returns an object's name with a short kind.
-func ShortObject(o plan.Object) string {
-	if k, ok := shortKinds[o.Kind]; ok {
-		return k + "/" + o.Name
-	}
-	return o.String()
-}
+func ShortObject(o plan.Object) string { return shortKind(o) + "/" + o.Name }
 
 // ObjectIn fits an object's name into a width: if needed, with kubectl's short kind, then without
 // the release's prefix or the middle of the name.
@@ -102,7 +99,8 @@ func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 	}
 	for i := range all {
 		for _, o := range objects {
-			all[i].Width = max(all[i].Width, canvas.Width(all[i].object(o.Object, "~")))
+			kind, name := all[i].object(o.Object, "~")
+			all[i].Width = max(all[i].Width, canvas.Width(kind+name))
 		}
 	}
 	return all
@@ -123,27 +121,26 @@ func (n *Node) NameStyle(w int) NameStyle {
 
 // Object fits an object's name into a width; if needed, it cuts the middle.
 func (s NameStyle) Object(o plan.Object, w int, ellipsis string) string {
-	name := s.object(o, ellipsis)
-	if canvas.Width(name) <= w {
-		return name
+	kind, name := s.object(o, ellipsis)
+	if canvas.Width(kind+name) <= w {
+		return kind + name
 	}
-	kind, rest, _ := strings.Cut(name, "/")
-	kind += "/"
-	if room := w - canvas.Width(kind); room >= min(canvas.Width(rest), 5) {
-		return kind + canvas.FitMiddle(rest, room, ellipsis)
+	if room := w - canvas.Width(kind); room >= min(canvas.Width(name), 5) {
+		return kind + canvas.FitMiddle(name, room, ellipsis)
 	}
-	return canvas.FitMiddle(name, w, ellipsis)
+	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-func (s NameStyle) object(o plan.Object, ellipsis string) string {
+// object returns an object's kind with a slash, and its name.
+func (s NameStyle) object(o plan.Object, ellipsis string) (kind, name string) {
+	name = canvas.Clean(o.Name)
 	if !s.Short {
-		return canvas.Clean(ShortObject(o))
+		return canvas.Clean(shortKind(o)) + "/", name
 	}
-	name := canvas.Clean(o.Name)
 	if rest, cut := strings.CutPrefix(name, s.Cut); cut && s.Cut != "" && rest != "" {
 		name = ellipsis + rest
 	}
-	return shortestKind(o) + "/" + name
+	return shortestKind(o) + "/", name
 }
 
 // Shared returns the prefix that a card must show once because its objects omit it; "" for the

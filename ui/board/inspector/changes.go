@@ -227,18 +227,14 @@ func (i *Inspector) reverts() string {
 	return fmt.Sprintf("%s and %d more", lost[0], len(lost)-1)
 }
 
-// RetryHint returns the footer's words for R. They say if a retry would revert changes in the cluster,
-// with as much detail as fits.
-func (i *Inspector) RetryHint() string {
-	if !i.Held() {
-		return ""
-	}
+// Reverted says if a retry would revert changes in the cluster, with as much detail as fits: "" or " (reverts image: api:2)".
+func (i *Inspector) Reverted() string {
 	switch lost := i.reverts(); {
 	case lost == "":
-		return "retry"
+		return ""
 	case i.W < 100:
-		return "retry (reverts)"
+		return " (reverts)"
 	default:
-		return "retry (reverts " + canvas.FitMiddle(lost, i.W-80, i.Theme.Lines.Ellipsis) + ")"
+		return " (reverts " + canvas.FitMiddle(lost, i.W-80, i.Theme.Lines.Ellipsis) + ")"
 	}
 }

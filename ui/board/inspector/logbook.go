@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -101,21 +102,15 @@ func (i *Inspector) HasTimes() bool {
 
 // heading describes a source: number of the pod, container, restarts, name of the pod.
 func (b *logBook) heading(s event.Source, dot string) string {
-	var parts []string
+	pod, restart := "", ""
 	if s.Pod != "" {
 		pods := b.pods()
-		parts = append(parts, fmt.Sprintf("pod %d/%d", slices.Index(pods, s.Pod)+1, len(pods)))
-	}
-	if s.Container != "" {
-		parts = append(parts, s.Container)
+		pod = fmt.Sprintf("pod %d/%d", slices.Index(pods, s.Pod)+1, len(pods))
 	}
 	if s.Instance > 1 {
-		parts = append(parts, fmt.Sprintf("restart %d", s.Instance-1))
+		restart = fmt.Sprintf("restart %d", s.Instance-1)
 	}
-	if s.Pod != "" {
-		parts = append(parts, s.Pod)
-	}
-	return strings.Join(parts, " "+dot+" ")
+	return text.Join(" "+dot+" ", pod, s.Container, restart, s.Pod)
 }
 
 // head describes the visible logs, "" if there are none.
@@ -138,8 +133,8 @@ func (b *logBook) head(dot string) string {
 	case only.Pod == "":
 		return allOf(len(pods), "pods") + " " + dot + " " + only.Container
 	case only.Container == "" && len(containers) > 1:
-		all := " " + dot + " " + allOf(len(containers), "containers") + " " + dot + " "
-		return strings.Replace(b.heading(only, dot), " "+dot+" ", all, 1)
+		only.Container = allOf(len(containers), "containers")
+		return b.heading(only, dot)
 	case only.Container == "" && len(containers) == 1:
 		only.Container = containers[0]
 	}

@@ -123,9 +123,8 @@ func (s Subject) Objects() []canvas.Line {
 	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
 	out := []canvas.Line{nil}
 	for _, o := range objects {
-		mark, why := s.ObjectMark(n, o), s.objectWhy(n, o)
-		why[0].Text = strings.TrimPrefix(why[0].Text, mark.Glyph+" ")
-		out = append(out, append(canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, why...))
+		why := s.objectWhy(n, o)
+		out = append(out, slices.Insert(why, 1, canvas.Piece{Role: theme.Text, Text: o.Object.String() + "  "}))
 	}
 	if more := len(n.Objects) - maxListed; more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", s.Theme.Lines.Ellipsis, more)))

@@ -34,7 +34,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	if o != nil {
 		l := s.objectWhy(n, o)
 		if s.Object == nil {
-			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
+			l = slices.Insert(l, 0, canvas.Piece{Role: l[0].Role, Text: graph.ShortObject(o.Object) + " "})
 		}
 		head = append(head, l)
 	}
@@ -46,13 +46,13 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	return append(head, tail...)
 }
 
-// objectWhy returns an object's status and reason in one line.
+// objectWhy returns an object's status and reason in one line; its first piece is the glyph.
 func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := s.ObjectMark(n, o)
 	if outcome := s.ObjectOutcome(n, o); outcome != "" {
 		return s.undoneWhy(n, o, mark, outcome)
 	}
-	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: mark.Role, Text: mark.Word}}
 	switch {
 	case s.State.ReleaseRun(n.GroupState) != "":
 	case picture.Degraded(n, o):
@@ -87,7 +87,7 @@ func (s Subject) undoneWhy(n *graph.Node, o *event.ObjectState, mark theme.Mark,
 		why = cmp.Or(o.Cause, o.Message)
 	}
 	when, what := s.undone(outcome)
-	return canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + did}, {Role: theme.Text, Text: withUndone(why, when+" "+what)}}
+	return canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: mark.Role, Text: did}, {Role: theme.Text, Text: withUndone(why, when+" "+what)}}
 }
 
 // withUndone joins the reason of a status, which may be "", and what the rollback did then.

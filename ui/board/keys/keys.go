@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
 )
 
@@ -17,6 +18,7 @@ import (
 type Binding struct {
 	Keys  string // Bubble Tea's names, separated by spaces
 	Label string // shown instead of Keys, if set
+	Also  string // a second Label
 	About string // what it does, in a few words
 	More  string // more about it, if there is room
 	Part  string // heading in the help
@@ -42,13 +44,15 @@ func (b Binding) Key() string {
 }
 
 // Name returns the names of its keys as shown to users.
-func (b Binding) Name() string { return cmp.Or(b.Label, strings.Join(strings.Fields(b.Keys), ", ")) }
+func (b Binding) Name() string {
+	if b.Label == "" {
+		return strings.Join(strings.Fields(b.Keys), ", ")
+	}
+	return text.Join(", ", b.Label, b.Also)
+}
 
 // FirstName returns the name of its first key.
-func (b Binding) FirstName() string {
-	first, _, _ := strings.Cut(b.Name(), ", ")
-	return first
-}
+func (b Binding) FirstName() string { return cmp.Or(b.Label, b.Key()) }
 
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -97,7 +95,7 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 		case inspect.Create:
 			o.Match = "missing"
 		case inspect.Delete:
-			o.Match, o.Revision = "left", leftoverRevision(c.Phase)
+			o.Match, o.Revision = "left", event.LeftoverRevision(c.Phase)
 			leftovers = append(leftovers, o)
 			continue
 		default:
@@ -123,20 +121,6 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 		groups = append(groups, out)
 	}
 	return groups, leftovers
-}
-
-// leftoverRevision returns the revision whose leftovers a phase removes, or 0 if it removes none.
-// "lockstep help events" documents the names of phases.
-func leftoverRevision(phase string) int {
-	number, ok := strings.CutPrefix(phase, string(event.PhaseRemove)+"-")
-	if !ok {
-		return 0
-	}
-	revision, err := strconv.Atoi(number)
-	if err != nil {
-		return 0
-	}
-	return revision
 }
 
 // afterRecovery suggests commands after a recovery: the interrupted one, and for an upgrade also a

@@ -203,7 +203,6 @@ func (m *Form) drawFooter() {
 }
 
 func (m *Form) keyName(b keys.Binding) string {
-	name := b.Name()
 	switch b.Key() {
 	case "enter":
 		return m.Theme.Lines.Enter
@@ -213,6 +212,5 @@ func (m *Form) keyName(b keys.Binding) string {
 		}
 		return "↑↓"
 	}
-	first, _, _ := strings.Cut(name, ", ")
-	return first
+	return b.FirstName()
 }
