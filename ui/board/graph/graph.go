@@ -36,22 +36,18 @@ type Graph struct {
 	Lanes int               // rows for edges that skip columns, if all are side by side
 
 	release string // most objects' names start with it
-	chart   string // of all groups, with a colon; "" if there are several
+	charts  bool   // its groups are from several charts
 }
 
-// onlyChart returns the chart of all groups with a colon, as their short IDs begin, "" if they are from several charts.
-func onlyChart(s *event.State) (chart string) {
+// severalCharts reports whether the groups, apart from those that are from no chart, are from several charts.
+func severalCharts(s *event.State) bool {
+	charts := map[string]bool{}
 	for g := range s.GroupStates() {
-		if g.Chart == "" { // not from a chart
-			continue
+		if g.Chart != "" {
+			charts[g.Chart] = true
 		}
-		name, _, _ := strings.Cut(plan.ShortID(g.ID), ":")
-		if name += ":"; chart != "" && name != chart {
-			return ""
-		}
-		chart = name
 	}
-	return chart
+	return len(charts) > 1
 }
 
 // DeletePrefix precedes the name of a group that is deleted if another one of the same name is applied.
@@ -96,7 +92,7 @@ type Node struct {
 // New arranges the phases of a state in columns.
 func New(s *event.State) Graph {
 	g := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
-	g.chart = onlyChart(s)
+	g.charts = severalCharts(s)
 	for _, phase := range s.Phases {
 		g.addPhase(phase)
 	}
@@ -114,7 +110,7 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
 	for i, group := range phase.Groups {
-		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: strings.TrimPrefix(shortName(phase, group.Group), g.chart), index: len(g.Nodes) + i, release: g.release}
+		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: g.shortName(phase, group.Group), index: len(g.Nodes) + i, release: g.release}
 		groups[i] = group.Group
 		g.ByKey[own[i].Unit()] = own[i]
 		if _, applied := g.short[group.ID]; !applied {
@@ -178,15 +174,18 @@ func untangle(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(mean(a), mean(b)) })
 }
 
-// shortName returns a group's short name; a hook is named after its object.
-func shortName(phase *event.PhaseState, g *plan.Group) string {
+// shortName returns a group's short name: without its chart if that is the only one. A hook is named after its object.
+func (g *Graph) shortName(phase *event.PhaseState, group *plan.Group) string {
+	ordered := phase.Kind == event.PhaseApply || phase.Kind == event.PhaseRemove
 	switch {
-	case phase.Kind == event.PhaseApply, phase.Kind == event.PhaseRemove:
-		return plan.ShortID(g.ID)
-	case len(g.Objects) == 1:
-		return ShortObject(g.Objects[0])
+	case ordered && group.Chart != "" && !g.charts:
+		return plan.ShortID(group.Name)
+	case ordered:
+		return plan.ShortID(group.ID)
+	case len(group.Objects) == 1:
+		return ShortObject(group.Objects[0])
 	}
-	return cmp.Or(g.Name, g.ID)
+	return cmp.Or(group.Name, group.ID)
 }
 
 // preferredWidth returns the preferred width of a column's cards. It depends only on names, so
