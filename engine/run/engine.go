@@ -62,7 +62,8 @@ type Options struct {
 	Refresh func(ctx context.Context, o plan.Object)
 	// LookAtPods reads the pods of the workloads among the objects, because the watch of pods may be late or away while the one
 	// of the workloads is not. It returns once their states were reported, or if they may not be read, or when ctx is done. The
-	// engine calls it in a separate goroutine. Nil means that pods are not looked at before the outcome (R22c).
+	// engine calls it in a separate goroutine, and then Refresh for those that have lost a pod. Nil means that pods are not looked
+	// at before the outcome (R22c).
 	LookAtPods func(ctx context.Context, objects []plan.Object)
 }
 

@@ -178,6 +178,9 @@ func (l *loop) refresh(d *deadline) {
 func (l *loop) lookAtPods(look startLook) {
 	go func() {
 		l.opts.LookAtPods(l.ctx, look.objects)
+		for _, o := range look.lost {
+			l.opts.Refresh(l.ctx, o)
+		}
 		l.inbox.put(lookedAtPods{look.settling})
 	}()
 }

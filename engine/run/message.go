@@ -98,10 +98,11 @@ type (
 	startDiagnosis struct{ diagnosis diagnosis }
 	// startRefresh reads an object whose deadline has passed; observed messages return the result, then a refreshed message.
 	startRefresh struct{ deadline *deadline }
-	// startLook reads the pods of workloads; observed messages return the result, then a lookedAtPods message.
+	// startLook reads the pods of workloads, and then those workloads that have lost a pod; observed messages return the result,
+	// then a lookedAtPods message.
 	startLook struct {
-		settling *settling
-		objects  []plan.Object
+		settling      *settling
+		objects, lost []plan.Object
 	}
 	// endRetries ends the context of retries, cancelRequests the context of requests;
 	// resetRequests cancels both and creates new ones.

@@ -166,7 +166,7 @@ func (s *stage) observe(g *group, seen Observation) {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 	if seen.Pods != nil {
-		o.pods = *seen.Pods
+		o.see(*seen.Pods, s.m.now)
 		s.assess(g, o)
 	}
 	switch {

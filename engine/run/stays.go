@@ -31,6 +31,7 @@ type Pods struct {
 // stays is what an object must show to count as ready for longer than a moment (R22c).
 type stays struct {
 	pods       Pods
+	lost       time.Time // when a pod was last seen to go whose containers had started last, zero for never
 	readySince time.Time // by its rule, zero while it is not
 	until      time.Time // when its hold ends, zero for none or if that is unknown
 	shownUntil time.Time // the published until
@@ -43,6 +44,14 @@ type hold struct {
 	// until is when it ends if nothing happens; zero while that is unknown.
 	until  time.Time
 	reason string
+}
+
+// see records what was seen of the pods of the object.
+func (s *stays) see(p Pods, now time.Time) {
+	if p.Started.Before(s.pods.Started) {
+		s.lost = now
+	}
+	s.pods = p
 }
 
 // RestartsCount reports whether restarts of its pods count against an object that is ready: the rule of an operator or a chart
@@ -176,10 +185,9 @@ func (m *machine) look(s *settling, due time.Time) bool {
 	if s.looking || m.opts.LookAtPods == nil || !s.looked.IsZero() && !s.looked.Before(due) {
 		return s.looking
 	}
-	objects := m.settlingObjects()
-	if s.looking = len(objects) > 0; s.looking {
-		s.looked = m.now
-		m.emit(startLook{s, objects})
+	if objects, lost := m.settlingObjects(); len(objects) > 0 {
+		s.looking, s.looked = true, m.now
+		m.emit(startLook{s, objects, lost})
 	}
 	return s.looking
 }
@@ -235,18 +243,23 @@ func (m *machine) settledAt() (until time.Time, group *group, last *object) {
 	return until, group, last
 }
 
-// settlingObjects returns the objects of the operation whose pods, if they have any, decide about the outcome.
-func (m *machine) settlingObjects() (objects []plan.Object) {
+// settlingObjects returns the objects of the operation whose pods, if they have any, decide about the outcome, and those of
+// them that have lost a pod: their own status may not say so yet.
+func (m *machine) settlingObjects() (objects, lost []plan.Object) {
 	for _, s := range m.confirmable {
 		for _, g := range s.groups {
 			for _, o := range g.objects {
-				if s.mustSettle(g, o) && o.last.Note == "" { // a note says why it has no pods
-					objects = append(objects, o.actual())
+				if !s.mustSettle(g, o) || o.last.Note != "" { // a note says why it has no pods
+					continue
+				}
+				objects = append(objects, o.actual())
+				if !o.lost.IsZero() {
+					lost = append(lost, o.actual())
 				}
 			}
 		}
 	}
-	return objects
+	return objects, lost
 }
 
 func (s *stage) mustSettle(g *group, o *object) bool {
@@ -255,10 +268,16 @@ func (s *stage) mustSettle(g *group, o *object) bool {
 
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if !s.mustSettle(g, o) || o.pods.Started.IsZero() {
+	if !s.mustSettle(g, o) {
 		return at
 	}
-	if at = o.pods.Started.Add(s.Settle); !s.m.now.Before(at) && !o.settles {
+	if !o.lost.IsZero() {
+		at = o.lost.Add(catchUp)
+	}
+	if !o.pods.Started.IsZero() {
+		at = latest(at, o.pods.Started.Add(s.Settle))
+	}
+	if at.IsZero() || !s.m.now.Before(at) && !o.settles {
 		return time.Time{}
 	}
 	o.settles = true

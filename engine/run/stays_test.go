@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ type staysRun struct {
 	run   *StageRun
 	ended map[*StageRun]error
 	trace []string
-	// onLook reports what a look at the pods shows.
-	onLook func()
+	// onLook reports what a look at the pods shows and, if read is set, a read of the object x.
+	onLook func(read bool)
 }
 
 func newStaysRun(stage Stage, opts Options) *staysRun {
@@ -43,8 +44,8 @@ func (r *staysRun) handle(msg message) {
 			r.handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
 			r.see(eff.request.object.Name, Observation{Status: event.Ready, Version: 2, ReadyBy: event.ByKstatus})
 		case startLook:
-			r.add("look")
-			r.onLook()
+			r.add("look%s", strings.Repeat(", read x", len(eff.lost)))
+			r.onLook(len(eff.lost) > 0)
 			r.handle(lookedAtPods{eff.settling})
 		case endStage:
 			r.ended[eff.run] = eff.err
@@ -267,19 +268,23 @@ func TestSettlingIsProven(t *testing.T) {
 		"silent":              {silent, healthy, silent, 4 * sec, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s x settled"}},
 		"not silent":          {healthy, silent, silent, 4 * sec, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s x settled"}},
 		"an unreported crash": {healthy, silent, crashed, 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
+		"a pod goes":          {healthy, silent, pods(0, 0, false), 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s x settles until 6.0s", "6.0s look, read x", "6.0s a running", "66.0s a failed"}},
+		"a pod goes silently": {silent, healthy, pods(0, 0, false), 0, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s x settles until 6.0s", "6.0s look, read x", "6.0s a running", "66.0s a failed"}},
 		"a silent crash":      {silent, healthy, crashed, 0, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newStaysRun(Stage{ObjectTimeout: time.Minute, Settle: 5 * sec}, Options{LookAtPods: func(context.Context, []plan.Object) {}})
 			r.trace = nil
-			next := []Observation{c.first, c.last}
+			next := []Observation{c.first, c.last, silent}
 			if c.watch.Pods != nil {
 				next = next[1:]
 				r.see("x", c.watch)
 			}
-			r.onLook = func() {
+			r.onLook = func(read bool) {
 				r.see("x", next[0])
-				next = next[1:]
+				if next = next[1:]; read {
+					r.see("x", Observation{Status: event.InProgress, Version: 3})
+				}
 			}
 			over := r.confirm()
 			if r.until(c.end - 1); c.end > sec {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,5 +106,38 @@ func TestCrashWithoutAWatch(t *testing.T) {
 				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
 			}
 		})
+	}
+}
+
+// TestPodDeletedWhileSettling: the pod of a Deployment is deleted while the run waits until it has settled. The outcome waits
+// for the next pod, and until that has settled (R22c).
+func TestPodDeletedWhileSettling(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	const settle = 5 * time.Second
+	web := strings.Replace(rig.Deployment("web", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/start-delay: 1s", 1)
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, web), func(i *kube.Deploy) { i.Settle = settle }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	out := r.Run(op, func(e event.Event) {
+		if e.ReadyBy == event.BySettling {
+			once.Do(func() {
+				if err := r.Cluster.CoreV1().Pods(r.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	if out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	pods, err := r.Cluster.CoreV1().Pods(r.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 || len(pods.Items[0].Status.ContainerStatuses) != 1 || pods.Items[0].Status.ContainerStatuses[0].State.Running == nil {
+		t.Fatalf("%v: the pods do not run: %v", err, pods)
+	}
+	if ran := out.State.Ended.Sub(pods.Items[0].Status.ContainerStatuses[0].State.Running.StartedAt.Time); ran < settle {
+		t.Errorf("it ended when the container had run for %s", ran)
 	}
 }
