@@ -46,8 +46,26 @@ func (p Plan) jsonForm() any {
 	return p
 }
 
+// PlanLine is a line of a plan as a person reads it.
+type PlanLine struct {
+	Indent int
+	Role   theme.Role
+	Text   string
+	// Detail follows Text in another role.
+	Detail     string
+	DetailRole theme.Role
+}
+
 func (p Plan) text(to Stream) string {
 	var b strings.Builder
+	for _, l := range p.Lines() {
+		b.WriteString(strings.Repeat(" ", l.Indent) + to.Style.render(l.Role, l.Text) + to.Style.render(l.DetailRole, l.Detail) + "\n")
+	}
+	return b.String()
+}
+
+// Lines returns the plan without its warnings: the phases, groups and changes, and at the end the summary.
+func (p Plan) Lines() (lines []PlanLine) {
 	head := p.Operation.Name + " " + p.Operation.Release
 	if p.Operation.ToRevision > 0 {
 		head += fmt.Sprintf(" to revision %d", p.Operation.ToRevision)
@@ -55,12 +73,12 @@ func (p Plan) text(to Stream) string {
 	head += format.WithPrefix(": chart ", p.Operation.Chart)
 	state := event.State{}
 	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
-	fmt.Fprintf(&b, "%s, namespace %s\n", to.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
+	lines = append(lines, PlanLine{Role: theme.Strong, Text: head, Detail: ", namespace " + p.Operation.Namespace})
 	var phase, group string
 	for _, c := range p.Changes {
 		if c.Phase != phase {
 			phase, group = c.Phase, ""
-			fmt.Fprintf(&b, "\n%s\n", to.Style.render(theme.Strong, p.phaseTitle(c.Phase)))
+			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Strong, Text: p.phaseTitle(c.Phase)})
 		}
 		if c.Group != group && c.Action != inspect.Hook {
 			group = c.Group
@@ -68,20 +86,19 @@ func (p Plan) text(to Stream) string {
 			if g := state.Find(phase, group); g != nil {
 				name, gate = format.GroupName(&state, g), format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
 			}
-			b.WriteString("  " + clean(name) + to.Style.render(theme.Quiet, clean(gate)) + "\n")
+			lines = append(lines, PlanLine{Indent: 2, Text: name, Detail: gate, DetailRole: theme.Quiet})
 		}
 		a := actions[c.Action]
 		wait := ""
 		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != inspect.Hook {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
-		fmt.Fprintf(&b, "    %s%s\n", to.Style.render(a.role, a.sign+" "+p.line(c)), to.Style.render(theme.Quiet, wait))
+		lines = append(lines, PlanLine{Indent: 4, Role: a.role, Text: a.sign + " " + p.line(c), Detail: wait, DetailRole: theme.Quiet})
 		for _, line := range text.Lines(c.Diff) {
-			fmt.Fprintf(&b, "        %s\n", to.Style.render(theme.DiffRole(line[:min(1, len(line))]), line))
+			lines = append(lines, PlanLine{Indent: 8, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", p.summary())
-	return b.String()
+	return append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
 }
 
 // phaseTitle returns the heading of a phase.
@@ -142,7 +159,8 @@ func (n actionCounts) String() string {
 	return fmt.Sprintf("%d to create, %d to change, %d to delete", n[inspect.Create], n[inspect.Modify], n[inspect.Delete])
 }
 
-func (p Plan) summary() string {
+// Summary counts the changes.
+func (p Plan) Summary() string {
 	n := countActions(p.Changes)
 	s := fmt.Sprintf("%s, %d unchanged", n, n[inspect.Unchanged])
 	for _, more := range []struct {

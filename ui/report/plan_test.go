@@ -86,7 +86,7 @@ func TestStackPlanNamesAbsentReleases(t *testing.T) {
 // TestPlanSummary: objects that are kept or already absent do not count as unchanged.
 func TestPlanSummary(t *testing.T) {
 	p := Plan{Changes: []inspect.Change{{Action: "delete"}, {Action: "absent"}, {Action: "keep"}, {Action: "keep"}, {Action: "unchanged"}, {Action: "hook"}}}
-	if got := p.summary(); got != "0 to create, 0 to change, 1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
+	if got := p.Summary(); got != "0 to create, 0 to change, 1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
 		t.Error(got)
 	}
 }

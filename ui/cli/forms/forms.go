@@ -3,7 +3,6 @@
 package forms
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/theme"
@@ -26,7 +26,7 @@ import (
 	"lockstep/ui/cli/deploy"
 	"lockstep/ui/home"
 	"lockstep/ui/home/form"
-	"lockstep/ui/report"
+	"lockstep/ui/report/format"
 )
 
 // Ask shows the form of a command in a terminal, with the given arguments and flags filled in. It returns the command line
@@ -135,19 +135,21 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 	if err != nil {
 		var out form.Plan
 		if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
-			out.Lines = printed(report.Plan{Warnings: refusal.Warnings})[:len(refusal.Warnings)]
+			out.Lines = warningLines(refusal.Warnings)
 		}
 		return out, new(mask.Mask).Error(err)
 	}
 	if p == nil {
-		return form.Plan{Lines: []string{"There is nothing to do."}, Summary: "nothing to do"}, nil
+		return form.Plan{Lines: []form.Line{{Role: theme.Strong, Text: "There is nothing to do."}}, Summary: "nothing to do"}, nil
 	}
 	refused, _ := p.Count()
-	lines := printed(*p)
-	out := form.Plan{Lines: lines, Summary: lines[len(lines)-1], Refused: refused > 0 || len(p.Errors) > 0}
+	out := form.Plan{Lines: warningLines(p.Warnings), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
+	for _, l := range p.Lines() {
+		out.Lines = append(out.Lines, form.Line{Indent: l.Indent, Role: l.Role, Text: l.Text + l.Detail})
+	}
 	for _, w := range p.Errors {
 		if w.Object == nil { // the changes do not say it
-			out.Lines = append(out.Lines, "error: "+w.Message)
+			out.Lines = append(out.Lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
 		}
 	}
 	for _, c := range p.Changes {
@@ -158,10 +160,9 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 	return out, nil
 }
 
-// printed returns the lines that "lockstep plan" prints.
-func printed(p report.Plan) []string {
-	var out, warnings bytes.Buffer
-	d := report.New(report.ModeText, report.Stream{Writer: &out}, report.Stream{Writer: &warnings})
-	_ = d.Show(p) // writes to memory do not fail
-	return strings.Split(strings.TrimRight(warnings.String()+out.String(), "\n"), "\n")
+func warningLines(warnings []plan.Warning) (lines []form.Line) {
+	for _, w := range warnings {
+		lines = append(lines, form.Line{Role: theme.Stopped, Text: "warning: " + format.Warning(w.Rule, nil, w.Message)})
+	}
+	return lines
 }

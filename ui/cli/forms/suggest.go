@@ -10,7 +10,9 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/theme"
 	"lockstep/ui/home/form"
 )
 
@@ -97,14 +99,14 @@ func (s source) revisions(ctx context.Context, in form.Input) (list []form.Sugge
 		if n+2 < len(all) {
 			before = all[n+2].Number
 		}
-		about := []string{r.Changed.Local().Format("2 Jan 15:04"), strings.TrimSpace(r.Chart + " " + r.Version), r.Status, r.What}
+		about := []string{r.Changed.Local().Format("2 Jan 15:04"), text.Join(" ", r.Chart, r.Version), r.Status, r.What}
 		if before > 0 && r.What == "" {
 			about[3] = "no changes"
 		}
 		good := r.Status == string(rcommon.StatusSuperseded) || r.Status == string(rcommon.StatusDeployed)
 		list = append(list, form.Suggestion{
 			Value: strconv.Itoa(r.Number), About: strings.Join(slices.DeleteFunc(about, func(s string) bool { return s == "" }), ", "),
-			Detail: append(describe(r), changed(history, before, r.Number)...), Best: good && !best,
+			Detail: append([]form.Line{describe(r)}, changed(history, before, r.Number)...), Best: good && !best,
 		})
 		best = best || good
 	}
@@ -112,31 +114,33 @@ func (s source) revisions(ctx context.Context, in form.Input) (list []form.Sugge
 }
 
 // describe returns the description of a revision, and who made it.
-func describe(r kube.ReleaseRevision) []string {
-	if r.By == "" {
-		return []string{r.Description}
+func describe(r kube.ReleaseRevision) form.Line {
+	text := r.Description
+	if r.By != "" {
+		text += ", by " + r.By
 	}
-	return []string{r.Description + ", by " + r.By}
+	return form.Line{Role: theme.Strong, Text: text}
 }
 
 // changed lists the changes from one revision to another, which is the first one if before is 0.
-func changed(history *kube.ReleaseHistory, before, revision int) (lines []string) {
+func changed(history *kube.ReleaseHistory, before, revision int) (lines []form.Line) {
+	strong := func(text string) []form.Line { return []form.Line{{Role: theme.Strong, Text: text}} }
 	if before == 0 {
-		return []string{"the first revision"}
+		return strong("the first revision")
 	}
 	changes, err := history.Changes(before, revision)
 	if err != nil {
-		return []string{"cannot compare the records: " + err.Error()}
+		return strong("cannot compare the records: " + err.Error())
 	}
 	if len(changes) == 0 {
-		return []string{"no changes to values and objects"}
+		return strong("no changes to values and objects")
 	}
 	for _, c := range changes {
-		name := signs[c.Action] + " " + c.Object.String()
 		if c.Object.Kind == "values" { // no kind of Kubernetes begins with a small letter
-			name = "values"
+			lines = append(lines, strong("values")...)
+		} else {
+			lines = append(lines, form.Line{Role: theme.DiffRole(signs[c.Action]), Text: signs[c.Action] + " " + c.Object.String()})
 		}
-		lines = append(lines, name)
 		lines = append(lines, fieldLines(c.Fields)...)
 	}
 	return lines
@@ -145,15 +149,15 @@ func changed(history *kube.ReleaseHistory, before, revision int) (lines []string
 var signs = map[inspect.Action]string{inspect.Create: "+", inspect.Modify: "~", inspect.Delete: "-"}
 
 // fieldLines returns the lines of fields, each below the path of its parent.
-func fieldLines(fields []inspect.Field) (lines []string) {
+func fieldLines(fields []inspect.Field) (lines []form.Line) {
 	in := ""
 	for n, f := range fields {
 		if f.In != "" && (n == 0 || f.In != in) {
-			lines = append(lines, "  "+f.In)
+			lines = append(lines, form.Line{Indent: 2, Text: f.In})
 		}
 		in = f.In
 		for _, l := range f.Lines {
-			lines = append(lines, "    "+l)
+			lines = append(lines, form.Line{Indent: 4, Role: theme.DiffRole(l[:min(1, len(l))]), Text: l})
 		}
 	}
 	return lines

@@ -10,38 +10,18 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// wrap breaks lines that start with the sign of a change to a width. They keep their indent.
-func wrap(texts []string, width int) (lines []canvas.Line) {
-	for _, t := range texts {
-		body := strings.TrimLeft(t, " ")
-		indent := min(len(t)-len(body), width/2)
-		for n, part := range canvas.Wrap(body, width-indent-2) {
+// wrap breaks lines to a width. They keep their indent.
+func wrap(all []Line, width int) (lines []canvas.Line) {
+	for _, l := range all {
+		indent := min(l.Indent, width/2)
+		for n, part := range canvas.Wrap(l.Text, width-indent-2) {
 			if n > 0 {
 				part = "  " + part
 			}
-			lines = append(lines, canvas.Plain(lineRole(t), strings.Repeat(" ", indent)+part))
+			lines = append(lines, canvas.Plain(l.Role, strings.Repeat(" ", indent)+part))
 		}
 	}
 	return lines
-}
-
-// lineRole returns the role of a line of a plan: of the sign that it starts with; headings are not indented.
-func lineRole(line string) theme.Role {
-	body := strings.TrimLeft(line, " ")
-	sign := body[:min(1, len(body))]
-	switch {
-	case strings.HasPrefix(line, "warning: "):
-		return theme.Stopped
-	case strings.HasPrefix(line, "error: "):
-		return theme.Bad
-	case body == line && theme.DiffRole(sign) == theme.Text:
-		return theme.Strong
-	case sign == "=":
-		return theme.Quiet
-	case sign == ">":
-		return theme.Accent
-	}
-	return theme.DiffRole(sign)
 }
 
 // drawReview draws the command and its plan.
@@ -96,7 +76,7 @@ func (m *Form) status() (theme.Role, string) {
 	return theme.Strong, mark.Glyph + " " + m.Join("ready to start", r.plan.Summary)
 }
 
-func (m *Form) planLines() []string {
+func (m *Form) planLines() []Line {
 	switch r := &m.review; {
 	case r.busy:
 		return nil
@@ -104,9 +84,10 @@ func (m *Form) planLines() []string {
 		lines := slices.Clone(r.plan.Lines)
 		for n, l := range strings.Split(r.err.Error(), "\n") {
 			if n == 0 {
-				l = "error: " + l
+				lines = append(lines, Line{Role: theme.Bad, Text: "error: " + l})
+			} else {
+				lines = append(lines, Line{Text: l})
 			}
-			lines = append(lines, l)
 		}
 		return lines
 	}

@@ -10,6 +10,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/edit"
 	"lockstep/ui/board/keys"
@@ -35,13 +36,20 @@ type Suggestion struct {
 	Value string
 	About string
 	Best  bool // selected at first
-	// Detail says more while the value is selected. Lines may start with the sign of a change.
-	Detail []string
+	// Detail says more while the value is selected.
+	Detail []Line
+}
+
+// Line is a line of a plan or of a list of changes.
+type Line struct {
+	Indent int
+	Role   theme.Role
+	Text   string
 }
 
 // Plan is the plan of a command.
 type Plan struct {
-	Lines   []string // as "lockstep plan" prints them, warnings first
+	Lines   []Line   // as "lockstep plan" prints them, warnings first
 	Summary string   // counts of the changes
 	Deletes []string // objects that the command deletes
 	// Refused means that lockstep would refuse the command; Lines say why.

@@ -120,9 +120,9 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		return []Suggestion{{Value: "default"}, {Value: "shop"}}, nil
 	case Revision:
 		return []Suggestion{
-			{Value: "3", About: "28 Nov 21:40, shop 1.2.0, failed, objects: 1 changed", Detail: []string{"Upgrade \"shop\" failed: timeout, by ci on runner-7", "~ Deployment/api", "  spec.template.spec.containers[api]", "    -image: shop/api:1.1", "    +image: shop/api:1.2"}},
-			{Value: "2", About: "27 Nov 09:12, shop 1.1.0, superseded, values, objects: 1 added", Best: true, Detail: []string{"Upgrade complete, by ann on box", "values", "    -replicas: 1", "    +replicas: 3", "+ ConfigMap/banner"}},
-			{Value: "1", About: "26 Nov 17:00, shop 1.0.0, superseded", Detail: []string{"Install complete, by ann on box", "the first revision"}},
+			{Value: "3", About: "28 Nov 21:40, shop 1.2.0, failed, objects: 1 changed", Detail: []Line{{Role: theme.Strong, Text: "Upgrade \"shop\" failed: timeout, by ci on runner-7"}, {Role: theme.Busy, Text: "~ Deployment/api"}, {Indent: 2, Text: "spec.template.spec.containers[api]"}, {Indent: 4, Role: theme.Bad, Text: "-image: shop/api:1.1"}, {Indent: 4, Role: theme.Good, Text: "+image: shop/api:1.2"}}},
+			{Value: "2", About: "27 Nov 09:12, shop 1.1.0, superseded, values, objects: 1 added", Best: true, Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "values"}, {Indent: 4, Role: theme.Bad, Text: "-replicas: 1"}, {Indent: 4, Role: theme.Good, Text: "+replicas: 3"}, {Role: theme.Good, Text: "+ ConfigMap/banner"}}},
+			{Value: "1", About: "26 Nov 17:00, shop 1.0.0, superseded", Detail: []Line{{Role: theme.Strong, Text: "Install complete, by ann on box"}, {Role: theme.Strong, Text: "the first revision"}}},
 		}, nil
 	}
 	return nil, nil
@@ -135,11 +135,20 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 	}
 	if args[0] == Uninstall {
 		return Plan{
-			Lines:   strings.Split("uninstall shop: chart shop-1.2.0, namespace shop\n\ndelete\n  shop:api\n    - Deployment/api delete\n    - ConfigMap/api delete\n\n0 to create, 0 to change, 2 to delete, 0 unchanged", "\n"),
+			Lines: []Line{
+				{Role: theme.Strong, Text: "uninstall shop: chart shop-1.2.0, namespace shop"},
+				{},
+				{Role: theme.Strong, Text: "delete"},
+				{Indent: 2, Text: "shop:api"},
+				{Indent: 4, Role: theme.Bad, Text: "- Deployment/api delete"},
+				{Indent: 4, Role: theme.Bad, Text: "- ConfigMap/api delete"},
+				{},
+				{Text: "0 to create, 0 to change, 2 to delete, 0 unchanged"},
+			},
 			Summary: "0 to create, 0 to change, 2 to delete, 0 unchanged", Deletes: []string{"Deployment/api", "ConfigMap/api"},
 		}, nil
 	}
-	return Plan{Lines: strings.Split(samplePlan, "\n"), Summary: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"}, nil
+	return Plan{Lines: samplePlan, Summary: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"}, nil
 }
 
 func (s *samples) Values(context.Context, Input) (string, error) {
@@ -149,38 +158,40 @@ func (s *samples) Save(string, string, string) (string, error) {
 	return "", errors.New("no files in this test")
 }
 
-const samplePlan = `warning: R30: Deployment/legacy is no longer in the chart
-upgrade shop: chart shop-1.3.0, namespace shop
-
-pre-upgrade hooks
-    > Job/migrate hook
-
-apply
-  shop/db:database waits for Secret/db-password (namespace vault)
-    = StatefulSet/db unchanged, stable for 30s
-  shop:api
-    ~ Deployment/api change
-        @@ -17,7 +17,7 @@
-           containers:
-           - name: api
-        -    image: registry.example.com/shop/api:1.2.0
-        +    image: registry.example.com/shop/api:1.3.0
-             env:
-             - name: DATABASE_HOST
-        @@ -44,6 +44,6 @@
-        -  replicas: 2
-        +  replicas: 3
-    ~ ConfigMap/api change
-        @@ -3,4 +3,4 @@
-         data:
-        -  features: basket
-        +  features: basket,search,recommendations,wishlist,gift-cards,subscriptions,returns,stock-alerts,reviews,ratings
-    + HorizontalPodAutoscaler/api create
-  shop:web
-    = Deployment/web unchanged
-    = Service/web unchanged
-
-1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run`
+var samplePlan = []Line{
+	{Role: theme.Stopped, Text: "warning: R30: Deployment/legacy is no longer in the chart"},
+	{Role: theme.Strong, Text: "upgrade shop: chart shop-1.3.0, namespace shop"},
+	{},
+	{Role: theme.Strong, Text: "pre-upgrade hooks"},
+	{Indent: 4, Role: theme.Accent, Text: "> Job/migrate hook"},
+	{},
+	{Role: theme.Strong, Text: "apply"},
+	{Indent: 2, Text: "shop/db:database waits for Secret/db-password (namespace vault)"},
+	{Indent: 4, Role: theme.Quiet, Text: "= StatefulSet/db unchanged, stable for 30s"},
+	{Indent: 2, Text: "shop:api"},
+	{Indent: 4, Role: theme.Busy, Text: "~ Deployment/api change"},
+	{Indent: 8, Role: theme.Quiet, Text: "@@ -17,7 +17,7 @@"},
+	{Indent: 8, Text: "   containers:"},
+	{Indent: 8, Text: "   - name: api"},
+	{Indent: 8, Role: theme.Bad, Text: "-    image: registry.example.com/shop/api:1.2.0"},
+	{Indent: 8, Role: theme.Good, Text: "+    image: registry.example.com/shop/api:1.3.0"},
+	{Indent: 8, Text: "     env:"},
+	{Indent: 8, Text: "     - name: DATABASE_HOST"},
+	{Indent: 8, Role: theme.Quiet, Text: "@@ -44,6 +44,6 @@"},
+	{Indent: 8, Role: theme.Bad, Text: "-  replicas: 2"},
+	{Indent: 8, Role: theme.Good, Text: "+  replicas: 3"},
+	{Indent: 4, Role: theme.Busy, Text: "~ ConfigMap/api change"},
+	{Indent: 8, Role: theme.Quiet, Text: "@@ -3,4 +3,4 @@"},
+	{Indent: 8, Text: " data:"},
+	{Indent: 8, Role: theme.Bad, Text: "-  features: basket"},
+	{Indent: 8, Role: theme.Good, Text: "+  features: basket,search,recommendations,wishlist,gift-cards,subscriptions,returns,stock-alerts,reviews,ratings"},
+	{Indent: 4, Role: theme.Good, Text: "+ HorizontalPodAutoscaler/api create"},
+	{Indent: 2, Text: "shop:web"},
+	{Indent: 4, Role: theme.Quiet, Text: "= Deployment/web unchanged"},
+	{Indent: 4, Role: theme.Quiet, Text: "= Service/web unchanged"},
+	{},
+	{Text: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"},
+}
 
 // TestCommands: the keys that a user presses in a form, and the command that it ends with.
 func TestCommands(t *testing.T) {
@@ -271,7 +282,7 @@ func TestEscCancelsThePlan(t *testing.T) {
 	r.press("esc")
 	<-slow.cancelled
 	r.shows("You see the plan before anything is written")
-	r.send(planned{n: r.form.review.n, plan: Plan{Lines: []string{"late"}}})
+	r.send(planned{n: r.form.review.n, plan: Plan{Lines: []Line{{Text: "late"}}}})
 	if strings.Contains(r.text(), "late") {
 		t.Errorf("a cancelled plan is shown:\n%s", r.text())
 	}

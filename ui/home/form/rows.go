@@ -115,8 +115,8 @@ func (m *Form) drawList(r canvas.Rect, rows []Suggestion, at int) {
 }
 
 // drawDetail draws the details of the selected row.
-func (m *Form) drawDetail(r canvas.Rect, texts []string) {
-	lines := wrap(texts, r.W-labelX)
+func (m *Form) drawDetail(r canvas.Rect, detail []Line) {
+	lines := wrap(detail, r.W-labelX)
 	l := &m.lists
 	l.page = r.H
 	l.down = min(l.down, max(len(lines)-r.H, 0))
