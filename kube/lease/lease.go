@@ -89,13 +89,7 @@ func newHolder(p Params) Holder {
 
 // String describes the run: "upgrade by ann on box, process 7, since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
-	s := cmp.Or(h.User, "an unknown holder")
-	if h.Host != "" {
-		s += " on " + h.Host
-	}
-	if h.Process > 0 {
-		s += fmt.Sprintf(", process %d", h.Process)
-	}
+	s := h.author().String()
 	if h.Operation != "" {
 		s = h.Operation + " by " + s
 	}
@@ -105,15 +99,36 @@ func (h Holder) String() string {
 	return s
 }
 
-// Author describes a run of this process, as the author of release records: "ann on box, process 7". job is its Job, as
-// namespace/name/UID, or "".
-func Author(job string) string {
+// Author is who created a revision of a release.
+type Author struct {
+	Name    string // "ann on box", "Job shop/run-x", "helm"
+	Process int    // of a run of lockstep outside of the cluster
+}
+
+// String describes the author: "ann on box, process 7".
+func (a Author) String() string {
+	if a.Process > 0 {
+		return fmt.Sprintf("%s, process %d", a.Name, a.Process)
+	}
+	return a.Name
+}
+
+// NewAuthor describes a run of this process. job is its Job, as namespace/name/UID, or "".
+func NewAuthor(job string) Author {
 	if parts := strings.SplitN(job, "/", 3); job != "" {
-		return "Job " + strings.Join(parts[:min(len(parts), 2)], "/")
+		return Author{Name: "Job " + strings.Join(parts[:min(len(parts), 2)], "/")}
 	}
 	h := newHolder(Params{})
-	h.Since = time.Time{}
-	return h.String()
+	return h.author()
+}
+
+// author describes the run without its operation.
+func (h Holder) author() Author {
+	name := cmp.Or(h.User, "an unknown holder")
+	if h.Host != "" {
+		name += " on " + h.Host
+	}
+	return Author{name, h.Process}
 }
 
 // identity returns the HolderIdentity that kubectl shows.

@@ -275,7 +275,7 @@ func changedSince(name string, expected, last *rel1.Release) error {
 	case last == nil && expected == nil, last != nil && expected != nil && release.Same(last, expected):
 		return nil
 	case last != nil:
-		author := release.AuthorOf(last)
+		author := release.AuthorOf(last).String()
 		return &changedError{
 			fmt.Sprintf("release %s changed since planning (now revision %d, %s, by %s); run the command again", name, last.Version, last.Info.Status, author),
 			event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: author},

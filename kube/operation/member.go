@@ -341,5 +341,5 @@ func Newest(ctx context.Context, c *connect.Client, common Common) (*event.Newer
 	if !found || last.Info.Status == rcommon.StatusUninstalled {
 		return nil, err
 	}
-	return &event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: release.AuthorOf(last)}, nil
+	return &event.NewerRevision{Revision: last.Version, Status: last.Info.Status.String(), Author: release.AuthorOf(last).String()}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -108,7 +107,7 @@ func (d *details) describe(rel *rel1.Release) {
 	if rel.Chart != nil && rel.Chart.Metadata != nil {
 		d.Chart, d.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
 	}
-	d.By, _, _ = strings.Cut(release.AuthorOf(rel), ", process ")
+	d.By = release.AuthorOf(rel).Name
 }
 
 // targets returns the objects of a record to watch: those that a run would wait for. Of an uninstalled release there are none.

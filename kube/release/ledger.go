@@ -189,7 +189,7 @@ func (l *Ledger) explainLoss(why string, newer *event.NewerRevision) (string, *e
 	case rel == nil || newer == nil || changed || rel.Version != newer.Revision:
 		return why, newer
 	}
-	author := AuthorOf(rel)
+	author := AuthorOf(rel).String()
 	return why + " by " + author, &event.NewerRevision{Revision: rel.Version, Status: rel.Info.Status.String(), Author: author}
 }
 

@@ -45,9 +45,10 @@ type Record struct {
 	// revision is the rollback of a failed operation.
 	Job  string `json:"job,omitempty"`
 	Undo bool   `json:"undo,omitempty"`
-	// Author is the run that created revision Authored, which may differ from the release's, as Revision does. Unlike
+	// Author and Process are the run that created revision Authored, which may differ from the release's, as Revision does. Unlike
 	// Revision, they are also set without the Lease, and so are Job and Undo.
 	Author   string `json:"author,omitempty"`
+	Process  int    `json:"process,omitempty"`
 	Authored int    `json:"authored,omitempty"`
 	// Taken are the objects of others that revision Authored has taken over.
 	Taken []Taken `json:"taken,omitempty"`
@@ -149,7 +150,8 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	}
 	before := *r
 	if created {
-		r.Author, r.Authored, r.Job, r.Undo = lease.Author(job), rel.Version, job, undo
+		author := lease.NewAuthor(job)
+		r.Author, r.Process, r.Authored, r.Job, r.Undo = author.Name, author.Process, rel.Version, job, undo
 	}
 	if created || taken != nil {
 		r.Taken = taken
@@ -167,15 +169,15 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 }
 
 // AuthorOf returns who created a revision: a run of lockstep, or Helm.
-func AuthorOf(rel *rel1.Release) string {
+func AuthorOf(rel *rel1.Release) lease.Author {
 	r := ReadRecord(rel)
 	switch {
 	case r != nil && r.Authored == rel.Version && r.Author != "":
-		return r.Author
+		return lease.Author{Name: r.Author, Process: r.Process}
 	case r != nil && r.Revision == rel.Version: // by an older version
-		return "lockstep"
+		return lease.Author{Name: "lockstep"}
 	}
-	return "helm"
+	return lease.Author{Name: "helm"}
 }
 
 // CreatedBy reports whether a pod of the Job created the revision.

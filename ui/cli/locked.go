@@ -31,7 +31,7 @@ func (a *app) offerAttach(root *cobra.Command) {
 			if !here || !a.confirm(cmd, fmt.Sprintf("release %s in namespace %s is locked by another run: %s", locked.Release, locked.Namespace, locked.Holder), "attach to it?") {
 				return err
 			}
-			return a.runLine(cmd.Context(), append(command.ConnectionArgs(cmd), attach...))
+			return a.runLine(cmd.Context(), append(command.ConnectionArgs(cmd, nil), attach...))
 		}
 	}
 }

@@ -127,15 +127,18 @@ func CheckNamespace(cmd *cobra.Command) error {
 	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
 }
 
-// ConnectionArgs returns the flags that select the cluster of a command, for another command that this process runs. They are not
-// masked, so they must not be shown.
-func ConnectionArgs(cmd *cobra.Command) (args []string) {
+// ConnectionArgs returns the flags that select the cluster of a command, for another command that this process runs. show hides
+// secrets in a value; without it, the flags must not be shown.
+func ConnectionArgs(cmd *cobra.Command, show func(flag, value string) string) (args []string) {
 	cmd.InheritedFlags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
 		}
 		for _, v := range values {
+			if show != nil {
+				v = show(f.Name, v)
+			}
 			if f.Name != "namespace" {
 				args = append(args, "--"+f.Name+"="+v)
 			}

@@ -18,6 +18,7 @@ import (
 	repo "helm.sh/helm/v4/pkg/repo/v1"
 	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/text"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
 )
@@ -25,33 +26,42 @@ import (
 // charts suggests the charts in folders here, those of Helm's repositories, and the registries that Helm is logged in to.
 // Those with the name of the release's chart come first.
 func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, error) {
-	list := append(localCharts(ctx, typedFolder(in.Chart)), s.repositoryCharts()...)
-	list = append(list, s.registries()...)
+	found := slices.Concat(localCharts(ctx, typedFolder(in.Chart)), s.repositoryCharts(), s.registries())
+	if name, version := s.installed(ctx, in); name != "" {
+		slices.SortStableFunc(found, func(a, b chart) int { return cmp.Compare(rank(a.name == name), rank(b.name == name)) })
+		for n := range found {
+			if found[n].name == name {
+				found[n].About += " (the release has " + version + ")"
+			}
+		}
+	}
+	list := make([]form.Suggestion, len(found))
+	for n, c := range found {
+		list[n] = c.Suggestion
+	}
+	return list, nil
+}
+
+// chart is a suggested chart; its name is "" if only the chart itself tells it.
+type chart struct {
+	form.Suggestion
+	name string
+}
+
+// installed returns the chart of the release to upgrade, "" if it is not known yet.
+func (s source) installed(ctx context.Context, in form.Input) (name, version string) {
 	if in.Operation != form.Upgrade || in.Name == "" {
-		return list, nil
+		return "", ""
 	}
 	releases, err := s.Releases(ctx, in.Namespace)
 	if err != nil {
-		return list, nil // the plan will say it
+		return "", "" // the plan will say it
 	}
 	at := slices.IndexFunc(releases, func(r release) bool { return r.Name == in.Name })
 	if at < 0 {
-		return list, nil
+		return "", ""
 	}
-	name, version := chartOf(releases[at])
-	if name == "" {
-		return list, nil
-	}
-	same := func(c form.Suggestion) bool {
-		return strings.HasPrefix(c.About, name+" ") || strings.HasSuffix(c.Value, "/"+name)
-	}
-	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return cmp.Compare(rank(same(a)), rank(same(b))) })
-	for n := range list {
-		if same(list[n]) {
-			list[n].About += " (the release has " + version + ")"
-		}
-	}
-	return list, nil
+	return chartOf(releases[at])
 }
 
 func rank(first bool) int {
@@ -122,15 +132,15 @@ func spelled(path string) string {
 }
 
 // localCharts returns the folders and packages of charts below a folder.
-func localCharts(ctx context.Context, root string) (list []form.Suggestion) {
+func localCharts(ctx context.Context, root string) (list []chart) {
 	walk(ctx, root, func(path string, d fs.DirEntry) {
 		switch {
 		case d.Name() == "Chart.yaml":
 			if m := chartMetadata(path); m.Type != "library" {
-				list = append(list, form.Suggestion{Value: spelled(filepath.Dir(path)), About: m.title()})
+				list = append(list, chart{form.Suggestion{Value: spelled(filepath.Dir(path)), About: m.title()}, m.Name})
 			}
 		case strings.HasSuffix(path, ".tgz"):
-			list = append(list, form.Suggestion{Value: spelled(path), About: "package"})
+			list = append(list, chart{form.Suggestion{Value: spelled(path), About: "package"}, ""})
 		}
 	})
 	return list
@@ -140,11 +150,7 @@ type metadata struct{ Name, Version, Type, Description string }
 
 // title returns the name, version and description of a chart.
 func (m metadata) title() string {
-	title := strings.TrimSpace(m.Name + " " + m.Version)
-	if m.Description != "" {
-		title += ", " + m.Description
-	}
-	return title
+	return text.Join(", ", text.Join(" ", m.Name, m.Version), m.Description)
 }
 
 func chartMetadata(path string) (m metadata) {
@@ -156,14 +162,14 @@ func chartMetadata(path string) (m metadata) {
 
 // repositoryCharts returns the charts of the repositories in Helm's configuration, from the lists that "helm repo update"
 // stores.
-func (s source) repositoryCharts() (list []form.Suggestion) {
+func (s source) repositoryCharts() (list []chart) {
 	file, err := repo.LoadFile(s.Settings.RepositoryConfig)
 	if err != nil {
 		return nil // there are no repositories
 	}
 	for _, r := range file.Repositories {
 		for _, name := range s.chartNames(r.Name) {
-			list = append(list, form.Suggestion{Value: r.Name + "/" + name, About: "repository " + r.Name})
+			list = append(list, chart{form.Suggestion{Value: r.Name + "/" + name, About: "repository " + r.Name}, name})
 		}
 	}
 	return list
@@ -191,7 +197,7 @@ func (s source) index(name string) (*repo.IndexFile, error) {
 }
 
 // registries returns the registries in Helm's configuration, as the start of a reference.
-func (s source) registries() (list []form.Suggestion) {
+func (s source) registries() (list []chart) {
 	data, err := os.ReadFile(s.Settings.RegistryConfig)
 	if err != nil {
 		return nil // there are no logins
@@ -201,7 +207,7 @@ func (s source) registries() (list []form.Suggestion) {
 		return nil // Helm reports it when it needs the file
 	}
 	for _, host := range slices.Sorted(maps.Keys(config.Auths)) {
-		list = append(list, form.Suggestion{Value: "oci://" + strings.TrimSuffix(host, "/") + "/", About: "registry"})
+		list = append(list, chart{form.Suggestion{Value: "oci://" + strings.TrimSuffix(host, "/") + "/", About: "registry"}, ""})
 	}
 	return list
 }
@@ -237,7 +243,7 @@ func (s source) versions(in form.Input) (list []form.Suggestion, err error) {
 		}
 		return list, err
 	}
-	name, chart, ok := strings.Cut(ref, "/")
+	name, chart, ok := strings.Cut(ref, "/") // of a repository
 	if !ok || strings.HasPrefix(ref, ".") {
 		return nil, nil
 	}

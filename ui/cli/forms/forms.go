@@ -47,22 +47,17 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 	return form.Run(cmd.Context(), board.Terminal{}, look, o)
 }
 
-// ForHome returns the function that opens the forms of home. flags select the cluster.
-func ForHome(ctx context.Context, a *command.App, flags []string) func(*screen.Screen, home.Request, func([]string) tea.Cmd) keys.Mode {
+// ForHome returns the function that opens the forms of home, for the cluster that the flags of its command select.
+func ForHome(cmd *cobra.Command, a *command.App) func(*screen.Screen, home.Request, func([]string) tea.Cmd) keys.Mode {
 	o := options(a)
-	var secrets mask.Mask
-	o.Flags, o.Shown = flags, nil
-	for _, f := range flags {
-		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
-		o.Shown = append(o.Shown, "--"+name+"="+secrets.Argument(name, value))
-	}
+	o.Flags, o.Shown = command.ConnectionArgs(cmd, nil), command.ConnectionArgs(cmd, new(mask.Mask).Argument)
 	return func(s *screen.Screen, r home.Request, done func([]string) tea.Cmd) keys.Mode {
 		o := o
 		o.Operation, o.Name, o.Namespace, o.Done = r.Operation, r.Release, r.Namespace, done
 		if r.Revision > 0 {
 			o.Revision = strconv.Itoa(r.Revision)
 		}
-		return form.New(ctx, s, o)
+		return form.New(cmd.Context(), s, o)
 	}
 }
 

@@ -62,7 +62,7 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 	}
 	o := home.Options{
 		Source: &source{client: client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
-		Form: forms.ForHome(cmd.Context(), a.App, command.ConnectionArgs(cmd)),
+		Form: forms.ForHome(cmd, a.App),
 	}
 	for cmd.Context().Err() == nil {
 		args, err := a.show(cmd, o)
@@ -86,7 +86,7 @@ func (a *app) show(cmd *cobra.Command, o home.Options) ([]string, error) {
 
 // start runs a command line. It returns what home says about its end.
 func (a *app) start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
-	line := append(command.ConnectionArgs(cmd), args...)
+	line := append(command.ConnectionArgs(cmd, nil), args...)
 	err := a.run(line)
 	if err = command.ErrorToShow(err); err == nil {
 		return "", theme.Text

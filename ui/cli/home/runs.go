@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -213,5 +212,4 @@ func describe(row *home.LiveRun, s *event.State) {
 	if row.Why == "" && of > 0 {
 		row.Why = fmt.Sprintf("%d of %d %ss", done, of, op.GroupNoun())
 	}
-	row.Why = strings.TrimSpace(row.Why)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/home"
 	"lockstep/ui/report"
@@ -100,7 +100,7 @@ func releaseRow(r kube.ReleaseRow) home.Release {
 }
 
 func record(d kube.ReleaseDetails) home.Record {
-	return home.Record{Chart: strings.TrimSpace(d.Chart + " " + d.Version), By: d.By}
+	return home.Record{Chart: text.Join(" ", d.Chart, d.Version), By: d.By}
 }
 
 // Need says which releases are in view.

@@ -8,6 +8,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
@@ -49,7 +50,7 @@ func (m *Form) drawHeader() {
 	cv, in := m.Canvas, m.input()
 	x := cv.Put(1, 0, theme.Quiet, "lockstep ")
 	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
-	x = cv.PutFit(x, 0, m.W-x-1, theme.Strong, strings.TrimSpace(m.o.Operation+" "+in.Name))
+	x = cv.PutFit(x, 0, m.W-x-1, theme.Strong, text.Join(" ", m.o.Operation, in.Name))
 	var place []string
 	if m.o.Context != "" {
 		place = append(place, m.o.Context)

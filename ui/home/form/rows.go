@@ -1,22 +1,20 @@
 package form
 
 import (
-	"strings"
-
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
 
-// headings name what can be chosen for each field.
-var headings = map[Field]string{
-	Name: "releases", Chart: "charts", Version: "versions", Values: "values files", Keep: "old values", Namespace: "namespaces", Revision: "revisions",
+// choices name what can be chosen for each field.
+var choices = map[Field]string{
+	Name: "release", Chart: "chart", Version: "version", Values: "values file", Keep: "old value", Namespace: "namespace", Revision: "revision",
 }
 
 // drawRows draws the suggestions for the field with the focus, and the details of the selected one: at the right, or below.
 func (m *Form) drawRows(y int) {
 	f, found, rows := m.current().field, m.found(), m.rows()
-	m.Canvas.Heading(y, headings[f])
+	m.Canvas.Heading(y, choices[f]+"s")
 	y++
 	area := canvas.Rect{X: 0, Y: y, W: m.W, H: m.H - 1 - y}
 	switch {
@@ -55,7 +53,7 @@ func (m *Form) drawRows(y int) {
 func (m *Form) whyNone(hidden int) string {
 	switch f := m.current().field; {
 	case hidden > 0:
-		return "none of " + text.Count(hidden, strings.TrimSuffix(headings[f], "s")) + " matches the text"
+		return "none of " + text.Count(hidden, choices[f]) + " matches the text"
 	case f == Name && m.o.Operation == Install:
 		return "type a name for the new release"
 	case f == Revision && m.input().Name != "":
@@ -63,7 +61,7 @@ func (m *Form) whyNone(hidden int) string {
 	case f == Values:
 		return "no values files here; e opens an editor"
 	}
-	return "no " + headings[m.current().field] + " found; type it"
+	return "no " + choices[m.current().field] + "s found; type it"
 }
 
 func (m *Form) drawText(r canvas.Rect, role theme.Role, s string) {
