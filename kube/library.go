@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -52,8 +51,8 @@ type OrderedOptions struct {
 // keep their order for later operations (R28).
 //
 // A chart may come from Helm's loader; lists in its annotations must then be JSON strings (R1).
-// To use YAML lists, load it with charts.Load, convert it with Chart.Helm, and call charts.WrapTemplates on the
-// result. Either way, Chart.yaml orders the subcharts (R4).
+// To use YAML lists, load it with charts.Load, convert it with Chart.Helm, and let a charts.Rendering of the result render it.
+// Either way, Chart.yaml orders the subcharts (R4).
 //
 // There is no lock (R51), only Helm's pending status: Helm does not report the end of an action, so a
 // Lease could not be released. If you need the lock, use the Prepare methods of Client instead.
@@ -107,9 +106,6 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall, Mask: secrets.Text,
 	})
 	cfg.KubeClient = l
-	funcs := charts.TemplateFuncs()
-	maps.Copy(funcs, cfg.CustomTemplateFuncs)
-	cfg.CustomTemplateFuncs = funcs
 	return done, nil
 }
 

@@ -3,15 +3,14 @@
 // manifest into objects, each with the path of its chart. It never writes to a cluster.
 //
 // Helm refuses lists in annotations. The package converts them to strings (R1): in Chart.yaml
-// when the chart is loaded, and in rendered objects by wrapping the templates during a
-// render (see WrapTemplates).
+// when the chart is loaded, and in the output of templates (see Rendering).
 //
 // The usual call sequences:
 //
 //	Load ─▶ Chart ─▶ Render ─▶ Rendered (tree, resources, warnings)   offline: dag, template, lint
 //	          │
 //	          ├─▶ Tree                       the chart tree of R4, R11, R12
-//	          └─▶ Helm + WrapTemplates ─▶ a Helm action ─▶ ParseManifest ─▶ Resources
+//	          └─▶ Helm + Rendering ─▶ a Helm action ─▶ ParseManifest ─▶ Resources
 package charts
 
 import (

@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,32 +47,19 @@ func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }
 // would not limit the second rendering. Go cannot stop a goroutine, and text/template ignores
 // contexts. So functions whose result is as large as an argument refuse large arguments (see
 // limitedFuncs), and Run polls time and memory. When a limit is exceeded, Run returns an
-// error that names the template. The abandoned goroutine ends when it next enters or
-// leaves a template or calls a limited function, or with the process.
+// error that names the template. The abandoned goroutine ends when it next leaves a template or
+// calls a limited function, or with the process.
 //
 // Memory, stacks and their limit belong to the whole process, so only one rendering runs at a
-// time: the outermost template acquires renderSlot and releases it when it ends; if it fails,
-// Run releases it. An abandoned rendering keeps the slot until its goroutine ends.
+// time. An abandoned rendering keeps renderSlot until its goroutine ends.
 type Guard struct {
-	limits Limits
+	limits  Limits
+	started time.Time // when Run got renderSlot
+	base    usage     // of the process at that time
 
 	mu       sync.Mutex
-	ctx      context.Context // of Run, nil before
-	wholeRun bool            // keep the slot until Run ends
-	running  []string        // templates, each included by the one before
-	outputs  Outputs         // of the templates that ended
-	abortErr error           // why the rendering was abandoned
-	slotUse
-}
-
-// slotUse is a rendering's use of renderSlot. The mutex of its Guard guards it.
-type slotUse struct {
-	hasSlot  bool          // this rendering has renderSlot
-	started  time.Time     // when it got the slot
-	oldLimit int           // the process's stack limit before the slot was acquired
-	base     usage         // of the process, without this rendering
-	own      usage         // of this rendering, in earlier uses of the slot
-	took     time.Duration // by earlier uses of the slot
+	left     []executedTemplate // those that have not ended, the first is running
+	abortErr error              // why the rendering was abandoned
 }
 
 // renderSlot is a semaphore for one rendering.
@@ -93,68 +79,25 @@ func NewGuard(l Limits) *Guard {
 	return &Guard{limits: l}
 }
 
-// Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
-// after WrapTemplates.
-func (g *Guard) Funcs() template.FuncMap {
+// start returns the functions for an engine that executes the templates.
+func (g *Guard) start(templates []executedTemplate) template.FuncMap {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = templates
 	funcs := g.limitedFuncs()
-	funcs[enterFunc] = g.enter
 	funcs[leaveFunc] = g.leave
-	funcs[normaliseFunc] = func(output string) (string, error) { return g.leave(normalise(output)) }
 	return funcs
 }
 
-// enter records the start of a template. It returns "", because the wrapper prints the result.
-func (g *Guard) enter(name string) (string, error) {
-	if err := g.acquire(); err != nil {
-		return "", err
-	}
+// leave records the end of a template, unless another one includes it. It returns "", because the template prints the result,
+// and why the rendering was abandoned.
+func (g *Guard) leave(number int) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running = append(g.running, name)
+	if len(g.left) > 0 && g.left[0].number == number {
+		g.left = g.left[1:]
+	}
 	return "", g.abortErr
-}
-
-// leave records the end of a template and, unless another template includes it, its output. It
-// returns the output, or why the rendering was abandoned.
-func (g *Guard) leave(output string) (string, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := len(g.running)
-	if n > 1 {
-		g.running = g.running[:n-1]
-		return output, g.abortErr
-	}
-	out := templateOutput{text: output}
-	if n == 1 {
-		out.name = g.running[0]
-	}
-	g.running, g.outputs = nil, append(g.outputs, out)
-	if !g.wholeRun {
-		g.release()
-	}
-	return output, g.abortErr
-}
-
-// acquire acquires renderSlot, unless this rendering already has it or was not started by Run.
-func (g *Guard) acquire() error {
-	g.mu.Lock()
-	ctx, err := g.ctx, g.abortErr
-	needsNoSlot := g.hasSlot || ctx == nil
-	g.mu.Unlock()
-	if err != nil || needsNoSlot {
-		return err
-	}
-	err = waitForSlot(ctx, g.limits.Time)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err != nil {
-		g.abortErr = err
-		return err
-	}
-	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
-	g.oldLimit = debug.SetMaxStack(math.MaxInt32)
-	g.hasSlot, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)
-	return nil
 }
 
 // waitForSlot acquires renderSlot. It returns an error after timeout, because an abandoned
@@ -177,16 +120,6 @@ func waitForSlot(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// release releases renderSlot if this rendering has it. The caller must hold g.mu.
-func (g *Guard) release() {
-	if !g.hasSlot {
-		return
-	}
-	g.hasSlot, g.took, g.own = false, g.took+time.Since(g.started), memoryUsage().minus(g.base)
-	debug.SetMaxStack(g.oldLimit)
-	<-renderSlot
-}
-
 // abandoned returns why the rendering was abandoned, nil if it was not.
 func (g *Guard) abandoned() error {
 	g.mu.Lock()
@@ -197,8 +130,8 @@ func (g *Guard) abandoned() error {
 // abort marks the rendering as abandoned and returns the error. The caller must hold g.mu.
 func (g *Guard) abort(reason string) *limitError {
 	err := &limitError{reason: reason}
-	if n := len(g.running); n > 0 {
-		err.template = g.running[n-1]
+	if len(g.left) > 0 {
+		err.template = g.left[0].name
 	}
 	g.abortErr = err
 	return err
@@ -208,19 +141,20 @@ func (g *Guard) abort(reason string) *limitError {
 // a few hundred MiB.
 const pollInterval = 20 * time.Millisecond
 
-// Run calls do, which renders and may do other things afterwards, and returns its error. If a
-// template exceeds a limit, or ctx ends while one is being rendered, Run returns without
-// waiting for do, with a *limitError or the cause of ctx.
+// Run calls do and returns its error. If do exceeds a limit, or ctx ends, Run returns without waiting for do, with a
+// *limitError or the cause of ctx. A Guard runs once.
 func (g *Guard) Run(ctx context.Context, do func() error) error {
-	g.mu.Lock()
-	g.ctx = ctx
-	g.mu.Unlock()
+	if err := waitForSlot(ctx, g.limits.Time); err != nil {
+		return err
+	}
+	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
+	oldLimit := debug.SetMaxStack(math.MaxInt32)
+	g.started, g.base = time.Now(), memoryUsage()
 	done := make(chan error, 1)
 	go func() {
 		err := do()
-		g.mu.Lock()
-		g.release() // a failed template never reaches leave
-		g.mu.Unlock()
+		debug.SetMaxStack(oldLimit)
+		<-renderSlot
 		done <- err
 	}()
 	ticks := time.NewTicker(pollInterval)
@@ -228,9 +162,6 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	for {
 		select {
 		case err := <-done:
-			if err != nil {
-				err = cmp.Or(g.abandoned(), err)
-			}
 			return err
 		case <-ticks.C:
 		}
@@ -240,31 +171,17 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	}
 }
 
-// RunAll is like Run, but applies the limits to all of do, not only to wrapped templates.
-func (g *Guard) RunAll(ctx context.Context, do func() error) error {
-	g.wholeRun = true
-	return g.Run(ctx, func() error {
-		if err := g.acquire(); err != nil {
-			return err
-		}
-		return do()
-	})
-}
-
 // checkLimits abandons the rendering if it exceeds a limit or ctx has ended, and returns why.
 func (g *Guard) checkLimits(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.hasSlot {
-		return nil
-	}
 	growth := memoryUsage().minus(g.base)
 	switch {
 	case growth.heap > g.limits.Memory:
 		return g.abort(fmt.Sprintf("needs more than %s of memory; raise LOCKSTEP_RENDER_MEMORY to allow it", formatBytes(float64(g.limits.Memory))))
 	case growth.stack > maxStack:
 		return g.abort("calls itself endlessly")
-	case g.took+time.Since(g.started) > g.limits.Time:
+	case time.Since(g.started) > g.limits.Time:
 		return g.abort(fmt.Sprintf("did not finish within %s", g.limits.Time))
 	case ctx.Err() != nil:
 		err := g.abort("was interrupted")

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"helm.sh/helm/v4/pkg/engine"
 )
 
 // renderOf renders a chart of one template within limits.
@@ -74,8 +77,7 @@ func TestRenderingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAbandonedTemplateFails: the last template of an abandoned rendering fails, so that the action cannot continue with
-// the rendered manifest.
+// TestAbandonedTemplateFails: a rendering that was abandoned ends with the template that is running.
 func TestAbandonedTemplateFails(t *testing.T) {
 	renderSlot <- struct{}{} // a rendering that an earlier test abandoned may hold it
 	<-renderSlot
@@ -83,11 +85,8 @@ func TestAbandonedTemplateFails(t *testing.T) {
 		g := NewGuard(Limits{Time: time.Nanosecond})
 		left := make(chan error, 1)
 		err := g.Run(t.Context(), func() error {
-			if _, err := g.enter("x"); err != nil {
-				t.Error(err)
-			}
 			time.Sleep(2 * pollInterval)
-			_, err := g.leave("manifest")
+			_, err := g.leave(0)
 			left <- err
 			return err
 		})
@@ -97,27 +96,51 @@ func TestAbandonedTemplateFails(t *testing.T) {
 	})
 }
 
+// slowPostRenderer needs longer than a limit.
+type slowPostRenderer struct{ time time.Duration }
+
+func (p slowPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+	time.Sleep(p.time)
+	return manifests, nil
+}
+
 // TestOnlyTemplatesAreLimited: the limits do not apply to what an action does after rendering.
 func TestOnlyTemplatesAreLimited(t *testing.T) {
-	renderSlot <- struct{}{} // a rendering that an earlier test abandoned may hold it
-	<-renderSlot
+	h, err := load(t, tree{"Chart.yaml": chartYAML("shop"), "templates/x.yaml": configMap("a")}).Helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuard(Limits{Memory: 1, Time: time.Nanosecond})
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		done := errors.New("done")
-		err := g.Run(ctx, func() error {
-			if _, err := g.enter("x"); err != nil {
-				return err
-			}
-			g.leave("")
-			time.Sleep(time.Minute)
-			return done
-		})
-		if !errors.Is(err, done) {
-			t.Errorf("error %v, want %v", err, done)
+		r := NewRendering(t.Context(), h, engine.Engine{}, NewGuard(Limits{Time: limit}))
+		o := testOptions
+		o.PostRenderer = slowPostRenderer{2 * limit}
+		if _, err := dryInstall(t.Context(), h, r.Funcs(), nil, o); err != nil || r.Err() != nil {
+			t.Errorf("errors %v, %v", err, r.Err())
 		}
 	})
+}
+
+// TestRunningTemplate: the error about a limit names the template that is running, not one that it includes.
+func TestRunningTemplate(t *testing.T) {
+	o := testOptions
+	o.Limits.Time = time.Second
+	_, err := Render(t.Context(), load(t, plus(in("charts/db", tree{
+		"Chart.yaml": chartYAML("db"), "templates/a.yaml": "{{ include \"db.last\" . }}", "templates/_h.tpl": "{{ define \"db.last\" }}{{ if eq .Chart.Name \"two\" }}" + endless + "{{ end }}{{ end }}"}), tree{
+		"Chart.yaml":       chartYAML("shop", "dependencies:\n", dep("db", "alias: one"), dep("db", "alias: two")),
+		"templates/a.yaml": "",
+	})), nil, o)
+	limit := &limitError{}
+	if !errors.As(err, &limit) || limit.template != "shop/charts/two/templates/a.yaml" {
+		t.Errorf("error %v", err)
+	}
+	_, err = Render(t.Context(), load(t, tree{
+		"Chart.yaml": chartYAML("shop"), "templates/c.yaml": "", "templates/a.yaml": "",
+		"templates/b.yaml": "{{ include \"shop/templates/a.yaml\" . }}{{ include \"shop/templates/c.yaml\" . }}" + endless,
+	}), nil, o)
+	if !errors.As(err, &limit) || limit.template != "shop/templates/b.yaml" {
+		t.Errorf("error %v", err)
+	}
 }
 
 // hog allocates memory, closes made, and keeps the memory until end is closed.
@@ -139,27 +162,24 @@ func TestMemoryIsCountedPerRendering(t *testing.T) {
 	made, end := make(chan struct{}), make(chan struct{})
 	var both sync.WaitGroup
 	err := small.Run(t.Context(), func() error {
-		if _, err := small.enter("small"); err != nil {
-			return err
-		}
 		both.Go(func() {
-			if err := large.RunAll(t.Context(), func() error { return hog(128<<20, made, end) }); err != nil {
+			if err := large.Run(t.Context(), func() error { return hog(128<<20, made, end) }); err != nil {
 				t.Error(err)
 			}
 		})
 		select {
-		case <-made: // so that both guards check their limits while it is allocated
-		case <-time.After(5 * pollInterval):
+		case <-made:
+			t.Error("both rendered at the same time")
+		case <-time.After(8 * pollInterval): // small checks its limits meanwhile
 		}
-		<-time.After(3 * pollInterval)
-		small.leave("")
-		<-made
 		return nil
 	})
-	close(end)
-	if both.Wait(); err != nil {
+	if err != nil {
 		t.Error(err)
 	}
+	<-made
+	close(end)
+	both.Wait()
 }
 
 // TestStackLimitIsRestored overlaps two renderings and checks that the process has its old
@@ -173,18 +193,17 @@ func TestStackLimitIsRestored(t *testing.T) {
 	first, second := NewGuard(Limits{}), NewGuard(Limits{})
 	begun, end := make(chan struct{}), make(chan struct{})
 	var both sync.WaitGroup
-	_ = first.RunAll(t.Context(), func() error {
+	_ = first.Run(t.Context(), func() error {
 		both.Go(func() {
 			_ = second.Run(t.Context(), func() error {
 				close(begun)
-				_, err := second.enter("second")
 				<-end
-				return err
+				return nil
 			})
 		})
-		<-begun
 		return nil
 	})
+	<-begun
 	close(end)
 	both.Wait()
 	if after := debug.SetMaxStack(500 << 20); after != 500<<20 {
@@ -197,12 +216,7 @@ func TestSlotIsReleased(t *testing.T) {
 	for _, template := range []string{`{{ fail "no" }}`, `{{ include "nothing" . }}`, `{{ repeat 1000000000000 "x" }}`, "a: b", endless} {
 		_ = renderOf(t, t.Context(), template, Limits{Time: 200 * time.Millisecond})
 		g := NewGuard(Limits{})
-		err := g.Run(t.Context(), func() error {
-			if _, err := g.enter("x"); err != nil {
-				return err
-			}
-			return errors.New("failed")
-		})
+		err := g.Run(t.Context(), func() error { return errors.New("failed") })
 		if err == nil || err.Error() != "failed" {
 			t.Errorf("after %s: %v", template, err)
 		}

@@ -138,7 +138,7 @@ var (
 // an object with an unknown hook from the release. root is the name of the root chart.
 func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) {
 	for _, o := range outputs {
-		if strings.HasSuffix(o.name, "NOTES.txt") || !mayBeIgnored(o.text) {
+		if isNotes(o.name) || !mayBeIgnored(o.text) {
 			continue
 		}
 		chart, ok := chartPath(o.name, root)

@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -24,16 +22,8 @@ import (
 // Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
 type Outputs []templateOutput
 
-// templateOutput is the output of one template. The templates of two aliases of one chart have the
-// same names.
+// templateOutput is the output of one template, with Helm's name of it.
 type templateOutput struct{ name, text string }
-
-// Outputs returns the outputs so far.
-func (g *Guard) Outputs() Outputs {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.outputs
-}
 
 // notManifest matches Helm's error about a document that is not a manifest: its template, and the parser's error.
 var notManifest = regexp.MustCompile(`(?s)^YAML parse error on (.*?): (.*)$`)
@@ -70,40 +60,18 @@ func (o Outputs) explainNotManifest(text, root string) string {
 // findBroken returns the first document of a template's output that causes the parser's error, and its number, from 1.
 // It returns 0 if a post-renderer broke the document.
 func (o Outputs) findBroken(file, cause string) (doc string, number int) {
-	for _, sameName := range []bool{true, false} { // Helm's name of a template has the alias of its chart
-		for _, out := range o {
-			if (out.name == file) != sameName || path.Base(out.name) != path.Base(file) {
-				continue
-			}
-			for i, doc := range documents.Split(out.text) {
-				var head releaseutil.SimpleHead
-				if err := yaml.Unmarshal([]byte(doc), &head); err != nil && err.Error() == cause {
-					return doc, i + 1
-				}
+	for _, out := range o {
+		if out.name != file {
+			continue
+		}
+		for i, doc := range documents.Split(out.text) {
+			var head releaseutil.SimpleHead
+			if err := yaml.Unmarshal([]byte(doc), &head); err != nil && err.Error() == cause {
+				return doc, i + 1
 			}
 		}
 	}
 	return "", 0
-}
-
-// CachedOutputs replays outputs in one action instead of executing the templates again, so that
-// lookups and random values are those of the plan.
-type CachedOutputs struct{ left Outputs }
-
-// NewCachedOutputs returns the CachedOutputs for one action.
-func NewCachedOutputs(outputs Outputs) *CachedOutputs { return &CachedOutputs{outputs} }
-
-// Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
-// after ReplaceTemplates.
-func (c *CachedOutputs) Funcs() template.FuncMap {
-	return template.FuncMap{cachedOutputFunc: func(name string) (string, error) {
-		if len(c.left) == 0 || c.left[0].name != name {
-			return "", fmt.Errorf("template %s was not rendered during planning; run the command again", name)
-		}
-		text := c.left[0].text
-		c.left = c.left[1:]
-		return text, nil
-	}}
 }
 
 // AsksCluster reports whether the templates of a chart, or templates in values, may depend on the
@@ -158,11 +126,4 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 	case <-time.After(p.limit): // Helm starts its program without a context
 		return nil, fmt.Errorf("the post-renderer did not finish within %s", p.limit)
 	}
-}
-
-// ReplaceTemplates replaces the templates of c with calls that return their cached outputs. The
-// action that renders c needs CachedOutputs.Funcs.
-func ReplaceTemplates(c *chart.Chart) {
-	w := wrapper{text: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", cachedOutputFunc, name) }}
-	w.wrap(c, c.Name(), 0)
 }

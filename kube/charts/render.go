@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"text/template"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	release "helm.sh/helm/v4/pkg/release/v1"
 
@@ -144,7 +146,7 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 // limited calls do within the limits and returns its result.
 func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, error) {
 	result := make(chan T, 1) // not a variable: an abandoned do would write to it
-	err := g.RunAll(ctx, func() error {
+	err := g.Run(ctx, func() error {
 		r, err := do()
 		result <- r
 		return err
@@ -155,43 +157,34 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm, and also returns the outputs of the templates, even if Helm cannot
-// parse them. If a template fails, dryRun renders the chart again without wrapping its templates, so that
-// Helm's error has the right position.
+// dryRun renders the chart with Helm's install as a client-side dry run, within the limits. It also returns the outputs of
+// the templates, even if Helm cannot parse them.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, nil, err
 	}
-	WrapTemplates(h)
-	rel, outputs, err := dryInstall(ctx, h, values, o)
-	if err == nil {
-		UnwrapTemplates(rel.Chart)
-		return rel, outputs, nil
+	r := NewRendering(ctx, h, engine.Engine{EnableDNS: o.EnableDNS}, NewGuard(o.Limits))
+	r.limited = true
+	if o.checker != nil {
+		r.check = o.checker.checkTemplate
 	}
-	if !isWrapperError(err) {
-		return nil, outputs, err
+	type result struct {
+		rel     *release.Release
+		outputs Outputs
+		err     error
 	}
-	if h, e := c.Helm(); e == nil {
-		if _, _, e = dryInstall(ctx, h, values, o); e != nil {
-			return nil, nil, e
-		}
-	}
-	return nil, nil, CleanError(err)
+	done, err := limited(ctx, r.guard, func() (result, error) {
+		rel, err := dryInstall(ctx, h, r.Funcs(), values, o)
+		return result{rel, r.Outputs(), cmp.Or(r.Err(), err)}, nil
+	})
+	return done.rel, done.outputs, cmp.Or(err, done.err)
 }
 
-// dryInstall runs Helm's install as a client-side dry run, within the limits. It also returns the
-// outputs of the templates, if they are wrapped.
-func dryInstall(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
-	g := NewGuard(o.Limits)
+// dryInstall runs Helm's install as a client-side dry run.
+func dryInstall(ctx context.Context, h *chart.Chart, funcs template.FuncMap, values map[string]any, o RenderOptions) (*release.Release, error) {
 	cfg := action.NewConfiguration()
-	cfg.CustomTemplateFuncs = g.Funcs()
-	if o.checker != nil {
-		cfg.CustomTemplateFuncs[normaliseFunc] = func(output string) (string, error) {
-			o.checker.checkTemplate(output)
-			return g.leave(normalise(output))
-		}
-	}
+	cfg.CustomTemplateFuncs = funcs
 	install := action.NewInstall(cfg)
 	install.DryRunStrategy = action.DryRunClient
 	install.Replace = true // do not check if the name is in use
@@ -207,22 +200,19 @@ func dryInstall(ctx context.Context, h *chart.Chart, values map[string]any, o Re
 	if o.KubeVersion != "" {
 		v, err := common.ParseKubeVersion(o.KubeVersion)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
+			return nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
 		}
 		install.KubeVersion = v
 	}
-	rel, err := limited(ctx, g, func() (*release.Release, error) {
-		r, err := install.RunWithContext(ctx, h, CopyValues(values))
-		if err != nil {
-			return nil, err
-		}
-		rel, ok := r.(*release.Release)
-		if !ok {
-			return nil, fmt.Errorf("release of unknown type %T", r)
-		}
-		return rel, nil
-	})
-	return rel, g.Outputs(), err
+	r, err := install.RunWithContext(ctx, h, CopyValues(values))
+	if err != nil {
+		return nil, err
+	}
+	rel, ok := r.(*release.Release)
+	if !ok {
+		return nil, fmt.Errorf("release of unknown type %T", r)
+	}
+	return rel, nil
 }
 
 // Check returns the errors of Document.Check for all objects and hooks.

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/engine"
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	helmrelease "helm.sh/helm/v4/pkg/release"
@@ -132,57 +134,46 @@ func (o *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do
 	if err != nil {
 		return nil, nil, err
 	}
-	guard := charts.NewGuard(o.Limits)
-	cfg.CustomTemplateFuncs = guard.Funcs()
-	charts.WrapTemplates(c)
-	rel, err := o.runGuarded(ctx, guard, c, do)
-	return rel, guard.Outputs(), err
+	restConfig, err := cfg.RESTClientGetter.ToRESTConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	e := engine.New(restConfig)
+	e.EnableDNS = o.EnableDNS
+	r := charts.NewRendering(ctx, c, e, charts.NewGuard(o.Limits))
+	rel, err := o.runAction(cfg, r, c, do)
+	return rel, r.Outputs(), err
 }
 
 // runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if crds/ were
 // applied since and the templates may ask which kinds the cluster serves, because Helm renders after it has applied
 // crds/. The objects are then planned again during the run.
 func (o *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
-	ctx, cfg := a.engine.RequestContext(), a.helm.Config
+	cfg := a.helm.Config
 	c, err := o.Chart.Helm()
 	if err != nil {
 		return nil, err
 	}
 	if a.crdsApplied && charts.AsksCluster(c, o.Values) {
-		rel, _, err := o.render(ctx, cfg, do)
+		rel, _, err := o.render(a.engine.RequestContext(), cfg, do)
 		return rel, err
 	}
-	cfg.CustomTemplateFuncs = charts.NewCachedOutputs(a.op.prepared.Target.Outputs).Funcs()
-	charts.ReplaceTemplates(c)
-	return o.runGuarded(ctx, charts.NewGuard(o.Limits), c, do)
+	return o.runAction(cfg, charts.Replay(c, a.op.prepared.Target.Outputs), c, do)
 }
 
-// runGuarded runs an action on a copy of the values. If templates exceed the limits, or ctx ends while they render, it
-// returns and leaves the action running. The action writes nothing afterwards, because its rendering fails. do must not pass
-// ctx to an action that writes: when ctx ends, Helm would also leave that running, even while it applies objects.
-func (o *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
-	result := make(chan *rel1.Release, 1)
-	err := guard.Run(ctx, func() error {
-		out, err := do(c, charts.CopyValues(o.Values))
-		rel, _ := out.(*rel1.Release)
-		result <- rel
-		return err
-	})
-	var rel *rel1.Release
-	select {
-	case rel = <-result:
-	default: // the action is still running
-	}
-	if rel != nil {
-		charts.UnwrapTemplates(rel.Chart)
-	}
+// runAction runs an action on a copy of the values, with the templates' output from r. do must not pass a context that ends
+// to an action that writes: Helm would leave it running, even while it applies objects.
+func (o *ChartOptions) runAction(cfg *action.Configuration, r *charts.Rendering, c *chart.Chart, do helmAction) (*rel1.Release, error) {
+	cfg.CustomTemplateFuncs = r.Funcs()
+	out, err := do(c, charts.CopyValues(o.Values))
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
 		return nil, stage // without Helm's wrapping
 	}
-	if err != nil {
-		err = charts.ExplainError(charts.CleanError(err), guard.Outputs(), o.Chart.Name(), charts.WrongClusterVersion)
+	if err = cmp.Or(r.Err(), err); err != nil {
+		err = charts.ExplainError(err, r.Outputs(), o.Chart.Name(), charts.WrongClusterVersion)
 		return nil, charts.HideValues(o.Chart, o.Values, fmt.Errorf("chart %s: %w", o.Chart.Name(), err))
 	}
+	rel, _ := out.(*rel1.Release)
 	return rel, nil
 }
 

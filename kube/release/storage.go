@@ -202,7 +202,6 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 
 // prepareCreate adds the record to a new revision, signs it, and drops the timings of an old one.
 func (d *Driver) prepareCreate(rel *rel1.Release) error {
-	charts.UnwrapTemplates(rel.Chart)
 	if d.opts.BeforeCreate != nil {
 		record, err := d.opts.BeforeCreate(rel)
 		if err != nil {
@@ -240,7 +239,6 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 	if err != nil {
 		return err
 	}
-	charts.UnwrapTemplates(rel.Chart)
 	if d.opts.BeforeUninstall != nil && rel.Info.Status == rcommon.StatusUninstalling {
 		d.opts.BeforeUninstall(rel)
 	}

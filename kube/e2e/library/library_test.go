@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -40,7 +41,7 @@ func sdkInstall(r *rig.Rig, cfg *action.Configuration, c *chart.Chart, values ma
 }
 
 // loadWithHelm loads a chart with Helm's own loader.
-func loadWithHelm(t *testing.T, name string) *chart.Chart {
+func loadWithHelm(t *testing.T, _ *action.Configuration, name string) *chart.Chart {
 	t.Helper()
 	c, err := loader.Load(filepath.Join(rig.ChartsDir, name))
 	if err != nil {
@@ -49,18 +50,18 @@ func loadWithHelm(t *testing.T, name string) *chart.Chart {
 	return c
 }
 
-// loadWithLockstep loads a chart with lockstep's loader, for Helm's actions.
-func loadWithLockstep(t *testing.T, name string) *chart.Chart {
+// loadWithLockstep loads a chart with lockstep's loader, for the next of Helm's actions.
+func loadWithLockstep(t *testing.T, cfg *action.Configuration, name string) *chart.Chart {
 	t.Helper()
 	c := rig.HelmChart(t, rig.LoadChart(t, name))
-	charts.WrapTemplates(c)
+	cfg.CustomTemplateFuncs = charts.NewRendering(t.Context(), c, engine.Engine{}, charts.NewGuard(charts.Limits{})).Funcs()
 	return c
 }
 
 // TestHelmsActionsInOrder runs Helm's own actions with an ordered configuration and checks the
 // order in the audit log.
 func TestHelmsActionsInOrder(t *testing.T) {
-	for name, load := range map[string]func(*testing.T, string) *chart.Chart{"shop": loadWithLockstep, "hip9999-layers": loadWithHelm} {
+	for name, load := range map[string]func(*testing.T, *action.Configuration, string) *chart.Chart{"shop": loadWithLockstep, "hip9999-layers": loadWithHelm} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
@@ -81,7 +82,7 @@ func TestHelmsActionsInOrder(t *testing.T) {
 					groups = append(groups, e.Phase+" "+e.Group)
 				}
 			}})
-			if err := sdkInstall(r, cfg, load(t, name), r.Values(name)); err != nil {
+			if err := sdkInstall(r, cfg, load(t, cfg, name), r.Values(name)); err != nil {
 				t.Fatal(err)
 			}
 			assertInOrder(r, name)
@@ -95,7 +96,7 @@ func TestHelmsActionsInOrder(t *testing.T) {
 
 			u := action.NewUpgrade(cfg)
 			u.Namespace, u.WaitStrategy, u.Timeout = r.Namespace, kube.WaitOrdered, time.Minute
-			if _, err := u.Run("t", load(t, name), rig.MergeValues(r.Values(name), nil)); err != nil {
+			if _, err := u.Run("t", load(t, cfg, name), rig.MergeValues(r.Values(name), nil)); err != nil {
 				t.Fatal(err)
 			}
 			b := action.NewRollback(cfg)
@@ -158,7 +159,7 @@ func TestHelmsActionFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	cfg := orderedHelm(r, t.Context(), kube.OrderedOptions{ReadinessTimeout: 6 * time.Second})
-	err := sdkInstall(r, cfg, loadWithLockstep(t, "fail-image"), nil)
+	err := sdkInstall(r, cfg, loadWithLockstep(t, cfg, "fail-image"), nil)
 	if err == nil || !strings.Contains(err.Error(), "Deployment/broken") {
 		t.Errorf("error %v", err)
 	}
@@ -179,7 +180,7 @@ func TestHelmsActionIsAborted(t *testing.T) {
 		}
 	}})
 	start := time.Now()
-	if err := sdkInstall(r, cfg, loadWithLockstep(t, "slow"), map[string]any{"readyDelay": "60s"}); err == nil {
+	if err := sdkInstall(r, cfg, loadWithLockstep(t, cfg, "slow"), map[string]any{"readyDelay": "60s"}); err == nil {
 		t.Error("the aborted install returns no error")
 	}
 	if took := time.Since(start); took > 20*time.Second {

@@ -181,7 +181,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 		}
 	}
 	done := make(chan *action.LintResult, 1)
-	if err := charts.NewGuard(l.limits).RunAll(ctx, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+	if err := charts.NewGuard(l.limits).Run(ctx, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
 		return fmt.Errorf("chart %s: %w", l.Chart, err)
 	}
 	result := <-done

@@ -2,173 +2,10 @@ package charts
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"text/template"
-
-	"helm.sh/helm/v4/pkg/chart/common"
-	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
-
-// hiddenMark starts the full name of a template that WrapTemplates has renamed. It sorts
-// after every chart name: Helm parses templates of one depth in reverse order, so that
-// definitions in partials override those in renamed manifests, as they did before.
-const hiddenMark = "~lockstep-"
-
-// wrapperColumn is the column of the action in a wrapper. It distinguishes positions in
-// wrappers from positions in the chart in error messages.
-const wrapperColumn = 997
-
-// The names of the functions that wrappers call: first enterFunc with the name of the template,
-// then normaliseFunc with the rendered manifest or leaveFunc with the rendered notes.
-const (
-	enterFunc        = "lockstepEnter"
-	normaliseFunc    = "lockstepNormalise"
-	leaveFunc        = "lockstepLeave"
-	cachedOutputFunc = "lockstepCachedOutput" // ReplaceTemplates replaces each template with a call of it
-)
-
-// TemplateFuncs returns the functions that wrapped templates call, for
-// action.Configuration.CustomTemplateFuncs, without limits on time and total memory.
-func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
-
-// WrapTemplates changes the templates of c and its subcharts so that every rendered manifest
-// is normalised (R1) before Helm parses it. It renames each template to a partial, and adds
-// a template with the old name that includes the partial, so that .Template.Name,
-// definitions in the file, and checksums of included files do not change. It wraps all
-// templates, because annotations can also come from values and helpers.
-//
-// The action that renders c needs the functions of TemplateFuncs or Guard.Funcs. The caller must call UnwrapTemplates before
-// the chart is stored, and CleanError on the action's errors.
-func WrapTemplates(c *chart.Chart) {
-	w := wrapper{text: wrapperOf}
-	w.wrap(c, c.Name(), 0)
-}
-
-// wrapper wraps templates.
-type wrapper struct {
-	charts int // the number of charts wrapped so far
-	// text returns the new text of a template. Its original text moves to the partial hidden.
-	text func(name, hidden string) []byte
-}
-
-// wrap wraps the templates of c and its subcharts. full is the path of c from the root chart, with the names of
-// charts instead of their aliases.
-//
-// The name of a partial must not depend on the path of c: with two aliases, Helm makes two
-// charts with different paths that share templates. Helm joins the name of a template to
-// the path of its chart, so the name starts with enough "../" to leave the path. The depth
-// must stay the same, because definitions in parent charts override those in subcharts.
-func (w *wrapper) wrap(c *chart.Chart, full string, depth int) {
-	mark := fmt.Sprintf("%s%d.", hiddenMark, w.charts)
-	climb := strings.Repeat("../", 2*depth+1)
-	w.charts++
-	var templates []*common.File
-	for _, t := range c.Templates {
-		if t == nil || !wrappable(c, t.Name) {
-			templates = append(templates, t)
-			continue
-		}
-		dir, base := path.Split(t.Name)
-		hidden := mark + path.Join(full, dir, "_"+base)
-		templates = append(templates,
-			&common.File{Name: climb + hidden, ModTime: t.ModTime, Data: t.Data},
-			&common.File{Name: t.Name, ModTime: t.ModTime, Data: w.text(shortened(path.Join(full, t.Name)), hidden)})
-	}
-	c.Templates = templates
-	for _, sub := range c.Dependencies() {
-		w.wrap(sub, path.Join(full, "charts", sub.Name()), depth+1)
-	}
-}
-
-// wrappable reports whether a template renders manifests or notes. The templates of a library
-// chart do not, and Helm would use their definitions if they were partials.
-func wrappable(c *chart.Chart, name string) bool {
-	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
-}
-
-// shortened returns the name of a template, or the end of it if the quoted name would not fit
-// before wrapperColumn.
-func shortened(name string) string {
-	const maxLen = 200
-	if quoted := strconv.Quote(name); len(quoted) < wrapperColumn-len(enterFunc)-len(`{{ }}{{`) {
-		return name
-	}
-	return "…" + strings.ToValidUTF8(name[len(name)-min(len(name), maxLen):], "")
-}
-
-func wrapperOf(name, hidden string) []byte {
-	enter := fmt.Sprintf("{{%s %q}}", enterFunc, name)
-	last := normaliseFunc
-	if strings.HasSuffix(name, "NOTES.txt") {
-		last = leaveFunc
-	}
-	indent := strings.Repeat(" ", wrapperColumn-len("{{")-len(enter))
-	return fmt.Appendf(nil, "%s{{%sinclude %q . | %s }}", enter, indent, hidden, last)
-}
-
-// UnwrapTemplates undoes WrapTemplates in c and its remaining subcharts. It does nothing to a
-// chart that is not wrapped.
-func UnwrapTemplates(c *chart.Chart) {
-	var templates []*common.File
-	for i := 0; i < len(c.Templates); i++ {
-		t := c.Templates[i]
-		if t != nil && strings.Contains(t.Name, "../"+hiddenMark) && i+1 < len(c.Templates) {
-			i++
-			t = &common.File{Name: c.Templates[i].Name, ModTime: t.ModTime, Data: t.Data}
-		}
-		templates = append(templates, t)
-	}
-	c.Templates = templates
-	for _, sub := range c.Dependencies() {
-		UnwrapTemplates(sub)
-	}
-}
-
-var (
-	// wrapperCall matches the text about the wrapper in an error, between the name of the
-	// template and the position in the partial.
-	wrapperCall = regexp.MustCompile(fmt.Sprintf(
-		`:1:%d:?\s+executing "([^"]*)" at <include "(%s[^"]*)" \.>:\s+error calling include:\s+(?:template: )?`, wrapperColumn, hiddenMark))
-	wrapperPlace = regexp.MustCompile(fmt.Sprintf(`:1:%d\b`, wrapperColumn))
-	hiddenName   = regexp.MustCompile(hiddenMark + `\d+\.([^\s"()]*/)_`)
-)
-
-// CleanError returns err with the original names of templates. For calls of fail or required
-// Helm reports the position in the wrapper; CleanError removes it.
-func CleanError(err error) error {
-	if !isWrapperError(err) {
-		return err
-	}
-	text := shortenRecursion(err.Error()) // clean would take seconds for a thousand calls
-	return &cleanError{clean(text), err}
-}
-
-// isWrapperError reports whether err is about the execution or the syntax of a wrapped template.
-func isWrapperError(err error) bool {
-	if err == nil {
-		return false
-	}
-	text := err.Error()
-	return strings.Contains(text, hiddenMark) || wrapperPlace.MatchString(text)
-}
-
-func clean(text string) string {
-	for {
-		m := wrapperCall.FindStringSubmatchIndex(text)
-		if m == nil {
-			break
-		}
-		name, hidden := text[m[2]:m[3]], text[m[4]:m[5]]
-		text = strings.TrimSuffix(text[:m[0]], name) + text[m[1]:]
-		text = strings.ReplaceAll(text, hidden, name)
-	}
-	text = hiddenName.ReplaceAllString(text, "$1")
-	return wrapperPlace.ReplaceAllString(text, "")
-}
 
 var (
 	recursion   = regexp.MustCompile(`rendering template has a nested reference name: (.*): unable to execute template`)
@@ -183,7 +20,7 @@ func shortenRecursion(text string) string {
 		return text
 	}
 	for _, m := range slices.Backward(executingAt.FindAllStringSubmatch(text, -1)) {
-		if inTpl := strings.HasPrefix(m[1], "gotpl:"); !inTpl && !wrapperPlace.MatchString(m[1]) {
+		if !strings.HasPrefix(m[1], "gotpl:") { // not in a tpl
 			before, _, _ := strings.Cut(text, "template: ")
 			return fmt.Sprintf("%s%s: template %q includes itself; remove the include", before, m[1], name[1])
 		}

@@ -1,0 +1,194 @@
+package charts
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/engine"
+)
+
+// Rendering renders the templates of a chart for one action of Helm, so that their outputs can be normalised (R1), limited
+// and kept.
+//
+// It replaces the templates of the chart. Helm's engine executes firstTemplate before the others. That puts the
+// templates back, and renders the chart with an engine of its own, with the values that the action has made; the replaced
+// templates return these outputs. So names, checksums and errors are those of the chart.
+type Rendering struct {
+	ctx       context.Context
+	chart     *chart.Chart
+	engine    engine.Engine
+	guard     *Guard
+	limited   bool // the guard already runs
+	originals map[*common.File]original
+	check     func(output string) // if set, called with each output before it is normalised
+
+	outputs Outputs
+	err     error
+}
+
+// original is a template that was replaced.
+type original struct {
+	number int
+	text   []byte
+}
+
+// The functions that templates call: in the action's engine renderFunc and outputFunc, in that of Rendering leaveFunc.
+const (
+	renderFunc = "lockstepRender"
+	outputFunc = "lockstepOutput"
+	leaveFunc  = "lockstepLeave"
+)
+
+// firstTemplate is the name of a template of the root chart. Helm executes those in the deepest directory first.
+var firstTemplate = strings.Repeat("lockstep/", 1000)
+
+// NewRendering returns the Rendering of c, whose templates it replaces. e is the engine that the action would make. The
+// rendering ends with ctx, and within the limits of g, if that is not nil. The action needs the functions of Funcs.
+func NewRendering(ctx context.Context, c *chart.Chart, e engine.Engine, g *Guard) *Rendering {
+	r := &Rendering{ctx: ctx, chart: c, engine: e, guard: g, originals: map[*common.File]original{}}
+	r.replace(c)
+	c.Templates = append(c.Templates, &common.File{Name: firstTemplate, Data: []byte("{{" + renderFunc + " $}}")})
+	return r
+}
+
+// Replay returns a Rendering of c with the outputs of an earlier one, so that lookups and random values stay the same.
+func Replay(c *chart.Chart, outputs Outputs) *Rendering {
+	r := NewRendering(context.Background(), c, engine.Engine{}, nil)
+	r.outputs = outputs
+	return r
+}
+
+// replace replaces the templates of a chart and its subcharts.
+func (r *Rendering) replace(c *chart.Chart) {
+	for _, t := range c.Templates {
+		if hasOutput(c, t) {
+			r.originals[t] = original{len(r.originals), t.Data}
+			t.Data = []byte("{{" + outputFunc + " $.Template.Name}}")
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		r.replace(sub)
+	}
+}
+
+// hasOutput reports whether Helm executes a template of c. It only parses partials, and ignores others in a library.
+func hasOutput(c *chart.Chart, t *common.File) bool {
+	return t != nil && !strings.HasPrefix(path.Base(t.Name), "_") && c.Metadata.Type != "library"
+}
+
+// Funcs returns the functions for action.Configuration.CustomTemplateFuncs.
+func (r *Rendering) Funcs() template.FuncMap {
+	return template.FuncMap{renderFunc: r.render, outputFunc: r.output}
+}
+
+// Outputs returns the outputs of the templates, none if one of them failed.
+func (r *Rendering) Outputs() Outputs { return r.outputs }
+
+// Err returns why a template failed, or was abandoned. The error of the action contains the same in the words of its own
+// engine.
+func (r *Rendering) Err() error { return r.err }
+
+// render puts the templates back and renders the chart. It returns "", the output of firstTemplate.
+func (r *Rendering) render(root common.Values) (string, error) {
+	r.chart.Templates = r.chart.Templates[:len(r.chart.Templates)-1]
+	r.restore()
+	switch {
+	case r.outputs != nil: // replayed
+	case r.limited:
+		r.outputs, r.err = r.execute(root)
+	default:
+		r.outputs, r.err = limited(r.ctx, r.guard, func() (Outputs, error) { return r.execute(root) })
+	}
+	return "", r.err
+}
+
+func (r *Rendering) restore() {
+	for t, o := range r.originals {
+		t.Data = o.text
+	}
+}
+
+// output returns the output of a template.
+func (r *Rendering) output(name string) (string, error) {
+	i := slices.IndexFunc(r.outputs, func(o templateOutput) bool { return o.name == name })
+	if i < 0 {
+		r.err = fmt.Errorf("template %s was not rendered during planning; run the command again", name)
+		return "", r.err
+	}
+	return r.outputs[i].text, nil
+}
+
+// execute renders the chart.
+func (r *Rendering) execute(root common.Values) (Outputs, error) {
+	defer r.restore()
+	for t, o := range r.originals {
+		t.Data = markEnd(o.text, o.number)
+	}
+	templates := r.executed(r.chart)
+	e := r.engine
+	e.CustomTemplateFuncs = r.guard.start(templates)
+	maps.Copy(e.CustomTemplateFuncs, r.engine.CustomTemplateFuncs)
+	texts, err := e.RenderWithContext(r.ctx, r.chart, root)
+	if err != nil {
+		return nil, err
+	}
+	outputs := Outputs{}
+	for _, t := range templates {
+		text := texts[t.name]
+		if !isNotes(t.name) {
+			if r.check != nil {
+				r.check(text)
+			}
+			text = normalise(text)
+		}
+		outputs = append(outputs, templateOutput{t.name, text})
+	}
+	return outputs, nil
+}
+
+// isNotes reports whether a template renders notes, as Helm decides it.
+func isNotes(name string) bool { return strings.HasSuffix(name, "NOTES.txt") }
+
+// executedTemplate is a template that Helm executes, with its name there. The templates of two aliases of one chart have the
+// same number.
+type executedTemplate struct {
+	number int
+	name   string
+}
+
+// executed returns the templates of a chart and its subcharts in the order in which Helm executes them.
+func (r *Rendering) executed(c *chart.Chart) (templates []executedTemplate) {
+	for _, t := range c.Templates {
+		if hasOutput(c, t) {
+			templates = append(templates, executedTemplate{r.originals[t].number, path.Join(c.ChartFullPath(), t.Name)})
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		templates = append(templates, r.executed(sub)...)
+	}
+	slices.SortFunc(templates, func(a, b executedTemplate) int {
+		return cmp.Or(strings.Count(b.name, "/")-strings.Count(a.name, "/"), cmp.Compare(b.name, a.name))
+	})
+	return templates
+}
+
+// markEnd appends a call that tells the guard that a template has ended. It does not change a text that does not parse, so
+// that Helm's error says where.
+func markEnd(text []byte, number int) []byte {
+	marked := fmt.Appendf(slices.Clone(text), "{{%s %d}}", leaveFunc, number)
+	t := parse.New("")
+	t.Mode = parse.SkipFuncCheck
+	if _, err := t.Parse(string(marked), "", "", map[string]*parse.Tree{}); err != nil {
+		return text
+	}
+	return marked
+}
