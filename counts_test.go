@@ -29,7 +29,7 @@ var moreFiles = map[string]int{}
 // reason why they are not split.
 var wideStructs = map[string]string{
 	"kube/helmfile.Release":       "the keys of a helmfile's release",
-	"kube/preflight.Common":       "options that a caller writes as one literal",
+	"kube/session.Common":         "options that a caller writes as one literal",
 	"kube/operation.ChartOptions": "options that a caller writes as one literal",
 	"kube/charts.RenderOptions":   "options that a caller writes as one literal",
 	"kube/permissions.Operation":  "options that a caller writes as one literal",

@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
 	"lockstep/kube/readiness"
+	"lockstep/kube/session"
 	"lockstep/kube/stack"
 	"lockstep/kube/view"
 )
@@ -65,9 +66,9 @@ const (
 
 // The defaults of Common.Timeout, of Common.ReadinessTimeout without a Timeout, and of Common.FirstStatusTimeout.
 const (
-	DefaultTimeout     = preflight.DefaultTimeout
-	DefaultReadiness   = preflight.DefaultReadiness
-	DefaultFirstStatus = preflight.DefaultFirstStatus
+	DefaultTimeout     = session.DefaultTimeout
+	DefaultReadiness   = session.DefaultReadiness
+	DefaultFirstStatus = session.DefaultFirstStatus
 )
 
 // The order in which a chart is deployed: its own, or one inferred from its manifests (R68).

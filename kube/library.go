@@ -26,7 +26,6 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
@@ -193,7 +192,7 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session.Builder = session.Builder.For(l.subject.scope)
 	return helmclient.New(helmclient.Config{
 		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
-		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Jobs: l.opts.WaitForJobs, Readiness: l.opts.ReadinessTimeout, FirstStatus: preflight.DefaultFirstStatus},
+		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Jobs: l.opts.WaitForJobs, Readiness: l.opts.ReadinessTimeout, FirstStatus: DefaultFirstStatus},
 		Tree:    l.subject.tree, Old: l.subject.old,
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // runner runs the attempts of one operation.
@@ -80,7 +80,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 	return a, nil
 }
 
-func (r *runner) clientConfig(t task, ps *preflight.Session, session cluster.Session) helmclient.Config {
+func (r *runner) clientConfig(t task, ps *session.Session, session cluster.Session) helmclient.Config {
 	p, common := t.prepared, r.op.prepared.Common
 	return helmclient.Config{
 		Context: ps.Context,
@@ -225,13 +225,13 @@ func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluste
 }
 
 // newSession returns a session whose requests the engine can cancel.
-func (r *runner) newSession() (*preflight.Session, error) {
+func (r *runner) newSession() (*session.Session, error) {
 	return r.op.newSession(r.engine.RequestContext(), &r.op.writes)
 }
 
 // newSession returns a session whose requests end with ctx.
-func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*preflight.Session, error) {
-	return preflight.NewSession(ctx, op.client, op.prepared.Common, writes, op.ledger)
+func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*session.Session, error) {
+	return session.New(ctx, op.client, op.prepared.Common, writes, op.ledger)
 }
 
 // buildRevision returns the objects in the manifest of a revision.
@@ -244,12 +244,12 @@ func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceLis
 }
 
 // readRevision returns a revision with its objects. Lists among them are expanded.
-func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
+func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
 	list, err := buildRevision(b, rel)
 	if err != nil {
-		return preflight.OldRevision{}, nil, nil, err
+		return session.OldRevision{}, nil, nil, err
 	}
 	list, warnings := b.Expand(ctx, list)
 	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
-	return preflight.OldRevision{Release: rel, Revision: revision}, list, warnings, nil
+	return session.OldRevision{Release: rel, Revision: revision}, list, warnings, nil
 }

@@ -21,8 +21,8 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/kube/journal"
-	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
+	"lockstep/kube/session"
 )
 
 // Edit is an edit of a running operation (R46): the next revision, rendered, planned and checked. Nothing has been written.
@@ -144,8 +144,8 @@ func (op *Operation) editWithOverrides(ctx context.Context, encoded string) (*Ed
 }
 
 // progress reports whether the run holds the Lease, and which revision it has created, for planning its next revision.
-func (op *Operation) progress() *preflight.RunProgress {
-	progress := &preflight.RunProgress{HoldsLease: op.holdsLease()}
+func (op *Operation) progress() *session.RunProgress {
+	progress := &session.RunProgress{HoldsLease: op.holdsLease()}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {

@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // TestReplacedMessage checks the message about the revision that an edit replaces (R46).
@@ -31,7 +31,7 @@ func TestReplacedMessage(t *testing.T) {
 // TestEditBeforeStart sends an edit from another process before the run starts. It is answered once the run starts, like
 // a later edit (R45, R46): here with a refusal, because a rollback cannot be edited.
 func TestEditBeforeStart(t *testing.T) {
-	op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{Info: event.Operation{Name: "rollback"}}})
+	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{Info: event.Operation{Name: "rollback"}}})
 	op.Command(event.Command{Name: event.Edit, Values: "a: 1"})
 	reader := op.feed.Reader()
 	eng := op.start()

@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // PrepareInstall checks and plans an install. It does not change the release.
@@ -30,7 +31,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, d Deploy) (*Operatio
 	return d.prepare(ctx, c, "install", d.checkInstall, d.prepareInstall)
 }
 
-func (d *Deploy) prepareInstall(s *preflight.Session, c *connect.Client) (*Operation, error) {
+func (d *Deploy) prepareInstall(s *session.Session, c *connect.Client) (*Operation, error) {
 	p, err := d.newPlanInput(s)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (d *Deploy) checkInstall() error {
 
 // planInstall renders, plans and checks the install. state is nil if the release does not exist. Edits (R46) start from
 // editOptions.
-func (d *Deploy) planInstall(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Deploy) (*Operation, error) {
+func (d *Deploy) planInstall(s *session.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Deploy) (*Operation, error) {
 	if state != nil && resumable(state.Revisions) {
 		d.Replace = true
 	}
@@ -78,7 +79,7 @@ func (d *Deploy) planInstall(s *preflight.Session, c *connect.Client, p planInpu
 	if err != nil {
 		return nil, err
 	}
-	if prepared, err = s.Check(prepared, incoming); err != nil {
+	if prepared, err = preflight.Check(s, prepared, incoming); err != nil {
 		return nil, err
 	}
 	op := newOperation(c, task{prepared: prepared, do: d.runInstall})
@@ -88,7 +89,7 @@ func (d *Deploy) planInstall(s *preflight.Session, c *connect.Client, p planInpu
 }
 
 // renderInto renders the chart and adds the result to p, which has no state if the release cannot be read.
-func (d *Deploy) renderInto(s *preflight.Session, p *planInput) (info event.Operation, tree *plan.Chart, err error) {
+func (d *Deploy) renderInto(s *session.Session, p *planInput) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := d.Chart.Tree(d.Values)
 	if err != nil {
 		return info, nil, err
@@ -111,7 +112,7 @@ func (d *Deploy) renderInto(s *preflight.Session, p *planInput) (info event.Oper
 
 // explainForbiddenWithPlan is like explainForbidden. If the chart can be planned as an install, the error also names the
 // permissions that its objects need and the user lacks.
-func (d *Deploy) explainForbiddenWithPlan(s *preflight.Session, operation string, err error) error {
+func (d *Deploy) explainForbiddenWithPlan(s *session.Session, operation string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -119,7 +120,7 @@ func (d *Deploy) explainForbiddenWithPlan(s *preflight.Session, operation string
 		if info, tree, planErr := d.renderInto(s, &p); planErr == nil {
 			if prepared, incoming, planErr := p.planRevision(s, info, tree); planErr == nil {
 				prepared.Info.Name = operation
-				return s.Refuse(prepared, incoming, err)
+				return preflight.Refuse(s, prepared, incoming, err)
 			}
 		}
 	}
@@ -128,22 +129,22 @@ func (d *Deploy) explainForbiddenWithPlan(s *preflight.Session, operation string
 
 // newPlanInput returns the input of the plan without the rendered chart: the target's settings, and the phases for the
 // namespace and crds/.
-func (d *Deploy) newPlanInput(s *preflight.Session) (p planInput, err error) {
+func (d *Deploy) newPlanInput(s *session.Session) (p planInput, err error) {
 	clientSide := d.ServerSide == "false"
-	t := preflight.Target{Method: helmclient.Method{
+	t := session.Target{Method: helmclient.Method{
 		ClientSide: clientSide, Replace: d.ForceReplace, Force: d.ForceConflicts, Migrate: true, Adopts: true,
 	}}
 	if t.CRDs, err = d.crds(d.Values, d.UpgradeCRDs, clientSide && !d.UpgradeCRDs); err != nil {
 		return p, err
 	}
-	if err := s.CheckCRDs(t.CRDs); err != nil {
+	if err := preflight.CheckCRDs(s, t.CRDs); err != nil {
 		return p, err
 	}
-	if t.NewNamespace, err = s.WaitForNamespace(d.CreateNamespace); err != nil {
+	if t.NewNamespace, err = preflight.WaitForNamespace(s, d.CreateNamespace); err != nil {
 		return p, err
 	}
 	if t.NewNamespace {
-		p.prelude = append(p.prelude, preflight.NamespacePhase(d.Namespace))
+		p.prelude = append(p.prelude, session.NamespacePhase(d.Namespace))
 	}
 	p.target = t
 	p.prelude = append(p.prelude, t.CRDs.Phases()...)
@@ -197,7 +198,7 @@ func (d *Deploy) runInstall(a *attempt) (*rel1.Release, error) {
 }
 
 // rollbackByUninstall returns the rollback of an install: an uninstall (R33).
-func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
+func rollbackByUninstall(p *session.Prepared) *rollbackPlan {
 	info := p.Info
 	info.Name = "uninstall"
 	u := Uninstall{Common: p.Common}
@@ -206,7 +207,7 @@ func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 
 // revision returns the number of the revision to create: 1, or the next one after a failed install, a failed uninstall,
 // or an uninstall that kept the history. As in Helm, it returns an error if the name is in use.
-func (d *Deploy) revision(s *preflight.Session, state *releaseState) (int, error) {
+func (d *Deploy) revision(s *session.Session, state *releaseState) (int, error) {
 	if state == nil {
 		return 1, nil
 	}

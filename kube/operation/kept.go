@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/journal"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // A run in the cluster keeps what its next pod must know (S13): the state of the release when the run began, an accepted
@@ -144,7 +144,7 @@ func (r *releaseState) goodRevision() int {
 }
 
 // checkOwn returns an error if somebody else has created the latest revision since the Job's run began.
-func (r *releaseState) checkOwn(s *preflight.Session) error {
+func (r *releaseState) checkOwn(s *session.Session) error {
 	c, last := s.Common, r.stored
 	if r.start == nil || c.RunInProgress != nil || c.PlanOnly || release.CreatedBy(last, c.Job) {
 		return nil
@@ -180,18 +180,18 @@ func (op *Operation) ReleaseStatus() string {
 // as it is. rollback returns its rollback, nil for none.
 type ending struct {
 	operation string
-	rollback  func(*preflight.Prepared, *releaseState) *rollbackPlan
+	rollback  func(*session.Prepared, *releaseState) *rollbackPlan
 }
 
 // unplanned returns an operation that ends the run, nil if no earlier pod has changed the release. cause is why it cannot be
 // planned.
-func (e ending) unplanned(s *preflight.Session, c *connect.Client, cause error) *Operation {
+func (e ending) unplanned(s *session.Session, c *connect.Client, cause error) *Operation {
 	common := s.Common
 	start := common.Journal.Before().Start
 	if e.operation == "" || start == nil || common.PlanOnly || common.RunInProgress != nil || common.Continues != nil {
 		return nil
 	}
-	stored, err := preflight.NewSession(s.Context, c, common, &connect.Writes{}, s.Ledger) // planning shows marks as if written
+	stored, err := session.New(s.Context, c, common, &connect.Writes{}, s.Ledger) // planning shows marks as if written
 	if err != nil {
 		return nil
 	}
@@ -200,8 +200,8 @@ func (e ending) unplanned(s *preflight.Session, c *connect.Client, cause error) 
 	if err != nil || !found || state.Last.Version <= start.Last && len(state.marks) == 0 {
 		return nil
 	}
-	p := &preflight.Prepared{
-		Common: common, Info: stored.Info(e.operation, state.Last), Target: preflight.Target{Release: state.Last},
+	p := &session.Prepared{
+		Common: common, Info: stored.Info(e.operation, state.Last), Target: session.Target{Release: state.Last},
 		Basis: state.basis(stored, 0),
 	}
 	p.Info.PreviousRevision = state.goodRevision()

@@ -10,12 +10,12 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // leftoverSearch finds objects of earlier revisions that still exist.
 type leftoverSearch struct {
-	session *preflight.Session
+	session *session.Session
 	builder *manifest.Builder
 	prefix  string // "" or event.RollbackPrefix
 	// revisions are the revisions to search, the newest first.

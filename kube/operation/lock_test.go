@@ -7,13 +7,13 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // TestLostLockStopsARollbackAtOnce loses the lock during a rollback. One stop command ends the
 // run, without the confirmation that a user would be asked for (R51a, R43).
 func TestLostLockStopsARollbackAtOnce(t *testing.T) {
-	op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{}})
+	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
 	eng := op.start()
 	if err := eng.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 		t.Fatal(err)

@@ -20,12 +20,13 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // The methods in this file are for stacks, which run one operation per release.
 
 // Provides returns the objects that the operation creates.
-func (op *Operation) Provides() (*preflight.Provided, error) { return op.prepared.Provides() }
+func (op *Operation) Provides() (*session.Provided, error) { return preflight.Provides(op.prepared) }
 
 // NeedsReplan reports whether the plan may change once the releases that this one needs are deployed, because they may add kinds
 // and the templates may ask which kinds the cluster serves.
@@ -83,10 +84,10 @@ func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object,
 	return changed, nil
 }
 
-// Ledger tracks the records of the release for the whole run, see preflight.Common.Continues.
+// Ledger tracks the records of the release for the whole run, see session.Common.Continues.
 func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 
-// Taken are the objects of others that the run has taken over, see preflight.Common.Taken.
+// Taken are the objects of others that the run has taken over, see session.Common.Taken.
 func (op *Operation) Taken() *cluster.TakenOver { return op.taken }
 
 // RollbackHooks returns the phases of the hooks that a rollback of the operation would run, by itself or by its stack.
@@ -306,7 +307,7 @@ func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) 
 		}
 	}
 	op.mu.Unlock()
-	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
+	s, err := session.New(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
 	if err == nil {
 		err = op.ledger.Look(ctx, s.Records())
 	}
@@ -333,7 +334,7 @@ func Newest(ctx context.Context, c *connect.Client, common Common) (*event.Newer
 	if err != nil {
 		return nil, err
 	}
-	s, err := preflight.NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release))
+	s, err := session.New(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release))
 	if err != nil {
 		return nil, err
 	}

@@ -28,19 +28,19 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/mask"
-	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Common holds the options that all operations share.
-type Common = preflight.Common
+type Common = session.Common
 
 // Operation is a checked and planned operation on a release. Run executes it.
 type Operation struct {
 	client    *connect.Client
 	diagnoser *diagnose.Diagnoser
-	prepared  *preflight.Prepared // the plan of main
+	prepared  *session.Prepared // the plan of main
 	main      task
 	// rollback is nil if there is nothing to roll back to.
 	rollback *rollbackPlan
@@ -104,7 +104,7 @@ func newOperation(c *connect.Client, main task) *Operation {
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
-type planFunc func(*preflight.Session, *connect.Client) (*Operation, error)
+type planFunc func(*session.Session, *connect.Client) (*Operation, error)
 
 // prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
 // makePlan with it. It returns an error if another run has locked the release. If an earlier pod of the Job has
@@ -121,12 +121,12 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 		if err := check(); err != nil && common.Journal.Before().Start == nil {
 			return nil, err
 		} else if err != nil {
-			makePlan = func(*preflight.Session, *connect.Client) (*Operation, error) { return nil, err }
+			makePlan = func(*session.Session, *connect.Client) (*Operation, error) { return nil, err }
 		}
 	}
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenIfUnlocked(ctx, c, *common)
+	s, err := session.OpenIfUnlocked(ctx, c, *common)
 	if err != nil {
 		return nil, common.Mask.Error(err)
 	}
@@ -175,7 +175,7 @@ func (op *Operation) current() *Operation {
 // task is what an attempt runs: the action of the operation, or its rollback on failure.
 type task struct {
 	// prepared is the plan. The plan of a rollback on failure has no phases: they are planned while it runs.
-	prepared *preflight.Prepared
+	prepared *session.Prepared
 	do       func(*attempt) (*rel1.Release, error)
 
 	rollbackOnFailure bool // the task is the rollback of a failed operation

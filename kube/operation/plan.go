@@ -18,6 +18,7 @@ import (
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // firstOutside returns the objects outside the release that its first groups wait for (--wait-for). A rollback waits for what
@@ -33,9 +34,9 @@ func firstOutside(b *manifest.Builder, c Common, op event.Operation) []plan.Obje
 type planInput struct {
 	*rendered
 	state          *releaseState // nil if there is no release
-	target         preflight.Target
+	target         session.Target
 	inferredOrder  *infer.Order // of the target, nil if its order is declared
-	old            preflight.OldRevision
+	old            session.OldRevision
 	oldObjects     helmkube.ResourceList // of old
 	otherRevisions []*rel1.Release       // more revisions whose objects may still exist (R32a)
 	hooks          helmclient.HookEvents
@@ -44,7 +45,7 @@ type planInput struct {
 }
 
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
-func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
+func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	conflicts, more, err := helmclient.HookConflicts(s.Context, p.builder, p.target.Release, p.hooks, p.target.Claims, hookOwner(s))
 	if err != nil {
@@ -85,7 +86,7 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	newer, older := leftovers.Planned()
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.hooks, scoped)
 	main := helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...)
-	return &preflight.Prepared{
+	return &session.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old,
 		Work:     helmclient.Work{Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks, DeferredAPIs: p.deferredAPIs},
 		Phases:   slices.Concat(p.prelude, pre, main, post),
@@ -104,8 +105,8 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 }
 
 // planRevision plans an operation that renders a new revision, and sets the record of its order (Target.Record). The
-// caller must pass the results to Session.Check.
-func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
+// caller must pass the results to preflight.Check.
+func (p planInput) planRevision(s *session.Session, info event.Operation, tree *plan.Chart) (*session.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.WaitStrategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
@@ -139,8 +140,8 @@ func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree
 }
 
 // basis returns the state that the plan is based on. newRevision is the number of the revision to create, 0 for none.
-func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Basis {
-	b := preflight.Basis{Lease: s.Lease, Records: r.records(newRevision)}
+func (r *releaseState) basis(s *session.Session, newRevision int) session.Basis {
+	b := session.Basis{Lease: s.Lease, Records: r.records(newRevision)}
 	if r != nil {
 		b.Last = r.stored
 		b.Marks = r.marks
@@ -163,7 +164,7 @@ func (r *releaseState) applied() []*rel1.Release {
 // records returns the revisions whose records an operation may change. It may update the revision that it creates
 // (newRevision, 0 for none), the latest and the current one, all deployed ones, and the marked ones. It may delete any
 // revision, because an uninstall or the rollback of an install does.
-func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
+func (r *releaseState) records(newRevision int) (c session.RecordChanges) {
 	if newRevision > 0 {
 		c.Updated = append(c.Updated, newRevision)
 		c.Deleted = append(c.Deleted, newRevision)
@@ -187,15 +188,15 @@ func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 
 // explainForbidden turns a Forbidden error from reading the release into a refusal that names all missing permissions. It
 // returns other errors unchanged.
-func explainForbidden(s *preflight.Session, operation string, err error) error {
+func explainForbidden(s *session.Session, operation string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(operation, nil)}, nil, err)
+	return preflight.Refuse(s, &session.Prepared{Common: s.Common, Info: s.Info(operation, nil)}, nil, err)
 }
 
 // wrapReadError wraps the error of an operation that could not read its release.
-func wrapReadError(s *preflight.Session, operation string, err error) error {
+func wrapReadError(s *session.Session, operation string, err error) error {
 	c := s.Common
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return &release.NotFound{Name: c.Release, Namespace: c.Namespace}
@@ -204,7 +205,7 @@ func wrapReadError(s *preflight.Session, operation string, err error) error {
 }
 
 // wrapUnlessRefused names the operation and the release in an error, unless it is a refusal, which is clear without them.
-func wrapUnlessRefused(c preflight.Common, operation string, err error) error {
+func wrapUnlessRefused(c session.Common, operation string, err error) error {
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
 		return refusal
 	}

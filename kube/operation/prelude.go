@@ -12,12 +12,12 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/manifest"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // runPrelude creates the namespace, acquires the Lease in it and applies crds/. Unlike in Helm, the namespace and crds/
 // are phases of the run (R29, R40).
-func (a *attempt) runPrelude(t preflight.Target) error {
+func (a *attempt) runPrelude(t session.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (a *attempt) createNamespace() error {
 			a.session.Builder.Scope().Mark(i)
 		}
 	}
-	return a.runPreludePhase(preflight.NamespacePhase(a.op.prepared.Common.Namespace), list, manifest.Claims{Leave: true}, func(i *resource.Info) error {
+	return a.runPreludePhase(session.NamespacePhase(a.op.prepared.Common.Namespace), list, manifest.Claims{Leave: true}, func(i *resource.Info) error {
 		if a.session.Builder.Fact(i).Seen().Version != "" { // created by somebody else since
 			return i.Get()
 		}
@@ -65,7 +65,7 @@ func (a *attempt) createNamespace() error {
 
 // applyCRDs runs the phase of crds/, then drops the cached kinds. As in Helm, existing CRDs stay unchanged, unless
 // crds.Upgrade is set.
-func (a *attempt) applyCRDs(crds preflight.CRDs) error {
+func (a *attempt) applyCRDs(crds session.CRDs) error {
 	phases := crds.Phases()
 	if len(phases) == 0 {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
-	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Recovery is the result of Recover: the state of a release, and how the cluster differs from its revisions.
@@ -50,7 +50,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 func recoverRelease(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenIfUnlocked(ctx, c, common)
+	s, err := session.OpenIfUnlocked(ctx, c, common)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func interruptedOperation(revs *release.Revisions) string {
 }
 
 // writeMarks writes the marks, unless the release has changed since it was read.
-func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) error {
+func (r *Recovery) writeMarks(s *session.Session, read *release.Revisions) error {
 	return withLease(s, func() error {
 		last, err := release.MustExist(release.Last(s.Releases(), r.Release))
 		if err != nil {
@@ -119,7 +119,7 @@ func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) err
 }
 
 // withLease calls do while it holds the Lease of the release, or without one if Leases are unavailable.
-func withLease(s *preflight.Session, do func() error) error {
+func withLease(s *session.Session, do func() error) error {
 	if s.Lease.Status == lease.Unavailable {
 		return do()
 	}
@@ -136,7 +136,7 @@ func withLease(s *preflight.Session, do func() error) error {
 }
 
 // compare fills in Changes and MatchesGood.
-func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err error) {
+func (r *Recovery) compare(s *session.Session, revs *release.Revisions) (err error) {
 	r.Changes, err = changesTo(s, revs, r.Revision)
 	if err != nil || r.GoodRevision == 0 || r.GoodRevision == r.Revision {
 		return err
@@ -152,7 +152,7 @@ func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err e
 }
 
 // changesTo returns the changes that would bring the cluster to a revision, without hooks.
-func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]inspect.Change, error) {
+func changesTo(s *session.Session, revs *release.Revisions, revision int) ([]inspect.Change, error) {
 	rb := Rollback{Common: s.Common, Revision: revision}
 	rb.NoHooks, rb.PlanOnly = true, true
 	target, err := rb.target(revs, false)

@@ -14,6 +14,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // ReleaseTest holds the options for running a release's tests.
@@ -31,24 +32,24 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	return prepare(ctx, c, &t.Common, ending{}, nil, t.prepare)
 }
 
-func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
+func (t *ReleaseTest) prepare(s *session.Session, c *connect.Client) (*Operation, error) {
 	rel, err := release.MustExist(release.Last(s.Releases(), t.Release))
 	if err != nil {
 		return nil, wrapReadError(s, "test", err)
 	}
 	selected := t.withSelectedHooks(rel)
-	p := &preflight.Prepared{
+	p := &session.Prepared{
 		Common: s.Common,
 		Info:   s.Info("test", rel),
-		Target: preflight.Target{Release: selected, Method: helmclient.Method{ClientSide: !serverSide("", rel)}},
+		Target: session.Target{Release: selected, Method: helmclient.Method{ClientSide: !serverSide("", rel)}},
 		Work:   helmclient.Work{Hooks: helmclient.HookEvents{Before: rel1.HookTest}},
-		Basis:  preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}},
+		Basis:  session.Basis{Last: rel, Lease: s.Lease, Records: session.RecordChanges{Updated: []int{rel.Version}}},
 	}
 	p.Phases, _ = helmclient.HookPhases(selected, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
-	if p, err = s.Check(p, &preflight.Incoming{}); err != nil {
+	if p, err = preflight.Check(s, p, &preflight.Incoming{}); err != nil {
 		return nil, err
 	}
 	return newOperation(c, task{prepared: p, do: t.run}), nil

@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // ChartOptions holds the options that install and upgrade share, named like Helm's flags.
@@ -99,7 +100,7 @@ func checkLabels(labels map[string]string) error {
 }
 
 // inferOrder returns the inferred order (nil for --order=declared), the tree to plan by, and warnings.
-func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+func (o *ChartOptions) inferOrder(c session.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if o.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}
@@ -116,12 +117,12 @@ func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered
 
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. upgrade is set to also apply
 // objects that exist, clientSide if Helm would create them on the client.
-func (o *ChartOptions) crds(values map[string]any, upgrade, clientSide bool) (preflight.CRDs, error) {
+func (o *ChartOptions) crds(values map[string]any, upgrade, clientSide bool) (session.CRDs, error) {
 	if o.SkipCRDs {
-		return preflight.CRDs{}, nil
+		return session.CRDs{}, nil
 	}
 	docs, err := o.Chart.CRDs(values, clientSide)
-	return preflight.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
+	return session.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
 }
 
 // helmAction runs a Helm action on a chart and values. It changes both.
@@ -194,7 +195,7 @@ type renderFunc func(context.Context, *action.Configuration) (*rel1.Release, cha
 // dryRun renders a chart with Helm's server-side dry run. For its templates, the cluster already serves the kinds of crds, and
 // those of releases that are deployed before, because Helm would render it after them. If that fails, they see the cluster as
 // it is: a lookup of such a kind is an error until it is served.
-func dryRun(s *preflight.Session, root string, render renderFunc, crds ...charts.Document) (*rendered, error) {
+func dryRun(s *session.Session, root string, render renderFunc, crds ...charts.Document) (*rendered, error) {
 	kinds := slices.AppendSeq(s.Common.Provided.Served(), maps.Keys(manifest.DefinedKinds(crds)))
 	if len(kinds) > 0 {
 		if r, err := dryRunWithKinds(s, root, render, kinds); err == nil {
@@ -204,7 +205,7 @@ func dryRun(s *preflight.Session, root string, render renderFunc, crds ...charts
 	return dryRunWithKinds(s, root, render, nil)
 }
 
-func dryRunWithKinds(s *preflight.Session, root string, render renderFunc, kinds []schema.GroupVersionKind) (*rendered, error) {
+func dryRunWithKinds(s *session.Session, root string, render renderFunc, kinds []schema.GroupVersionKind) (*rendered, error) {
 	s.Common.ReportStep("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {
@@ -213,7 +214,9 @@ func dryRunWithKinds(s *preflight.Session, root string, render renderFunc, kinds
 	var lookups []connect.Target
 	helm.Config.RESTClientGetter = connect.WithReads(connect.WithKinds(helm.Config.RESTClientGetter, kinds), func(t connect.Target) { lookups = append(lookups, t) })
 	b := s.Builder(root)
-	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.WaitForAPIs)
+	client := helmclient.NewDryRun(s.Context, helm.Client, b, func(list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
+		return preflight.WaitForAPIs(s, list)
+	})
 	helm.Config.KubeClient = client
 	helm.Config.Releases = s.Releases()
 	rel, outputs, err := render(s.Context, helm.Config)

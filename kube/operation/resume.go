@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // A killed run leaves its Lease, an unfinished revision, or both. The next run marks the revision and resumes from it
@@ -39,7 +39,7 @@ type releaseState struct {
 // the release does not exist. operation is the one that is being prepared.
 //
 // Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
-func loadRelease(s *preflight.Session, operation string) (state *releaseState, found bool, err error) {
+func loadRelease(s *session.Session, operation string) (state *releaseState, found bool, err error) {
 	revs, found, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !found {
 		return nil, false, err
@@ -72,7 +72,7 @@ func (r *releaseState) lastFailed() bool {
 }
 
 // checkMark adds a warning about a mark, or returns an error if it must not be written.
-func (r *releaseState) checkMark(s *preflight.Session, operation string, m release.Mark) error {
+func (r *releaseState) checkMark(s *session.Session, operation string, m release.Mark) error {
 	const recoverAdvice = "if it has ended, mark the release failed with: lockstep recover %s -n %s"
 	message, resumes := m.String(), repeats(operation, m.From)
 	switch {
@@ -133,12 +133,12 @@ func resumable(revs *release.Revisions) bool {
 
 // killedBeforeUnlock reports whether the last run was killed while it held the Lease, and was an operation of this kind. It
 // may have completed that operation.
-func killedBeforeUnlock(s *preflight.Session, operation string) bool {
+func killedBeforeUnlock(s *session.Session, operation string) bool {
 	return s.Lease.Status == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
 // completedByJob reports whether an earlier pod of the run's Job deployed the latest revision before it was killed.
-func completedByJob(s *preflight.Session) bool {
+func completedByJob(s *session.Session) bool {
 	c := s.Common
 	if c.Job == "" || c.PlanOnly || c.RunInProgress != nil || c.Stack != "" { // a stack passes it as unchanged
 		return false
@@ -153,7 +153,7 @@ func completedByJob(s *preflight.Session) bool {
 // claims returns the existing objects that an operation on the release may write to (R31a): its own, those that hooks of
 // its revisions have created, and, as in Helm, all of the deployed revision. With take, it may write to all. target is the
 // revision that the operation deploys or uninstalls.
-func (r *releaseState) claims(common preflight.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
+func (r *releaseState) claims(common session.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
 	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target)}
 	if r == nil {
 		c.Brought = func(plan.Object, bool) bool { return false }
@@ -190,7 +190,7 @@ func (r *releaseState) brought(b *manifest.Builder) func(o plan.Object, keep boo
 }
 
 // madeByHook returns the first of some stored revisions in the namespace that has a hook with an object, nil for none.
-func madeByHook(common preflight.Common, revisions []*rel1.Release, o plan.Object) *rel1.Release {
+func madeByHook(common session.Common, revisions []*rel1.Release, o plan.Object) *rel1.Release {
 	for _, rel := range revisions {
 		for _, h := range rel.Hooks {
 			if h.Kind != o.Kind || h.Name != o.Name {
@@ -211,7 +211,7 @@ func madeByHook(common preflight.Common, revisions []*rel1.Release, o plan.Objec
 
 // hookOwner returns a function that names the release in the namespace that has a hook with an object, "" for none. It reads the
 // releases when it is called for the first time.
-func hookOwner(s *preflight.Session) func(plan.Object) (string, error) {
+func hookOwner(s *session.Session) func(plan.Object) (string, error) {
 	read := sync.OnceValues(s.Releases().ListReleases)
 	return func(o plan.Object) (string, error) {
 		list, err := read()

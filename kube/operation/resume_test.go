@@ -7,8 +7,8 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/kube/lease"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // TestCheckMark checks the warnings and errors about revisions that a run left unfinished. Only an operation that repeats
@@ -51,7 +51,7 @@ func TestCheckMark(t *testing.T) {
 		{"upgrade", upgrade, unavailable, false, "revision 2 was left pending-upgrade by a run of lockstep, which may still be active: " +
 			"its lock cannot be checked (leases are forbidden); " + ended},
 	} {
-		s := &preflight.Session{Lease: c.lease, Common: Common{Release: "shop", Namespace: "prod", PlanOnly: c.planOnly}}
+		s := &session.Session{Lease: c.lease, Common: Common{Release: "shop", Namespace: "prod", PlanOnly: c.planOnly}}
 		state := &releaseState{}
 		var got string
 		if err := state.checkMark(s, c.operation, c.mark); err != nil {

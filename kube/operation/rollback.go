@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Rollback holds the options of a rollback.
@@ -41,7 +42,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, rb Rollback) (*Oper
 	return prepare(ctx, c, &rb.Common, ending{operation: "rollback"}, nil, rb.prepare)
 }
 
-func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
+func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, error) {
 	state, err := release.MustExist(loadRelease(s, "rollback"))
 	if err != nil {
 		return nil, wrapReadError(s, "rollback", err)
@@ -61,7 +62,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, incoming); err != nil {
+	if p, err = preflight.Check(s, p, incoming); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, state.stored) }
@@ -72,7 +73,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 //
 // Rule R32: in the order of the target revision, if that was ordered; removals in the reverse order of the current one.
 // Rule R30a: the order comes from the records, whatever --wait is.
-func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1.Release) (*preflight.Prepared, *preflight.Incoming, error) {
+func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.Release) (*session.Prepared, *preflight.Incoming, error) {
 	b := s.Builder(target.Chart.Name())
 	old, oldObjects, warnings, err := readRevision(s.Context, b, state.Last)
 	if err != nil {
@@ -82,7 +83,7 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	if err != nil {
 		return nil, nil, err
 	}
-	_, deferredAPIs, err := s.WaitForAPIs(list)
+	_, deferredAPIs, err := preflight.WaitForAPIs(s, list)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +99,7 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	p, err := planInput{
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
-		target: preflight.Target{
+		target: session.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
 		conflicts: preflight.CheckOwners(b, list, claims),
@@ -204,9 +205,9 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		planned: []helmkube.ResourceList{list, oldObjects},
 	}
 	leftovers, _ := search.leftovers()
-	prepared := &preflight.Prepared{
+	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
-		Target: preflight.Target{
+		Target: session.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
 			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, CRDs: charts.CRDNames(target), MadeByHook: func(o plan.Object) bool {
 				return madeByHook(rb.Common, revs.All, o) != nil

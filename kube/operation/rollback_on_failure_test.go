@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // TestFailedRollbackNamesTheFailureFirst: the failure of the operation is not the reason why its rollback ended.
@@ -20,7 +20,7 @@ func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
 		{nil, "Job/a: exit code 1; the rollback also failed: refused; the release is marked failed"},
 		{&event.Command{Name: event.Stop, Via: "ctrl-c", KnowsRollback: true}, "Job/a: exit code 1; the rollback was stopped by ctrl-c; the release is marked failed"},
 	} {
-		op := newOperation(&connect.Client{}, task{prepared: &preflight.Prepared{}})
+		op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
 		r := &runner{op: op, engine: op.start()}
 		if err := r.engine.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Uninstall holds the options of an uninstall. Without a readiness timeout, only the timeout of the operation limits
@@ -36,12 +37,12 @@ type Uninstall struct {
 // the killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
-	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
+	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, func(s *session.Session, c *connect.Client) (*Operation, error) {
 		return u.prepare(s, c, deletionTimeout)
 	})
 }
 
-func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
+func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
 	state, found, err := loadRelease(s, "uninstall")
 	begun := killedBeforeUnlock(s, "uninstall") || u.Journal.Before().Start != nil
 	uninstalled := err == nil && found && u.KeepHistory && state.Last.Info.Status == rcommon.StatusUninstalled
@@ -62,7 +63,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 		return nil, err
 	}
 	p.Info.ReadinessTimeout = deletionTimeout
-	if p, err = s.Check(p, nil); err != nil {
+	if p, err = preflight.Check(s, p, nil); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
@@ -75,10 +76,10 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
 // is already uninstalled, there is only its history to delete, so the plan has no phases.
-func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, error) {
+func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prepared, error) {
 	rel := state.Last
-	p := &preflight.Prepared{
-		Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel},
+	p := &session.Prepared{
+		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel},
 		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
@@ -90,7 +91,7 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 		return nil, err
 	}
 	warnings = append(warnings, u.checkHistory(list)...)
-	if _, _, err := s.WaitForAPIs(list); err != nil {
+	if _, _, err := preflight.WaitForAPIs(s, list); err != nil {
 		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
@@ -152,8 +153,8 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 		session: s, builder: b, prefix: event.RollbackPrefix, revisions: revs.Others(rel), old: rel, planned: []helmkube.ResourceList{list},
 	}
 	leftovers, _ := search.leftovers()
-	prepared := &preflight.Prepared{
-		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel},
+	prepared := &session.Prepared{
+		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: session.Target{Release: rel},
 		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: u.hookEvents(rel)},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }

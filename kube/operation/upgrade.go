@@ -20,6 +20,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Deploy holds the options of an install or an upgrade.
@@ -65,7 +66,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, d Deploy) (*Operatio
 	return d.prepare(ctx, c, "upgrade", d.checkChart, d.prepareUpgrade)
 }
 
-func (d *Deploy) prepareUpgrade(s *preflight.Session, c *connect.Client) (*Operation, error) {
+func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operation, error) {
 	state, found, err := loadRelease(s, "upgrade")
 	switch {
 	case err != nil:
@@ -90,7 +91,7 @@ func (d *Deploy) prepareUpgrade(s *preflight.Session, c *connect.Client) (*Opera
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, incoming); err != nil {
+	if p, err = preflight.Check(s, p, incoming); err != nil {
 		return nil, err
 	}
 	op := newOperation(c, task{prepared: p, do: d.runUpgrade})
@@ -100,7 +101,7 @@ func (d *Deploy) prepareUpgrade(s *preflight.Session, c *connect.Client) (*Opera
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
-func (d *Deploy) undo(p *preflight.Prepared, state *releaseState) *rollbackPlan {
+func (d *Deploy) undo(p *session.Prepared, state *releaseState) *rollbackPlan {
 	switch goodRevision := state.goodRevision(); {
 	case goodRevision > 0:
 		return d.rollbackPlan(p, state, goodRevision)
@@ -111,7 +112,7 @@ func (d *Deploy) undo(p *preflight.Prepared, state *releaseState) *rollbackPlan 
 }
 
 // plan renders the chart and plans the upgrade (R30).
-func (d *Deploy) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
+func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepared, *preflight.Incoming, error) {
 	r, err := dryRun(s, d.Chart.Name(), d.dryRunUpgrade)
 	if err != nil {
 		return nil, nil, err
@@ -147,7 +148,7 @@ func (d *Deploy) plan(s *preflight.Session, state *releaseState) (*preflight.Pre
 		return nil, nil, err
 	}
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision, info.PreviousChart = state.goodRevision(), preflight.ChartName(state.Current)
+	info.PreviousRevision, info.PreviousChart = state.goodRevision(), session.ChartName(state.Current)
 	return p.planRevision(s, info, tree)
 }
 
@@ -169,19 +170,19 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 }
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
-func (d *Deploy) newTarget(s *preflight.Session, values map[string]any) (target preflight.Target, err error) {
-	target = preflight.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
+func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, err error) {
+	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
 	if !d.UpgradeCRDs {
 		return target, nil
 	}
 	if target.CRDs, err = d.crds(values, true, false); err != nil {
 		return target, err
 	}
-	return target, s.CheckCRDs(target.CRDs)
+	return target, preflight.CheckCRDs(s, target.CRDs)
 }
 
 // install plans the upgrade as an install, because nothing is deployed. Edits of it start from the options of the upgrade.
-func (d *Deploy) install(s *preflight.Session, c *connect.Client, state *releaseState) (*Operation, error) {
+func (d *Deploy) install(s *session.Session, c *connect.Client, state *releaseState) (*Operation, error) {
 	in := *d
 	in.Replace = state != nil
 	if err := in.checkInstall(); err != nil {
@@ -293,7 +294,7 @@ func (d *Deploy) runUpgrade(a *attempt) (*rel1.Release, error) {
 }
 
 // rollbackPlan returns the rollback of the upgrade to a good revision (R33). Helm itself may choose a failed one.
-func (d *Deploy) rollbackPlan(p *preflight.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
+func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
 	info := p.Info
 	info.Name = "rollback"
 	info.ToRevision = goodRevision

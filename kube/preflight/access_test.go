@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/session"
 )
 
 // TestAccess: the pods of a Job may change another object unless neither their image, their commands nor their permissions
@@ -72,7 +73,7 @@ func TestAccess(t *testing.T) {
 func TestAccessOfEarlierReleases(t *testing.T) {
 	web := plan.Object{Group: "apps", Kind: "StatefulSet", Namespace: "ns", Name: "web"}
 	for verb, want := range map[string]string{"delete": "Job/fixer of an earlier release may change the object", "get": ""} {
-		provided := NewProvided()
+		provided := session.NewProvided()
 		for o, text := range map[plan.Object]string{
 			{Group: "batch", Kind: "Job", Namespace: "ns", Name: "fixer"}:    "spec: {template: {spec: {containers: [{name: c, image: app}]}}}",
 			{Group: rbacGroup, Kind: "Role", Namespace: "ns", Name: "fixer"}: "rules: [{apiGroups: [apps], resources: [statefulsets], verbs: [" + verb + "]}]",
@@ -81,11 +82,11 @@ func TestAccessOfEarlierReleases(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
 				t.Fatal(err)
 			}
-			provided.objects[o] = fields
+			provided.Objects[o] = fields
 		}
-		planned := &plannedObjects{byObject: provided.incoming()}
+		planned := &plannedObjects{byObject: providedObjects(provided)}
 		planned.byObject[web] = &incomingObject{Object: web}
-		r := &Refusals{planned: planned, prepared: &Prepared{Common: Common{Provided: provided}}, granted: func(plan.Object, plan.Object) bool { return false }}
+		r := &Refusals{planned: planned, prepared: &session.Prepared{Common: session.Common{Provided: provided}}, granted: func(plan.Object, plan.Object) bool { return false }}
 		if got := r.mayBeRewritten(web); got != want {
 			t.Errorf("%s: got %q", verb, got)
 		}

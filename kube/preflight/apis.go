@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/session"
 )
 
 // apiServices is the resource that registers aggregated APIs.
@@ -23,12 +24,12 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // readiness timeout. It does not wait if that is pointless (see outage), or for a plan. waited are the APIs
 // that were unavailable at first: their kinds may have been unknown. deferred are unavailable APIs whose
 // APIService is in the list; it does not wait for these.
-func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
+func WaitForAPIs(s *session.Session, list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
 	timeout := s.Common.ReadinessTimeout
 	ctx, cancel := context.WithTimeoutCause(s.Context, timeout, fmt.Errorf("waited %s (--readiness-timeout)", timeout))
 	defer cancel()
 	for _, gv := range aggregated(list) {
-		found := s.outageOf(ctx, gv)
+		found := outageOf(s, ctx, gv)
 		switch {
 		case found.why == "":
 		case provides(list, gv):
@@ -36,7 +37,7 @@ func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []sc
 		case s.Common.PlanOnly, found.lasts(timeout):
 			return nil, nil, refuseAPI(gv, found.why)
 		default:
-			if err := s.waitForAPI(ctx, gv, found.why); err != nil {
+			if err := waitForAPI(s, ctx, gv, found.why); err != nil {
 				return nil, nil, err
 			}
 			waited = append(waited, gv)
@@ -46,7 +47,7 @@ func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []sc
 }
 
 // waitForAPI waits until an API is available. why says why it is not.
-func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
+func waitForAPI(s *session.Session, ctx context.Context, gv schema.GroupVersion, why string) error {
 	for reported := ""; why != ""; {
 		if why != reported {
 			reported = why
@@ -56,7 +57,7 @@ func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why st
 		case <-ctx.Done():
 			return refuseAPI(gv, fmt.Sprintf("%s; %v", why, context.Cause(ctx)))
 		case <-time.After(time.Second):
-			if next := s.outageOf(ctx, gv); ctx.Err() == nil { // after the timeout it is unknown
+			if next := outageOf(s, ctx, gv); ctx.Err() == nil { // after the timeout it is unknown
 				why = next.why
 			}
 		}
@@ -89,7 +90,7 @@ func (o outage) lasts(timeout time.Duration) bool {
 }
 
 // outageOf returns the outage of an API, according to its APIService.
-func (s *Session) outageOf(ctx context.Context, gv schema.GroupVersion) outage {
+func outageOf(s *session.Session, ctx context.Context, gv schema.GroupVersion) outage {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 	"lockstep/kube/status"
 )
 
@@ -40,7 +41,7 @@ type change struct {
 // certainly do not change, see changes.
 //
 // So whatever the API server would refuse is found before the first write, as far as it can be known then (S3).
-func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incoming Incoming) (out findings) {
+func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared, incoming Incoming) (out findings) {
 	if p.Common.PlanOnly { // Operation.Changes sends all objects
 		return out
 	}
@@ -74,7 +75,7 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *Prepared, incomin
 // changes returns the existing objects except those that certainly do not change: the cluster has the same fields from
 // every revision that may have applied them, and nobody has changed one since. A replacement may change any object, because it
 // drops the fields that the API server or a controller has added.
-func (v *clusterView) changes(p *Prepared, incoming Incoming) (out []change) {
+func (v *clusterView) changes(p *session.Prepared, incoming Incoming) (out []change) {
 	b := incoming.Builder
 	if b == nil {
 		return nil
@@ -153,7 +154,7 @@ func isApplied(b *manifest.Builder, sent *resource.Info, o plan.Object, revision
 }
 
 // crdChanges returns the existing CRDs in crds/, if the operation updates them. No revision has their fields.
-func (v *clusterView) crdChanges(p *Prepared) (out []change) {
+func (v *clusterView) crdChanges(p *session.Prepared) (out []change) {
 	if !p.Target.CRDs.Upgrade {
 		return nil
 	}
@@ -211,7 +212,7 @@ func RefusalOf(err error) error {
 type Refusals struct {
 	client   *connect.Client
 	ctx      context.Context
-	prepared *Prepared
+	prepared *session.Prepared
 	planned  *plannedObjects
 	// granted reports whether the cluster lets a ServiceAccount change an object, or may do so.
 	granted func(account, o plan.Object) bool
@@ -220,7 +221,7 @@ type Refusals struct {
 }
 
 // NewRefusals returns the Refusals of an operation that writes the given objects.
-func NewRefusals(ctx context.Context, c *connect.Client, p *Prepared, incoming Incoming, writes func(plan.Object) bool) (*Refusals, error) {
+func NewRefusals(ctx context.Context, c *connect.Client, p *session.Prepared, incoming Incoming, writes func(plan.Object) bool) (*Refusals, error) {
 	planned, err := newPlannedObjects(p, incoming)
 	if err != nil {
 		return nil, err
@@ -323,7 +324,7 @@ func (r *Refusals) changedBefore(o plan.Object, what string, matters func(*incom
 			return fmt.Sprintf("%s may come first and change %s", x, what)
 		}
 	}
-	for _, x := range r.prepared.Common.Provided.incoming() {
+	for _, x := range providedObjects(r.prepared.Common.Provided) {
 		if matters(x) {
 			return fmt.Sprintf("%s of an earlier release may change %s", x, what)
 		}

@@ -16,11 +16,12 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/readiness"
+	"lockstep/kube/session"
 	"lockstep/kube/status"
 )
 
 // checkCluster runs the checks that read the cluster, concurrently, and adds their findings to p.
-func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
+func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 
 // checkReadiness finds fields in the operator's expressions that their kinds do not have, by the CRDs of the plan, else by
 // the schemas of the API server (R22b).
-func (v *clusterView) checkReadiness(planned *plannedObjects, p *Prepared) []plan.Warning {
+func (v *clusterView) checkReadiness(planned *plannedObjects, p *session.Prepared) []plan.Warning {
 	if len(p.Common.Readiness) == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (v *clusterView) checkReadiness(planned *plannedObjects, p *Prepared) []pla
 		}
 	}
 	served := readiness.ServedSchemas(v.Client.Clientset.Discovery().OpenAPIV3())
-	return p.Common.operator.CheckFields(objects, func(gvk schema.GroupVersionKind) status.Schema {
+	return p.Common.Operator().CheckFields(objects, func(gvk schema.GroupVersionKind) status.Schema {
 		for _, crd := range crds {
 			if s := readiness.DefinedSchema(crd, gvk); s.Known() {
 				return s
@@ -105,7 +106,7 @@ func (v *clusterView) checkReadiness(planned *plannedObjects, p *Prepared) []pla
 
 // checkWaits returns an error if an object's own readiness timeout exceeds the timeout of the operation (R25), and warns
 // about what the operator says of objects that the plan does not have.
-func checkWaits(p *Prepared, incoming *Incoming) error {
+func checkWaits(p *session.Prepared, incoming *Incoming) error {
 	for g := range event.Groups(p.Phases) {
 		for _, w := range g.Waits {
 			if w.Timeout > p.Common.Timeout {
@@ -122,7 +123,7 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 		return nil
 	}
 	var objects []readiness.Object
-	for _, o := range p.Common.outside {
+	for _, o := range p.Common.Outside() {
 		objects = append(objects, readiness.Object{Object: o})
 	}
 	for _, i := range incoming.List {
@@ -134,7 +135,7 @@ func checkWaits(p *Prepared, incoming *Incoming) error {
 			}
 		}
 	}
-	p.Unmatched = p.Common.operator.Unmatched(objects)
+	p.Unmatched = p.Common.Operator().Unmatched(objects)
 	for _, key := range slices.Sorted(maps.Keys(p.Unmatched)) {
 		if p.Common.Provided == nil {
 			p.Warnings = append(p.Warnings, p.Unmatched[key])

@@ -5,103 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"lockstep/engine/event"
-	"lockstep/engine/plan"
-	"lockstep/kube/charts"
-	"lockstep/kube/helmclient"
-	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 )
-
-// The names of the phases before Helm's action.
-const (
-	PhaseNamespace = "namespace"
-	PhaseCRDs      = "crds"
-)
-
-// CRDs are the objects in crds/ that an operation applies, and how. The zero value ignores crds/.
-type CRDs struct {
-	Root    string            // the name of the root chart
-	Docs    []charts.Document // from charts.Chart.CRDs
-	Upgrade bool              // also apply CRDs that exist
-	Force   bool              // take over fields from other managers
-}
-
-// Method returns how existing CRDs are updated.
-func (c CRDs) Method() helmclient.Method { return helmclient.Method{Force: c.Force, Migrate: true} }
-
-// Phases returns the phase that applies crds/, or none if crds/ has no objects.
-func (c CRDs) Phases() []event.Phase {
-	if len(c.Docs) == 0 {
-		return nil
-	}
-	var objects []plan.Object
-	for _, r := range charts.Resources(c.Docs, "", charts.OfflineScope(c.Docs...)) {
-		objects = append(objects, r.Object)
-	}
-	group := oneGroup("crds/", c.Root+":crds/", objects...)
-	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{group}}}
-}
-
-// NamespacePhase returns the phase that creates the namespace.
-func NamespacePhase(name string) event.Phase {
-	g := oneGroup(PhaseNamespace, "namespace:"+name, plan.Object{Kind: "Namespace", Name: name})
-	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
-}
-
-// NamespaceManifest returns the manifest of the namespace that the operation creates: the one in the target's own
-// manifest, or else Helm's. owned is set for the former: it gets the label and annotations of the release, as
-// Helm would refuse to adopt it later.
-func (p *Prepared) NamespaceManifest() (manifest string, owned bool, err error) {
-	name := p.Common.Namespace
-	docs, _, err := charts.ParseManifestWith(p.Common.reader, p.Target.Release.Manifest, p.Target.Root())
-	if err != nil {
-		return "", false, fmt.Errorf("read the manifest of release %s: %w", p.Common.Release, err)
-	}
-	for _, d := range docs {
-		if isNamespace(d.Object, name) {
-			return "---\n# Source: " + d.Source + "\n" + d.Raw + "\n", true, nil
-		}
-	}
-	return DefaultNamespace(name), false, nil
-}
-
-func isNamespace(u *unstructured.Unstructured, name string) bool {
-	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"} && u.GetName() == name
-}
-
-// DefaultNamespace returns the manifest of the namespace that --create-namespace creates in Helm.
-func DefaultNamespace(name string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
-}
-
-func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
-	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
-}
-
-// Build builds the objects in crds/.
-func (c CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
-	if len(c.Docs) == 0 {
-		return nil, nil
-	}
-	var text strings.Builder
-	for _, d := range c.Docs {
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", d.Source, d.Raw)
-	}
-	list, _, err := b.Build(text.String())
-	return list, err
-}
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // CheckCRDs returns an error if an upgrade of crds/ would remove a version in which objects may be
 // stored: the API server could no longer read these objects.
-func (s *Session) CheckCRDs(crds CRDs) error {
+func CheckCRDs(s *session.Session, crds session.CRDs) error {
 	if !crds.Upgrade {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/refs"
 	"lockstep/kube/charts"
 	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 )
 
 // Incoming are the objects that an operation will apply, as Builder built them for the plan. The
@@ -54,8 +55,8 @@ type plannedObjects struct {
 	gated        []position // groups that wait for objects outside the release
 }
 
-func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) {
-	planned := &plannedObjects{byObject: p.Common.Provided.incoming(), dependencies: map[string]map[string]bool{}}
+func newPlannedObjects(p *session.Prepared, incoming Incoming) (*plannedObjects, error) {
+	planned := &plannedObjects{byObject: providedObjects(p.Common.Provided), dependencies: map[string]map[string]bool{}}
 	positions := planned.addPhases(p.Phases)
 	add := func(o *incomingObject) {
 		pos, ok := positions[o.Object]
@@ -75,7 +76,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 	}
 	addDocs(p.Target.CRDs.Docs, p.Common.Namespace, false, add)
 	for _, h := range p.Target.Release.Hooks {
-		docs, _, err := charts.ParseManifestWith(p.Common.reader, h.Manifest, p.Target.Root())
+		docs, _, err := charts.ParseManifestWith(p.Common.Reader(), h.Manifest, p.Target.Root())
 		if err != nil {
 			return nil, fmt.Errorf("hook %s/%s: %w", h.Kind, h.Name, err)
 		}

@@ -11,12 +11,13 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 )
 
 // CheckKinds checks the kinds that the cluster does not have. It accepts a kind that a CRD of the chart
 // or a provided CRD defines: the run looks it up again when its group starts (R29). It warns about a
 // kind that an earlier group or release may define, and refuses one that nothing can define.
-func CheckKinds(p *Prepared, incoming Incoming) (warnings, conflicts []plan.Warning, err error) {
+func CheckKinds(p *session.Prepared, incoming Incoming) (warnings, conflicts []plan.Warning, err error) {
 	var planned *plannedObjects
 	for _, i := range incoming.List {
 		f := incoming.Builder.Fact(i)
@@ -110,14 +111,14 @@ const (
 
 // availabilityOf returns whether the kind of an object will exist. A CRD in the same group or in one
 // that runs concurrently counts, because the run waits for its API.
-func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided) availability {
+func (planned *plannedObjects) availabilityOf(o plan.Object, provided *session.Provided) availability {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	object := planned.byObject[o]
 	defines := func(other *incomingObject) bool {
 		return other.defines == kind && !planned.before(object.position, other.position)
 	}
 	switch {
-	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines): // nil: it is not applied
+	case object == nil || provided.Defines(kind) || slices.ContainsFunc(planned.objects, defines): // nil: it is not applied
 		return certain
 	case planned.possibleDefiner(o, provided) != "":
 		return possible
@@ -127,9 +128,9 @@ func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided)
 
 // possibleDefiner says whose operators may define the kind of an object, or change its CRD, before the object is applied:
 // "an earlier group", "an earlier release", or either. It returns "" if there are none.
-func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *Provided) string {
+func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *session.Provided) string {
 	inChart := planned.definerBefore(planned.byObject[o])
-	inRelease := provided != nil && provided.operatorsMayAddKinds
+	inRelease := provided != nil && provided.OperatorsMayAddKinds
 	switch {
 	case inChart && inRelease:
 		return "an earlier group or release"

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/kube/session"
 )
 
 // TestSimilarKind: a misspelt kind and a wrong apiVersion have a suggestion, but an existing kind that the
@@ -37,14 +39,14 @@ func TestPossibleDefiner(t *testing.T) {
 		config   = "{apiVersion: v1, kind: ConfigMap, metadata: {name: operator, annotations: {helm.sh/resource-group: a}}}\n---\n"
 		operator = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: operator, annotations: {helm.sh/resource-group: a}}, spec: {template: {spec: {containers: []}}}}\n---\n"
 	)
-	operators := &Provided{operatorsMayAddKinds: true}
+	operators := &session.Provided{OperatorsMayAddKinds: true}
 	for _, tt := range []struct {
 		objects  string
-		provided *Provided
+		provided *session.Provided
 		want     string
 	}{
 		{config + gear, nil, ""},
-		{config + gear, NewProvided(), ""},
+		{config + gear, session.NewProvided(), ""},
 		{operator + gear, nil, "an earlier group"},
 		{config + gear, operators, "an earlier release"},
 		{operator + gear, operators, "an earlier group or release"},

@@ -20,6 +20,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
 	"lockstep/kube/permissions"
+	"lockstep/kube/session"
 	"lockstep/kube/status"
 )
 
@@ -46,7 +47,7 @@ func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Nam
 
 // checkNamespaces checks for terminating namespaces, and for missing ones that nothing creates. A terminating
 // namespace is a conflict only if it is the release's.
-func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, common Common) (out findings) {
+func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, common session.Common) (out findings) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		switch ns := namespaces[name]; {
 		case ns == nil:
@@ -61,7 +62,7 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 	return out
 }
 
-func terminatingWarning(ns *corev1.Namespace, common Common) plan.Warning {
+func terminatingWarning(ns *corev1.Namespace, common session.Common) plan.Warning {
 	shortcut := ""
 	switch {
 	case ns.Name != common.Namespace:
@@ -103,7 +104,7 @@ func (planned *plannedObjects) checkMissingNamespace(name string) (out findings)
 // (--create-namespace), it first waits until a terminating namespace is deleted or the session ends;
 // otherwise a missing namespace is an error. A namespace that the user may neither read nor create counts
 // as existing, and so does a missing one that another release of a helmfile creates.
-func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
+func WaitForNamespace(s *session.Session, create bool) (mustCreate bool, err error) {
 	name := s.Common.Namespace
 	provided := s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name})
 	step := "" // the last reported step, "" before the first wait
@@ -120,7 +121,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
 			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
 		case create && apierrors.IsForbidden(readErr) && !provided:
-			return false, s.checkUnreadableNamespace()
+			return false, checkUnreadableNamespace(s)
 		}
 		terminating := readErr == nil && ns.DeletionTimestamp != nil
 		if !terminating || !create || s.Common.PlanOnly {
@@ -143,11 +144,11 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 // checkUnreadableNamespace returns an error if the namespace of the release is known to be missing, although
 // the user may not read it: a dry run could create it. If the user may not create it either, it sets
 // namespaceUnknown.
-func (s *Session) checkUnreadableNamespace() error {
+func checkUnreadableNamespace(s *session.Session) error {
 	name := s.Common.Namespace
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := s.Client.Clientset.CoreV1().Namespaces().Create(s.Context, ns, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	s.namespaceUnknown = apierrors.IsForbidden(err)
+	s.NamespaceUnknown = apierrors.IsForbidden(err)
 	if err != nil {
 		return nil
 	}
@@ -159,7 +160,7 @@ var createNamespacePermission = permissions.Permission{Verb: "create", Resource:
 
 // ExplainMissingNamespace replaces the API server's error about a missing namespace with one that says
 // what to do. It returns other errors unchanged.
-func ExplainMissingNamespace(ctx context.Context, c *connect.Client, common Common, err error) error {
+func ExplainMissingNamespace(ctx context.Context, c *connect.Client, common session.Common, err error) error {
 	name := common.Namespace
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", name)) {
 		return err
@@ -174,7 +175,7 @@ func ExplainMissingNamespace(ctx context.Context, c *connect.Client, common Comm
 const createInHelmfile = "createNamespace: true in the helmfile"
 
 // missingNamespaceError returns the error about a missing namespace that the user may be able to create.
-func missingNamespaceError(common Common) error {
+func missingNamespaceError(common session.Common) error {
 	fix := "use --create-namespace"
 	if common.Provided != nil {
 		fix = "set " + createInHelmfile

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/kube/session"
 )
 
 // TestWhyTerminating: all conditions that are true say why a namespace still exists.
@@ -32,13 +34,13 @@ func TestWhyTerminating(t *testing.T) {
 func TestNamespaceAdvice(t *testing.T) {
 	ns := fromYAML[corev1.Namespace](t, `{metadata: {name: extra, deletionTimestamp: "2026-01-01T00:00:00Z"}}`)
 	for _, tt := range []struct {
-		provided            *Provided
+		provided            *session.Provided
 		missing, terminated string
 	}{
 		{nil, "create it, or use --create-namespace", "(install --create-namespace does both)"},
-		{NewProvided(), "create it, or set createNamespace: true in the helmfile", "(createNamespace: true in the helmfile does both)"},
+		{session.NewProvided(), "create it, or set createNamespace: true in the helmfile", "(createNamespace: true in the helmfile does both)"},
 	} {
-		common := Common{Namespace: "extra", Provided: tt.provided}
+		common := session.Common{Namespace: "extra", Provided: tt.provided}
 		if got := missingNamespaceError(common).Error(); !strings.HasSuffix(got, tt.missing) {
 			t.Errorf("missing: got %q, want %q", got, tt.missing)
 		}

@@ -16,11 +16,12 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/lease"
 	"lockstep/kube/permissions"
+	"lockstep/kube/session"
 )
 
 // permissionsFor returns the permissions that an operation needs for its plan, except for kinds that
 // the cluster does not have yet. incoming may be nil.
-func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (permissions.Set, error) {
+func permissionsFor(s *session.Session, p *session.Prepared, incoming *Incoming) (permissions.Set, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (permissions.S
 		Deleted:           p.Records.Deleted,
 		RollbackTo:        max(p.Info.ToRevision, p.Info.PreviousRevision),
 		Presence:          incoming.presences(),
-		Taken:             p.takenObjects(),
+		Taken:             takenObjects(p),
 		Resource:          func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Permissions(), nil
 }
@@ -53,7 +54,7 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 	return m.Resource.GroupResource(), true
 }
 
-func (p *Prepared) takenObjects() map[plan.Object]bool {
+func takenObjects(p *session.Prepared) map[plan.Object]bool {
 	out := map[plan.Object]bool{}
 	for _, t := range p.Taken {
 		out[t.Object] = true
@@ -83,8 +84,8 @@ func (in *Incoming) presences() map[plan.Object]permissions.Presence {
 
 // checkPermissions checks that the user has the permissions for the plan. Missing ones are added to
 // p.Conflicts or, with PlanOnly, to p.Warnings. If the user may not use Leases, p.Lease is Unavailable.
-func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
-	all, err := s.permissionsFor(p, incoming)
+func checkPermissions(s *session.Session, p *session.Prepared, incoming *Incoming) error {
+	all, err := permissionsFor(s, p, incoming)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if s.namespaceUnknown {
+	if s.NamespaceUnknown {
 		needed := createNamespacePermission
 		needed.Why = "if namespace " + p.Common.Namespace + " does not exist"
 		missing.Add(needed)

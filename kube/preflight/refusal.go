@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 )
 
 // Refusal is an error with all conflicts that prevent an operation. Nothing was written.
@@ -72,7 +73,7 @@ func (r *Refusal) Error() string {
 // refuseLostOrder turns the warnings that lint reports as errors into conflicts, with Common.Strict.
 //
 // It refuses what lint counts as an error (R37).
-func (p *Prepared) refuseLostOrder() {
+func refuseLostOrder(p *session.Prepared) {
 	if !p.Common.Strict {
 		return
 	}
@@ -87,25 +88,25 @@ func (p *Prepared) refuseLostOrder() {
 	p.Warnings = warnings
 }
 
-func (p *Prepared) refusal() error {
+func refusal(p *session.Prepared) error {
 	return &Refusal{Operation: p.Info.Name, Conflicts: p.Conflicts, Warnings: p.Warnings}
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all
 // permissions that the user lacks for the known part of the plan. If there are none, or with SkipPreflight,
 // Refuse explains readErr.
-func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
+func Refuse(s *session.Session, p *session.Prepared, incoming *Incoming, readErr error) error {
 	if p.Common.SkipPreflight {
 		return ExplainDenied(s.Client, readErr)
 	}
 	p.Common.PlanOnly = false // without the release there is no plan to show
-	if err := s.checkPermissions(p, incoming); err != nil {
+	if err := checkPermissions(s, p, incoming); err != nil {
 		return err
 	}
 	if len(p.Conflicts) == 0 { // the API server did not review the permissions
 		return ExplainDenied(s.Client, readErr)
 	}
-	return p.refusal()
+	return refusal(p)
 }
 
 // CheckOwners returns a conflict for each existing object of list that the release may not write to.

@@ -23,6 +23,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
+	"lockstep/kube/session"
 )
 
 // checkVersions warns about deprecated API versions.
@@ -87,7 +88,7 @@ type fieldFault struct{ text, fix string }
 // checkFields refuses objects that the API server would refuse because of an invalid name, an unknown field or a value that
 // does not fit. With a client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It
 // sends a dry run of each object that may be malformed.
-func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
+func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([]fieldFaults, len(suspects))
 	concurrently(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
@@ -164,7 +165,7 @@ func repeatsName(value any) bool {
 }
 
 // skipsCRD reports whether the operation leaves an object unchanged because it is in crds/ and already exists.
-func (v *clusterView) skipsCRD(o *incomingObject, p *Prepared) bool {
+func (v *clusterView) skipsCRD(o *incomingObject, p *session.Prepared) bool {
 	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
 		return false
 	}

@@ -3,6 +3,8 @@ package preflight
 import (
 	"testing"
 	"time"
+
+	"lockstep/kube/session"
 )
 
 // TestDefaultTimeouts expects --timeout to limit the wait for each object too, if it is given alone (R25).
@@ -15,12 +17,12 @@ func TestDefaultTimeouts(t *testing.T) {
 		{0, 2 * m, 5 * m, 2 * m},
 		{10 * m, 2 * m, 10 * m, 2 * m},
 	} {
-		got, err := Common{Timeout: c.timeout, ReadinessTimeout: c.readiness}.Complete("n")
+		got, err := session.Common{Timeout: c.timeout, ReadinessTimeout: c.readiness}.Complete("n")
 		if err != nil || got.Timeout != c.wantTimeout || got.ReadinessTimeout != c.wantReadiness {
 			t.Errorf("%s and %s: %s and %s (%v), want %s and %s", c.timeout, c.readiness, got.Timeout, got.ReadinessTimeout, err, c.wantTimeout, c.wantReadiness)
 		}
 	}
-	if _, err := (Common{ReadinessTimeout: 6 * m}).Complete("n"); err == nil {
+	if _, err := (session.Common{ReadinessTimeout: 6 * m}).Complete("n"); err == nil {
 		t.Error("a readiness timeout above the default timeout is accepted")
 	}
 }

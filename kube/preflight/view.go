@@ -14,12 +14,13 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/session"
 )
 
 // clusterView reads the cluster for the checks. A check skips what it cannot read; unchecked lists
 // the failed reads in one warning.
 type clusterView struct {
-	*Session
+	*session.Session
 	mapper       meta.RESTMapper
 	newNamespace string // a namespace that does not exist yet
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"lockstep/kube/connect"
+	"lockstep/kube/session"
 )
 
 // TestWebhooks warns about webhooks whose Service is missing or has no ready endpoints. A webhook that is both mutating and validating counts each object once,
@@ -45,7 +46,7 @@ func TestWebhooks(t *testing.T) {
 		{first, []runtime.Object{&plain, &ready}, nil},
 		{first, []runtime.Object{&external}, nil},
 	} {
-		view := &clusterView{mapper: mapper, Session: &Session{
+		view := &clusterView{mapper: mapper, Session: &session.Session{
 			Context: t.Context(), Client: &connect.Client{Clientset: fake.NewClientset(append(c.existing, &mutating, &validating)...)},
 		}}
 		checkWarnings(t, view.checkWebhooks(parsePlanned(t, created+c.manifest), map[string]*corev1.Namespace{"ns": nil}), c.want...)

@@ -24,6 +24,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 	"lockstep/kube/status"
 )
 
@@ -43,10 +44,10 @@ type change struct {
 // Missing objects get a dry run, too, but a refusal counts only if the object itself is invalid:
 // it may need objects of earlier groups. Refusals are part of the Change; an error means that the
 // cluster could not be read.
-func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]inspect.Change, error) {
+func Changes(ctx context.Context, c *connect.Client, p *session.Prepared) ([]inspect.Change, error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
-	s, err := newSession(ctx, c, p)
+	s, err := newObjects(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]i
 
 // judge turns refusals that may pass when the operation sends the object into changes. writes reports whether the
 // operation writes an object.
-func (s *session) judge(ctx context.Context, changes []change, writes func(plan.Object) bool) error {
+func (s *objects) judge(ctx context.Context, changes []change, writes func(plan.Object) bool) error {
 	var refusals *preflight.Refusals
 	for n := range changes {
 		c := &changes[n]
@@ -133,7 +134,7 @@ func markRefused(refused []plan.Warning, changes []change) {
 // preview sets the action, diff and message of a change in a phase. v is nil if all objects are
 // previewed. For a single object, preview also looks up a kind that was missing, and the message says
 // what the object needs first.
-func (s *session) preview(ctx context.Context, c *change, kind event.PhaseKind, v *Previewer) error {
+func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, v *Previewer) error {
 	switch {
 	case kind == event.PhaseNamespace && s.target[c.Object] == nil:
 		c.Action = inspect.Create
@@ -185,7 +186,7 @@ func (s *session) preview(ctx context.Context, c *change, kind event.PhaseKind, 
 }
 
 // hasRun reports whether a missing object is a Job that the deployed revision has run, see Change.HasRun.
-func (s *session) hasRun(o plan.Object, i *resource.Info) bool {
+func (s *objects) hasRun(o plan.Object, i *resource.Info) bool {
 	last, old := s.prepared.Last, s.deployed[o]
 	if last == nil || !cluster.HasRun(last.Info.Status) || !cluster.Expires(i) || old == nil {
 		return false
@@ -197,7 +198,7 @@ func (s *session) hasRun(o plan.Object, i *resource.Info) bool {
 }
 
 // previewUpdate previews the apply of an existing object.
-func (s *session) previewUpdate(ctx context.Context, c *change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
+func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
 	c.Action = inspect.Unchanged
 	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
 	refusal := preflight.RefusalOf(err)
@@ -223,7 +224,7 @@ func (s *session) previewUpdate(ctx context.Context, c *change, kind event.Phase
 }
 
 // compare sets the change from the result of a dry run.
-func (s *session) compare(c *change, i *resource.Info, live, next *unstructured.Unstructured) error {
+func (s *objects) compare(c *change, i *resource.Info, live, next *unstructured.Unstructured) error {
 	if err := Compare(&c.Change, live, next); err != nil || c.Action == inspect.Modify {
 		return err
 	}
@@ -279,7 +280,7 @@ const (
 
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
-func (s *session) compareManifests(c *change, i *resource.Info, why string) error {
+func (s *objects) compareManifests(c *change, i *resource.Info, why string) error {
 	old := *s.deployed[c.Object]
 	old.Object = old.Object.DeepCopyObject()
 	s.builder.Scope().Mark(&old)
@@ -297,7 +298,7 @@ func (s *session) compareManifests(c *change, i *resource.Info, why string) erro
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (s *session) previewCreation(c *change, kind event.PhaseKind, i *resource.Info) error {
+func (s *objects) previewCreation(c *change, kind event.PhaseKind, i *resource.Info) error {
 	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
@@ -327,7 +328,7 @@ func (c *change) refuse(err error) error {
 }
 
 // previewRemoval checks whether the object exists and may be deleted.
-func (s *session) previewRemoval(ctx context.Context, c *change) error {
+func (s *objects) previewRemoval(ctx context.Context, c *change) error {
 	i, err := s.info(c.Object)
 	if meta.IsNoMatchError(err) {
 		c.Action = inspect.Absent

@@ -24,32 +24,33 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // Previewer previews an operation one object at a time. It writes nothing and sends no request before
 // the first call. It is safe for concurrent use.
 type Previewer struct {
 	client   *connect.Client
-	prepared *preflight.Prepared
+	prepared *session.Prepared
 
 	opening singleflight.Group
-	opened  atomic.Pointer[session]
+	opened  atomic.Pointer[objects]
 	// lateMu guards the Facts of objects whose kinds are defined while the operation runs.
 	lateMu sync.Mutex
 }
 
 // NewPreviewer returns the previewer of a prepared operation. It sends no request.
-func NewPreviewer(c *connect.Client, p *preflight.Prepared) *Previewer {
+func NewPreviewer(c *connect.Client, p *session.Prepared) *Previewer {
 	return &Previewer{client: c, prepared: p}
 }
 
 // session opens the session on the first call. If that fails, the next call tries again.
-func (v *Previewer) session(ctx context.Context) (*session, error) {
+func (v *Previewer) session(ctx context.Context) (*objects, error) {
 	if s := v.opened.Load(); s != nil {
 		return s, nil
 	}
 	result := v.opening.DoChan("", func() (any, error) {
-		s, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
+		s, err := newObjects(context.WithoutCancel(ctx), v.client, v.prepared)
 		if err == nil {
 			v.opened.Store(s)
 		}
@@ -84,7 +85,7 @@ func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change
 
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still
 // missing.
-func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error) {
+func (v *Previewer) resolve(s *objects, i *resource.Info) (later bool, err error) {
 	v.lateMu.Lock()
 	defer v.lateMu.Unlock()
 	f := s.builder.Fact(i)
@@ -102,7 +103,7 @@ func (v *Previewer) resolve(s *session, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (s *session) previewCreationNow(c *change, kind event.PhaseKind, i *resource.Info) error {
+func (s *objects) previewCreationNow(c *change, kind event.PhaseKind, i *resource.Info) error {
 	_, err := s.dryRun(kind, c.Object, i, nil)
 	var answer apierrors.APIStatus
 	switch {
@@ -127,7 +128,7 @@ func (s *session) previewCreationNow(c *change, kind event.PhaseKind, i *resourc
 }
 
 // hook returns the hook that contains an object, and the object as the operation sends it; nil if there is none.
-func (s *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
+func (s *objects) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	for _, h := range s.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {
 			continue
@@ -149,7 +150,7 @@ func (s *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	return nil, nil
 }
 
-func (s *session) hookMessage(obj plan.Object) string {
+func (s *objects) hookMessage(obj plan.Object) string {
 	h, _ := s.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default
 		return "any previous " + obj.Kind + " is deleted first"
@@ -173,7 +174,7 @@ func (v *Previewer) Sent(ctx context.Context, it inspect.Item) (string, error) {
 	return string(text), err
 }
 
-func (s *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
+func (s *objects) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
 	var i *resource.Info
 	var err error
 	switch {
@@ -181,7 +182,7 @@ func (s *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 		return nil, inspect.Unavailable("deleted")
 	case kind == event.PhaseNamespace && s.target[obj] == nil:
 		var list []*resource.Info
-		if list, _, err = s.builder.Build(preflight.DefaultNamespace(obj.Name)); err == nil {
+		if list, _, err = s.builder.Build(session.DefaultNamespace(obj.Name)); err == nil {
 			i = list[0]
 			s.builder.Forget(list)
 		}

@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // releaseID identifies a release, whatever its context is called (S10). It is the only key of releases in this package:
@@ -194,11 +194,11 @@ func sharedObject(m, other *member, o plan.Object, hook bool) error {
 }
 
 // provided are the objects that releases create, by cluster.
-type provided map[connect.ClusterID]*preflight.Provided
+type provided map[connect.ClusterID]*session.Provided
 
-func (p provided) add(cluster connect.ClusterID, objects *preflight.Provided) {
+func (p provided) add(cluster connect.ClusterID, objects *session.Provided) {
 	if p[cluster] == nil {
-		p[cluster] = preflight.NewProvided()
+		p[cluster] = session.NewProvided()
 	}
 	p[cluster].Add(objects)
 }

@@ -19,9 +19,9 @@ import (
 	"lockstep/kube/helmfile"
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
-	"lockstep/kube/preflight"
 	"lockstep/kube/readiness"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // Prepare plans and checks the operations of all releases. It writes nothing. Its error joins the errors of all releases.
@@ -261,7 +261,7 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, continues 
 	common := s.common(m)
 	common.Continues = continues
 	if common.Provided = before[m.cluster]; common.Provided == nil {
-		common.Provided = preflight.NewProvided()
+		common.Provided = session.NewProvided()
 	}
 	if m.remove {
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})

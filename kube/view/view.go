@@ -24,6 +24,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
@@ -95,7 +96,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 
 // read reads the revision to show, and all others, whose secret values may appear in the status of its objects. If one
 // of the others cannot be read, it reads only that revision.
-func (v *View) read(s *preflight.Session) (rel *rel1.Release, exists bool, err error) {
+func (v *View) read(s *session.Session) (rel *rel1.Release, exists bool, err error) {
 	all, found, err := release.Read(s.Releases(), v.name)
 	switch {
 	case v.number == 0 && found:
@@ -110,8 +111,8 @@ func (v *View) read(s *preflight.Session) (rel *rel1.Release, exists bool, err e
 }
 
 // open opens a session whose requests end with ctx.
-func (v *View) open(ctx context.Context) (*preflight.Session, error) {
-	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace, Mask: v.mask})
+func (v *View) open(ctx context.Context) (*session.Session, error) {
+	return session.Open(ctx, v.client, session.Common{Release: v.name, Namespace: v.namespace, Mask: v.mask})
 }
 
 // Refresh reads the records again, so that Mask also hides the values of revisions created since.
@@ -154,7 +155,7 @@ func (v *View) Seen() <-chan struct{} {
 	return v.seen
 }
 
-func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
+func newRevision(s *session.Session, rel *rel1.Release) (*revision, error) {
 	b := s.Recorded(rel).Builder(rel.Chart.Name())
 	list, warnings, err := b.Build(rel.Manifest)
 	if err != nil {
@@ -256,7 +257,7 @@ func (v *View) publishRemoved(before *revision) {
 
 // follow watches one revision. It returns the release when its revision or status has changed, or nil if there are no
 // revisions any more or ctx is done.
-func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
+func (v *View) follow(ctx context.Context, s *session.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	notice := func(w plan.Warning) { v.feed.Publish(event.WarningEvent(w)) }
@@ -320,7 +321,7 @@ func (v *View) announce() {
 }
 
 // await returns the release when its revision or status has changed, or nil if it has no revisions any more or ctx is done.
-func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*rel1.Release, error) {
+func (v *View) await(ctx context.Context, s *session.Session, r *revision) (*rel1.Release, error) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -17,7 +17,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/preflight"
+	"lockstep/kube/session"
 )
 
 // crdChart returns a chart with a CRD in crds/ that has the given versions and stores the last one, and if resource is set,
@@ -73,7 +73,7 @@ func TestUpgradeCRDs(t *testing.T) {
 		t.Fatalf("without UpgradeCRDs the versions are %v", got)
 	}
 	_, diffs := r.Changes(r.Upgrade("plain", to(two, true)))
-	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != inspect.Modify || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
+	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != inspect.Modify || c.Phase != session.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
 		t.Errorf("the plan has %+v", c)
 	}
 

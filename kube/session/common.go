@@ -1,4 +1,4 @@
-package preflight
+package session
 
 import (
 	"cmp"
@@ -203,6 +203,9 @@ func (c Common) WaitStrategy() helmkube.WaitStrategy {
 
 // Reader returns the operation's reader of manifests, which caches them.
 func (c Common) Reader() *documents.Reader { return c.reader }
+
+// Operator returns what the operator says about the readiness of objects (R22b). The options must be complete.
+func (c Common) Operator() *readiness.Operator { return c.operator }
 
 // Scope returns the scope for building manifests of the release. root is the name of its chart.
 func (c Common) Scope(root string) manifest.Scope {

@@ -17,14 +17,14 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
-// session holds the objects of an operation for previews. Previewer.resolve completes objects whose
+// objects holds the objects of an operation for previews. Previewer.resolve completes objects whose
 // kinds are defined later.
-type session struct {
-	prepared *preflight.Prepared
+type objects struct {
+	prepared *session.Prepared
 	builder  *manifest.Builder
 	client   *connect.Client
 	dynamic  dynamic.Interface
@@ -40,14 +40,14 @@ type session struct {
 	listed *liveLists
 }
 
-// newSession builds the planned and the deployed objects. The requests of the session end with ctx.
-func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
-	ctx = connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout)
-	checks, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release))
+// newObjects builds the planned and the deployed objects. The requests of the session end with ctx.
+func newObjects(ctx context.Context, c *connect.Client, p *session.Prepared) (*objects, error) {
+	ctx = connect.WithRetryTimeout(ctx, session.CheckRetryTimeout)
+	checks, err := session.New(ctx, c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release))
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
+	s := &objects{
 		prepared: p,
 		builder:  checks.Builder(p.Target.Root()),
 		client:   checks.Client,
@@ -100,13 +100,13 @@ func asUnstructured(i *resource.Info) (*unstructured.Unstructured, error) {
 
 // isHook reports whether a group of a phase is a hook. With lockstep/hook-scope, a hook can be among
 // the groups of its subchart.
-func (s *session) isHook(group string, kind event.PhaseKind) bool {
+func (s *objects) isHook(group string, kind event.PhaseKind) bool {
 	return kind == event.PhaseHooks || s.hooks[group]
 }
 
 // planned returns an object as the operation sends it in a phase. updates is false if the operation
 // leaves an existing object unchanged.
-func (s *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
+func (s *objects) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
 	i, updates = s.target[obj], true
 	if kind == event.PhaseCRDs {
 		i, updates = s.crds[obj], s.prepared.Target.CRDs.Upgrade
@@ -118,7 +118,7 @@ func (s *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.In
 }
 
 // definesKind reports whether a CRD of the operation defines the kind of an object.
-func (s *session) definesKind(obj plan.Object) bool {
+func (s *objects) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
 	for _, objects := range []map[plan.Object]*resource.Info{s.crds, s.target} {
 		for _, crd := range objects {
@@ -131,19 +131,19 @@ func (s *session) definesKind(obj plan.Object) bool {
 }
 
 // live reads an object from the cluster, if possible from a list.
-func (s *session) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+func (s *objects) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	if live := s.listed.get(ctx, collection{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
 	}
 	return s.read(ctx, i)
 }
 
-func (s *session) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+func (s *objects) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
 // useLists makes live read objects with lists.
-func (s *session) useLists() {
+func (s *objects) useLists() {
 	s.listed = &liveLists{
 		client: s.dynamic, shared: s.prepared.Common.Provided != nil,
 		wanted: map[collection]int{}, lists: map[collection]func() map[string]*unstructured.Unstructured{},
@@ -160,7 +160,7 @@ const maxReads = 3
 
 // dryRunOn updates an object of a phase as a dry run. It returns the states before and after. The one before is
 // live unless the object has changed since it was read.
-func (s *session) dryRunOn(ctx context.Context, kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
+func (s *objects) dryRunOn(ctx context.Context, kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
 	next, err = s.dryRun(kind, o, i, live)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
 		if live, err = s.read(ctx, i); err == nil {
@@ -171,7 +171,7 @@ func (s *session) dryRunOn(ctx context.Context, kind event.PhaseKind, o plan.Obj
 }
 
 // dryRun sends an object of a phase as a dry run, as the operation will send it. live is nil if the object does not exist.
-func (s *session) dryRun(kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *objects) dryRun(kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if kind == event.PhaseCRDs {
 		return s.prepared.Target.CRDs.Method().DryRun(s.helm, live, nil, i)
 	}
@@ -179,7 +179,7 @@ func (s *session) dryRun(kind event.PhaseKind, o plan.Object, i *resource.Info, 
 }
 
 // info returns an Info with which an object can be read by name.
-func (s *session) info(obj plan.Object) (*resource.Info, error) {
+func (s *objects) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,107 @@
+package session
+
+import (
+	"time"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/lease"
+	"lockstep/kube/manifest"
+	"lockstep/kube/release"
+)
+
+// Prepared is a checked and planned operation. It does not change after Check.
+type Prepared struct {
+	Common Common
+	Info   event.Operation
+	// Target is the revision to apply, Old the one whose objects are removed.
+	Target Target
+	Old    OldRevision
+	helmclient.Work
+	// Phases are all phases, in order.
+	Phases []event.Phase
+	// Breakpoints are the ids of the groups that match Common.BreakOn.
+	Breakpoints []string
+	// Warnings are the findings that do not prevent the operation.
+	Warnings []plan.Warning
+	// Conflicts prevent the operation. After Check there are none, unless PlanOnly is set.
+	Conflicts []plan.Warning
+	// Unmatched are warnings about what the operator says of objects that the target does not have, by Override.For. The
+	// releases of a stack share what the operator says, so theirs are not in Warnings.
+	Unmatched map[string]plan.Warning
+	Basis
+}
+
+// Basis is the state of a release that an operation was planned on.
+type Basis struct {
+	// Last is the latest revision, nil for none.
+	Last *rel1.Release
+	// Applied are the revisions that may have applied the objects in the cluster: the deployed one and later ones. It is
+	// empty if none is deployed.
+	Applied []*rel1.Release
+	// Lease is the state of the release's lock (R51).
+	Lease lease.State
+	// UsualDurations are how long units took last time, from the release's records.
+	UsualDurations map[event.Unit]time.Duration
+	// Records are the revisions whose records the operation may change.
+	Records RecordChanges
+	// Marks are written before anything else (R52). Resumes is set if this operation
+	// continues one that failed or was interrupted (R50).
+	Marks   []release.Mark
+	Resumes bool
+	// Replaced are failed Jobs and Pods that cannot be updated. This operation replaces them, because it resumes.
+	Replaced []plan.Object
+	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
+	Taken []release.Taken
+}
+
+// RecordChanges are the revisions whose release records an operation may update or delete.
+type RecordChanges struct{ Updated, Deleted []int }
+
+// Target is the revision that an operation applies or, in an uninstall, removes.
+type Target struct {
+	// Release is the revision as it is or would be stored. Outputs are the outputs of its
+	// templates: Helm's action gets them instead of rendering again.
+	Release *rel1.Release
+	Outputs charts.Outputs
+	// Lookups are what its templates have looked up in the cluster.
+	Lookups []connect.Target
+	// Tree orders its objects; nil if they are unordered. Record is stored with a new
+	// revision; nil if the files of its chart already contain it.
+	Tree   *plan.Chart
+	Record *release.Record
+	CRDs   CRDs
+	// NewNamespace is set if the namespace must be created.
+	NewNamespace bool
+	// Method is how existing objects are updated.
+	helmclient.Method
+	// Claims are the existing objects that the operation may write to without owning them (R31a).
+	Claims manifest.Claims
+}
+
+// Root returns the name of the target's root chart.
+func (t Target) Root() string {
+	if t.Release == nil || t.Release.Chart == nil || t.Release.Chart.Metadata == nil {
+		return ""
+	}
+	return t.Release.Chart.Name()
+}
+
+// OldRevision is the revision whose objects an operation removes.
+type OldRevision struct {
+	Release *rel1.Release // nil if there is none
+	helmclient.Revision
+}
+
+// Manifest returns the manifest of the old revision, "" if there is none.
+func (o OldRevision) Manifest() string {
+	if o.Release == nil {
+		return ""
+	}
+	return o.Release.Manifest
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+)
+
+// Provided are objects that other releases create before an operation starts (S3). The checks
+// treat them as existing. A nil Provided is empty.
+type Provided struct {
+	Objects  map[plan.Object]map[string]any   // only those whose fields matter to others have fields
+	Kinds    map[plan.GroupKind]bool          // defined by CRDs among the objects
+	Versions map[schema.GroupVersionKind]bool // the same kinds, by version
+	// OperatorsMayAddKinds is set if an operator among the objects may add kinds that are not in Kinds.
+	OperatorsMayAddKinds bool
+}
+
+// NewProvided returns an empty Provided.
+func NewProvided() *Provided {
+	return &Provided{Objects: map[plan.Object]map[string]any{}, Kinds: map[plan.GroupKind]bool{}, Versions: map[schema.GroupVersionKind]bool{}}
+}
+
+// Add adds the objects of others, which may be nil.
+func (p *Provided) Add(others *Provided) {
+	if others == nil {
+		return
+	}
+	maps.Copy(p.Objects, others.Objects)
+	maps.Copy(p.Kinds, others.Kinds)
+	maps.Copy(p.Versions, others.Versions)
+	p.OperatorsMayAddKinds = p.OperatorsMayAddKinds || others.OperatorsMayAddKinds
+}
+
+// Has reports whether an object is provided.
+func (p *Provided) Has(o plan.Object) bool {
+	if p == nil {
+		return false
+	}
+	_, ok := p.Objects[o]
+	return ok
+}
+
+// MayAddKinds reports whether CRDs or operators among the objects may add kinds.
+func (p *Provided) MayAddKinds() bool {
+	return p != nil && (len(p.Kinds) > 0 || p.OperatorsMayAddKinds)
+}
+
+// Defines reports whether a CRD among the objects defines a kind.
+func (p *Provided) Defines(kind plan.GroupKind) bool { return p != nil && p.Kinds[kind] }
+
+// Served returns the kinds that CRDs among the objects define, by version.
+func (p *Provided) Served() []schema.GroupVersionKind {
+	if p == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(p.Versions))
+}
