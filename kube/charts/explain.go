@@ -1,10 +1,16 @@
 package charts
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/documents"
 )
 
 var (
@@ -219,6 +225,55 @@ func howToSet(text, parent, field string) string {
 		return ""
 	}
 	return fmt.Sprintf("; set it, for example with --set %s.%s=VALUE", path, field)
+}
+
+// notManifest matches Helm's error about a document that is not a manifest: its template, and the parser's error.
+var notManifest = regexp.MustCompile(`(?s)^YAML parse error on (.*?): (.*)$`)
+
+// explainNotManifest says in such an error which document of the template's output is wrong, and why. Helm counts
+// the lines within that document. root is the name of the root chart.
+func (o Outputs) explainNotManifest(text, root string) string {
+	m := notManifest.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	file, cause := strings.TrimPrefix(m[1], root+"/"), m[2]
+	doc, number := o.findBroken(m[1], cause)
+	which := "a document of the rendered template"
+	if number > 0 {
+		which = fmt.Sprintf("document %d of the rendered template", number)
+	}
+	if field, message := documents.TypeError(errors.New(cause)); message != "" {
+		if field != "" {
+			which = field + " of " + which
+		}
+		return file + ": " + which + " " + message
+	}
+	line, message := documents.SyntaxError([]byte(doc), errors.New(cause))
+	switch {
+	case line > 0 && number > 0:
+		which += fmt.Sprintf(", line %d of that document", line)
+	case line > 0:
+		which = fmt.Sprintf("line %d of %s", line, which)
+	}
+	return file + ": invalid YAML in " + which + ": " + message
+}
+
+// findBroken returns the first document of a template's output that causes the parser's error, and its number, from 1.
+// It returns 0 if a post-renderer broke the document.
+func (o Outputs) findBroken(file, cause string) (doc string, number int) {
+	for _, out := range o {
+		if out.name != file {
+			continue
+		}
+		for i, doc := range documents.Split(out.text) {
+			var head releaseutil.SimpleHead
+			if err := yaml.Unmarshal([]byte(doc), &head); err != nil && err.Error() == cause {
+				return doc, i + 1
+			}
+		}
+	}
+	return "", 0
 }
 
 type cleanError struct {

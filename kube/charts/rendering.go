@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -10,11 +11,20 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
+	"helm.sh/helm/v4/pkg/postrenderer"
+	"sigs.k8s.io/yaml"
 )
+
+// Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
+type Outputs []templateOutput
+
+// templateOutput is the output of one template, with Helm's name of it.
+type templateOutput struct{ name, text string }
 
 // Rendering renders the templates of a chart for one action of Helm, so that their outputs can be normalised (R1), limited
 // and kept.
@@ -191,4 +201,58 @@ func markEnd(text []byte, number int) []byte {
 		return text
 	}
 	return marked
+}
+
+// AsksCluster reports whether the templates of a chart, or templates in values, may depend on the
+// cluster: through lookup or its capabilities.
+func AsksCluster(c *chart.Chart, values map[string]any) bool {
+	text, err := yaml.Marshal(values)
+	return err != nil || asksCluster(text) || slices.ContainsFunc(c.Raw, func(f *common.File) bool { return asksCluster(f.Data) }) ||
+		slices.ContainsFunc(c.Dependencies(), func(sub *chart.Chart) bool { return AsksCluster(sub, nil) })
+}
+
+func asksCluster(text []byte) bool {
+	return bytes.Contains(text, []byte("Capabilities")) || bytes.Contains(text, []byte("lookup"))
+}
+
+// cachedPostRenderer caches the outputs of a post-renderer by input.
+type cachedPostRenderer struct {
+	inner   postrenderer.PostRenderer
+	limit   time.Duration
+	outputs map[string]string
+}
+
+// PostRenderOnce returns a post-renderer that calls inner once per input, and waits for it as long as templates may take. It
+// returns nil if inner is nil.
+func PostRenderOnce(inner postrenderer.PostRenderer, l Limits) postrenderer.PostRenderer {
+	if _, cached := inner.(*cachedPostRenderer); cached || inner == nil {
+		return inner
+	}
+	return &cachedPostRenderer{inner, cmp.Or(l.Time, defaultLimits.Time), map[string]string{}}
+}
+
+// Run returns the output of the inner post-renderer, from the cache if possible.
+func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+	input := manifests.String()
+	if output, ok := p.outputs[input]; ok {
+		return bytes.NewBufferString(output), nil
+	}
+	type result struct {
+		out *bytes.Buffer
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := p.inner.Run(manifests)
+		done <- result{out, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err == nil {
+			p.outputs[input] = r.out.String()
+		}
+		return r.out, r.err
+	case <-time.After(p.limit): // Helm starts its program without a context
+		return nil, fmt.Errorf("the post-renderer did not finish within %s", p.limit)
+	}
 }
