@@ -28,22 +28,49 @@ func (s *State) Changes() Changes { return s.countChanges(false, s.earlier) }
 // RollbackChanges counts the changes of the rollback.
 func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierChanges{}) }
 
+// Changed returns the objects that the run, without its rollback, created, changed or deleted, in the order of the plan.
+// Those of the revisions that edits replaced come last.
+func (s *State) Changed(c Change) (objects []plan.Object) {
+	s.eachChange(false, s.earlier, func(o plan.Object, change Change, deleting bool) {
+		if change == c && !deleting {
+			objects = append(objects, o)
+		}
+	})
+	return objects
+}
+
 func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
-	objects, hooks := maps.Clone(earlier.objects), maps.Clone(earlier.hooks) // the loop removes the objects of the current plan, and the hooks that it started
 	var c Changes
-	var created *ObjectState // the new namespace, which the release may contain, too
+	s.eachChange(rollback, earlier, func(_ plan.Object, change Change, deleting bool) {
+		if deleting {
+			c.Deleting++
+		} else {
+			c.add(change)
+		}
+	})
+	hooks := maps.Clone(earlier.hooks)
 	for _, p := range s.Phases {
-		if IsRollback(p.Name) != rollback {
+		for _, g := range p.Groups {
+			if p.Kind == PhaseHooks && IsRollback(p.Name) == rollback && !g.Started.IsZero() {
+				c.Hooks++
+				delete(hooks, g.Unit())
+			}
+		}
+	}
+	c.Hooks += len(hooks)
+	return c
+}
+
+// eachChange calls do with the net change of each object of the run or of its rollback, but not of hooks. deleting means
+// that its deletion has not finished.
+func (s *State) eachChange(rollback bool, earlier earlierChanges, do func(o plan.Object, c Change, deleting bool)) {
+	objects := maps.Clone(earlier.objects) // the loop removes the objects of the current plan
+	var created *ObjectState               // the new namespace, which the release may contain, too
+	for _, p := range s.Phases {
+		if IsRollback(p.Name) != rollback || p.Kind == PhaseHooks {
 			continue
 		}
 		for _, g := range p.Groups {
-			if p.Kind == PhaseHooks {
-				if !g.Started.IsZero() {
-					c.Hooks++
-					delete(hooks, g.Unit())
-				}
-				continue
-			}
 			for _, o := range g.Objects {
 				if p.Kind == PhaseNamespace {
 					created = o
@@ -52,19 +79,14 @@ func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {
 				}
 				before := objects[o.Object]
 				delete(objects, o.Object)
-				if o.netChange == Deleted && o.Status == Deleting {
-					c.Deleting++
-					continue
-				}
-				c.add(before.then(o.netChange))
+				deleting := o.netChange == Deleted && o.Status == Deleting
+				do(o.Object, before.then(o.netChange), deleting)
 			}
 		}
 	}
-	for _, change := range objects {
-		c.add(change)
+	for _, o := range slices.SortedFunc(maps.Keys(objects), plan.Object.Compare) {
+		do(o, objects[o], false)
 	}
-	c.Hooks += len(hooks)
-	return c
 }
 
 // with returns the changes together with those of a revision that an edit replaces.

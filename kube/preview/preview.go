@@ -281,6 +281,12 @@ const (
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
 func (s *objects) compareManifests(c *change, i *resource.Info, why string) error {
+	c.Action, c.Message = inspect.Unchanged, "compared with the last manifest, because "+why
+	return s.compareRevisions(&c.Change, i)
+}
+
+// compareRevisions is Compare for the deployed manifest and the operation's.
+func (s *objects) compareRevisions(c *inspect.Change, i *resource.Info) error {
 	old := *s.deployed[c.Object]
 	old.Object = old.Object.DeepCopyObject()
 	s.builder.Scope().Mark(&old)
@@ -292,8 +298,20 @@ func (s *objects) compareManifests(c *change, i *resource.Info, why string) erro
 	if err != nil {
 		return err
 	}
-	c.Action, c.Message = inspect.Unchanged, "compared with the last manifest, because "+why
-	return Compare(&c.Change, before, after)
+	return Compare(c, before, after)
+}
+
+// addRevisionFields sets the Fields of an object that is as the operation sends it to those that the operation changes, so
+// that they can still be seen once it has applied the object.
+func (s *objects) addRevisionFields(c *inspect.Change, kind event.PhaseKind) error {
+	i := s.target[c.Object]
+	if c.Action != inspect.Unchanged || kind != event.PhaseApply || i == nil || s.deployed[c.Object] == nil {
+		return nil
+	}
+	compared := inspect.Change{Object: c.Object}
+	err := s.compareRevisions(&compared, i)
+	c.Fields = compared.Fields
+	return err
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is

@@ -64,7 +64,8 @@ func (v *Previewer) session(ctx context.Context) (*objects, error) {
 	}
 }
 
-// Change previews an object. A refusal by the API server is part of the Change; an error means that the
+// Change previews an object. If it is Unchanged, Fields are those that the operation changes, compared with the deployed
+// manifest. A refusal by the API server is part of the Change; an error means that the
 // cluster could not be read.
 func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
 	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}}}
@@ -80,7 +81,7 @@ func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change
 		return c.Change, err
 	}
 	markRefused(v.prepared.Conflicts, changes)
-	return c.Change, nil
+	return c.Change, s.addRevisionFields(&c.Change, it.Kind)
 }
 
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still

@@ -46,6 +46,9 @@ import (
 // written.
 var ErrTerminalGone = errors.New("the terminal is gone")
 
+// ErrLeft is returned by Run when the user quit the screen and left the run running.
+var ErrLeft = errors.New("the user left the run running")
+
 // Options say what to show and where. Only Source is required.
 type Options struct {
 	Source Source
@@ -61,6 +64,10 @@ type Options struct {
 	// Release returns the inspector and the kubectl flags for a release of a stack, by its
 	// Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (inspect.Cluster, []string)
+	// ComeBack is the command that attaches to the run after the user has left it running. "": quitting ends the run.
+	ComeBack string
+	// Unattended is how long a run that was left paused or held waits for somebody to attach.
+	Unattended time.Duration
 	// Context is the name of the cluster on this machine if the run is elsewhere; "" if the operation knows it.
 	Context string
 	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's context.
@@ -93,8 +100,8 @@ type Options struct {
 	Output io.Writer
 	// Environ describes the terminal; the process's environment by default.
 	Environ []string
-	// record is the run to replay, if any; see Replay.
-	record *replay.Player
+	record  *replay.Player // the run to replay, if any; see Replay
+	leave   func()         // called when the user leaves the run running
 }
 
 // Run shows the operation until it is over and the user quits, or until ctx is done, in which
@@ -102,15 +109,21 @@ type Options struct {
 // Stop command or a restart, the screen quits by itself once the run is over. Run restores the terminal
 // before it returns, even after a panic.
 //
-// Run returns ErrTerminalGone on SIGHUP. SIGINT and SIGTERM are left to the caller: they are
+// Run returns ErrLeft if the user left the run running, and ErrTerminalGone on SIGHUP. SIGINT and SIGTERM are left to the caller: they are
 // meant for the run, not for the screen.
 func Run(ctx context.Context, o Options) error {
-	return RunModel(ctx, Terminal{o.Input, o.Output, o.Environ}, func(ctx context.Context) tea.Model {
+	left := false
+	o.leave = func() { left = true }
+	err := RunModel(ctx, Terminal{o.Input, o.Output, o.Environ}, func(ctx context.Context) tea.Model {
 		if o.Release != nil || o.replaysStack() {
 			return newStack(ctx, o)
 		}
 		return newModel(ctx, o)
 	})
+	if err == nil && left {
+		return ErrLeft
+	}
+	return err
 }
 
 // Terminal is where a screen is shown: standard input and output, and the environment of the process, by default.

@@ -271,3 +271,25 @@ func TestDiffAfterApply(t *testing.T) {
 		s.shows(t, "changed by this run, unchanged since", "- image: example/migrate:1.4", "+ image: example/migrate:1.5")
 	})
 }
+
+// TestDiffSeenFirstAfterApply: the diff of an object that this run has changed shows what changed, although nobody looked before;
+// that of an object that the run left as it was shows nothing.
+func TestDiffSeenFirstAfterApply(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		unchanged := func(line string) inspect.Change {
+			return inspect.Change{Action: inspect.Unchanged, Fields: []inspect.Field{{In: "spec", Lines: []string{line}}}}
+		}
+		s := with("sandbox-upgrade", 0, "", func(o *Options) {
+			o.Inspector = &answerer{changes: map[string]inspect.Change{"Deployment/shop-api": unchanged("+replicas: 2"), "Service/shop-api": unchanged("+port: 2")}}
+		})(t)
+		for _, g := range s.Graph.Nodes {
+			if g.Name == "api:server" {
+				s.Sel.Unit = g.Unit()
+			}
+		}
+		s.press("d")
+		s.settle()
+		s.shows(t, "changed by this run, unchanged since", "+ replicas: 2")
+		s.showsNot(t, "port: 2")
+	})
+}

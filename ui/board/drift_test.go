@@ -42,9 +42,9 @@ func TestRetryHintNamesReverts(t *testing.T) {
 	more := image
 	more.Fields = append(more.Fields, inspect.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspect.Field{In: "spec", Lines: []string{"+paused: true"}})
 	for want, change := range map[string]inspect.Change{
-		"retry (reverts image: example/api:fixed)":            image,
-		"retry (reverts image: example/api:fixed and 1 more)": more,
-		"R retry   ": {Action: inspect.Unchanged},
+		"retry api:server (reverts image: example/api:fixed)":            image,
+		"retry api:server (reverts image: example/api:fixed and 1 more)": more,
+		"R retry api:server   ": {Action: inspect.Unchanged},
 	} {
 		answers := &answerer{changes: map[string]inspect.Change{"Deployment/shop-api": change}}
 		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)

@@ -88,6 +88,7 @@ func states() []state {
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": quits})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
+		{"abort dialog of a run that can be left", with("sandbox-install", 63, "q", canBeLeft), "", map[string]string{"K": "abort", "r": "rollback", "d": quits, "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while aborting", func(t testing.TB) *rig { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while rolling back", with("sandbox-rollback", 160, "a"), "", map[string]string{"K": "abort", "ctrl+c": "stop", "esc": closes}},
 		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"G": "give-up", "esc": closes}},
@@ -356,6 +357,25 @@ func TestDialogKnowsRollback(t *testing.T) {
 	if len(s.sent) != 1 || s.sent[0].KnowsRollback {
 		t.Errorf("K sent %+v to a rollback that started while the dialog was open", s.sent)
 	}
+}
+
+func canBeLeft(o *Options) {
+	o.ComeBack, o.Unattended, o.leave = "lockstep attach shop", 5*time.Minute, func() {}
+}
+
+// TestLeave: a run of this terminal can be left running (R47). The dialog says how to come back, and until when if the run waits.
+func TestLeave(t *testing.T) {
+	const leave = "d       leave it running; come back with: lockstep attach shop"
+	left := 0
+	local := func(o *Options) { canBeLeft(o); o.leave = func() { left++ } }
+	with("sandbox-install", 63, "q", local)(t).shows(t, leave)
+	with("sandbox-breakpoint", 0, "q", local)(t).shows(t, leave+"; paused, it is aborted if nobody attaches within 5:00")
+	s := with("sandbox-held", 0, "q", local)(t)
+	s.shows(t, leave+"; held, it ends as failed if nobody attaches within 5:00")
+	if s.press("d"); left != 1 || !s.quits() || len(s.sent) > 0 {
+		t.Errorf("d: left %d times, quits: %t, sent %v", left, s.quits(), s.sent)
+	}
+	with("sandbox-install", 63, "q")(t).showsNot(t, "leave it running")
 }
 
 // TestDialogTexts compares the promises of the abort dialog with the release.

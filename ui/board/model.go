@@ -68,7 +68,8 @@ type modes struct {
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, stale: true, first: o.First, home: o.Home}
 	m.restart, m.next = o.Restart, o.Next
-	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort})
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort,
+		Leave: screen.Leave{ComeBack: o.ComeBack, Within: o.Unattended, Do: o.leave}})
 	m.Screen = s
 	m.board = columns.New(s, m.layOut)
 	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)

@@ -44,6 +44,10 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
 	}
+	for _, l := range phrase.Changed(s) {
+		what, names, _ := strings.Cut(l, ": ")
+		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Quiet, Text: what}, canvas.Width(what)+1, theme.Text, names, width-canvas.Width(what)-1)...)
+	}
 	out = append(out, m.pathLines(width)...)
 	out = append(out, m.slowestLines(width)...)
 	out = append(out, textLines("notes", s.Notes, width)...)

@@ -39,15 +39,18 @@ func (m *model) sendCommand(c event.Command) tea.Cmd {
 	return m.Send(c)
 }
 
-// failedHint says after a verb for failed groups which of several it acts on, and then a detail.
+// minNamedHint is the least width at which keys name the only failed group.
+const minNamedHint = 120
+
+// failedHint says after a verb for failed groups which it acts on, and then a detail.
 func (m *model) failedHint(verb, detail string) string {
 	if !m.Held() {
 		return ""
 	}
 	failing := m.Failing()
 	switch {
-	case len(failing) < 2:
-	case m.FailedCommand(event.Retry).Group != "":
+	case len(failing) == 0 || len(failing) == 1 && m.W < minNamedHint: // the state line names it
+	case len(failing) == 1, m.FailedCommand(event.Retry).Group != "":
 		verb += " " + failing[0].Name
 	default:
 		verb += fmt.Sprintf(" all %d", len(failing))

@@ -303,6 +303,34 @@ func TestAttachAfterHangup(t *testing.T) {
 	}
 }
 
+// TestLeftRunning leaves a paused run with the key d: the shell has its terminal back, another terminal attaches, and the run
+// goes on after the shell has ended (R47).
+func TestLeftRunning(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := inShell(t, 30, 100, m.env, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", "left", "--create-namespace", "--step", "--on-hangup=keep")
+	c.await(0, "paused")
+	mark := c.mark()
+	c.keys("q")
+	c.await(mark, "come back with: lockstep attach s -n left")
+	mark = c.mark()
+	c.keys("d")
+	c.await(mark, "the run continues in the background; attach again: lockstep attach s -n left")
+	c.keys("echo the shell is $((6*7)) back\n")
+	c.await(mark, "the shell is 42 back")
+	m.run(0, "ctl", "s", "status")
+	c.keys("exit\nexit\n") // the first one only warns about the job
+	c.ends()
+	again := inTerminal(t, 30, 100, m.env, "attach", "s")
+	again.await(0, "attached")
+	again.keys("c")
+	again.await(0, "press q to quit")
+	again.done()
+	if list, err := helmList(t, m.env, "left"); err != nil || !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %v %s", err, list)
+	}
+}
+
 // TestStepNeedsSocket: without a screen and a socket, --step is refused before the first write.
 func TestStepNeedsSocket(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/cli/command"
 )
 
 // terminal is a program in a pseudo-terminal.
@@ -37,14 +38,11 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 // inTerminalAt is like inTerminal, in a folder.
 func inTerminalAt(t *testing.T, dir string, rows, cols uint16, env []string, args ...string) *terminal {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(t.TempDir(), "lockstep")
-	if err := os.Symlink(self, program); err != nil { // the test binary is lockstep by that name
-		t.Fatal(err)
-	}
+	return startIn(t, dir, rows, cols, env, programLink(t), args...)
+}
+
+func startIn(t *testing.T, dir string, rows, cols uint16, env []string, program string, args ...string) *terminal {
+	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(withoutCI(os.Environ()), append([]string{"TERM=xterm-256color", "XDG_STATE_HOME=" + t.TempDir()}, env...)...)
@@ -77,6 +75,33 @@ func inTerminalAt(t *testing.T, dir string, rows, cols uint16, env []string, arg
 		_ = tty.Close()
 	})
 	return term
+}
+
+// inShell starts lockstep by a command line in a shell that controls jobs.
+func inShell(t *testing.T, rows, cols uint16, env []string, args ...string) *terminal {
+	t.Helper()
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	program := programLink(t)
+	c := startIn(t, "", rows, cols, env, shell, "--norc", "--noprofile", "-i")
+	c.keys(command.ShellJoin(append([]string{program}, args...)) + "\n")
+	return c
+}
+
+// programLink returns the path of lockstep: the test binary is lockstep by that name.
+func programLink(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "lockstep")
+	if err := os.Symlink(self, program); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // withoutCI removes the variables that disable the screen.

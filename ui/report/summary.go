@@ -42,6 +42,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 		}
 		return ""
 	})
+	writeList(wrapped, "what changed", cleaned(phrase.Changed(s)...))
 	writeTimes(wrapped, s, o)
 	if len(s.Notes) > 0 {
 		fmt.Fprint(w, "\nNOTES:\n"+strings.Join(cleaned(s.Notes...), "\n")+"\n\n") // not wrapped: the chart lays them out

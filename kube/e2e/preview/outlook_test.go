@@ -177,6 +177,26 @@ func TestPreviewOfAReader(t *testing.T) {
 	}
 }
 
+// TestChangeAfterTheRun: after an upgrade, a lookup says what the upgrade changed, although nobody looked before; values of Secrets are
+// hidden, and what the upgrade created or left as it was has no fields.
+func TestChangeAfterTheRun(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	secret := func(value string) string { return rig.Object("v1/Secret/key", nil, "stringData: {key: "+value+"}") }
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil), secret(secretValue)), nil))
+	next := rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil), secret("c4n4ry-n3w-v4lue"))
+	op, err := r.Upgrade("plain", rig.UseChart(next, nil))
+	r.MustRun(op, err)
+	changes, _ := previewAll(r, op, op.Phases()[0])
+	for name, want := range map[string]string{
+		"ConfigMap/a": "data|-color: red|+color: green", "ConfigMap/b": "", "ConfigMap/d": "", "Secret/key": "stringData|-key: (hidden)|+key: (hidden, changed)",
+	} {
+		if c := changes[name]; c.Action != inspect.Unchanged || fields(c) != want {
+			t.Errorf("%s: %+v, want %q", name, c, want)
+		}
+	}
+}
+
 // TestPreviewWithWebhookSideEffects previews objects with a webhook that has side effects, so the API server refuses dry
 // runs. No object is reported as refused, and a note says what is compared.
 func TestPreviewWithWebhookSideEffects(t *testing.T) {

@@ -33,6 +33,7 @@ type choice struct {
 	text     string
 	disabled bool
 	command  event.Command // empty: only close the dialog
+	leaves   bool          // quits the screen, not the run
 }
 
 // Abort returns the dialog that aborts the run.
@@ -89,7 +90,23 @@ func (d *Dialog) choices() []choice {
 		keep.keys, keep.about, keep.text = "a", "abort", "abort: nothing was written"
 		back.text, stop.text = "", "abort and quit"
 	}
-	return []choice{keep, back, stop, wait}
+	leave := choice{keys: "d", about: "leave it running, quit the screen", text: d.leaveText(), leaves: true}
+	return []choice{keep, back, stop, leave, wait}
+}
+
+// leaveText says how to come back to a run that is left running, and how long it waits if it is paused or held (R47).
+func (d *Dialog) leaveText() string {
+	if d.Leave.ComeBack == "" {
+		return ""
+	}
+	said := "leave it running; come back with: " + d.Leave.ComeBack
+	switch run, _ := d.RunStatus(); run {
+	case event.Paused:
+		return fmt.Sprintf("%s; paused, it is aborted if nobody attaches within %s", said, canvas.Span(d.Leave.Within))
+	case event.Held:
+		return fmt.Sprintf("%s; held, it ends as failed if nobody attaches within %s", said, canvas.Span(d.Leave.Within))
+	}
+	return said
 }
 
 // wroteNothing reports whether the run is paused before its first group, so before its first write (R41).
@@ -99,7 +116,11 @@ func (d *Dialog) wroteNothing() bool {
 
 func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
-	if c.command.Name == "" {
+	switch {
+	case c.leaves:
+		d.Leave.Do()
+		return tea.Quit
+	case c.command.Name == "":
 		return nil
 	}
 	c.command.KnowsRollback = d.duringRollback // the user saw that this stops the rollback (R43)

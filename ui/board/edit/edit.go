@@ -117,10 +117,35 @@ func (e *Edit) WhyNot() string {
 		return "the run is over; change the values and run the command again"
 	case e.State.Status == event.RollingBack:
 		return "a rollback cannot be edited"
-	case !e.Held() && !e.Paused():
+	case !e.Held() && !e.Paused() && !e.pausesFirst():
 		return "press p to pause the run first"
 	}
 	return ""
+}
+
+// pausesFirst reports whether an edit pauses the run, because something degraded may need one.
+func (e *Edit) pausesFirst() bool {
+	run, _ := e.RunStatus()
+	return e.Steerable() && run == event.Running && e.Tally.Degraded > 0
+}
+
+// pause pauses the run before an edit, if it is running.
+func (e *Edit) pause() tea.Cmd {
+	if !e.pausesFirst() {
+		return nil
+	}
+	return e.Send(event.Command{Name: event.Pause})
+}
+
+// ValuesHint returns the footer's word for e, "" while the run cannot be edited.
+func (e *Edit) ValuesHint() string {
+	switch {
+	case !e.CanEdit():
+		return ""
+	case e.pausesFirst():
+		return "pause, edit values"
+	}
+	return "edit values"
 }
 
 // ChartHint returns the footer's word for E, "" unless the chart changed.
@@ -156,7 +181,7 @@ func (e *Edit) open(all bool) tea.Cmd {
 		}
 		e.draft = &draft{edited: true, values: values, was: values, all: all}
 	}
-	return Open(e.ctx, e.draft.values, e.atQuit)
+	return tea.Batch(e.pause(), Open(e.ctx, e.draft.values, e.atQuit))
 }
 
 // RenderAgain renders and plans the current content of the chart's directory.
@@ -165,7 +190,7 @@ func (e *Edit) RenderAgain() tea.Cmd {
 		e.draft = &draft{}
 	}
 	e.changed = false
-	return e.plan(Editor.Reload, true)
+	return tea.Batch(e.pause(), e.plan(Editor.Reload, true))
 }
 
 // Update handles a closed editor, a finished plan and a check of the chart's directory.

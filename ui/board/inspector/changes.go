@@ -94,12 +94,25 @@ func (c *changes) comparisons(s Subject) (out []comparison) {
 		x := comparison{item: s.item(o), object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
 		x.known = x.known && x.isValid(x.current)
-		if x.known && x.change.Action == inspect.Unchanged && applied(o) { // show what this run has changed
-			x.change.Fields = c.planned[x.item].Fields
+		if x.known && x.change.Action == inspect.Unchanged {
+			x.change.Fields = c.made(x)
 		}
 		out = append(out, x)
 	}
 	return out
+}
+
+// made returns the fields of an unchanged object that this run has changed: as it was compared before, or else as its manifest
+// differs from the one before.
+func (c *changes) made(x comparison) []inspect.Field {
+	before := c.planned[x.item].Fields
+	switch {
+	case len(before) > 0 && applied(x.object):
+		return before
+	case x.object.NetChange() == event.Configured:
+		return x.change.Fields
+	}
+	return nil
 }
 
 // item returns an object of the subject's group with its place in the plan.

@@ -99,12 +99,15 @@ func (i *Inspector) TargetObject() *event.ObjectState {
 		return w
 	}
 	for _, o := range n.Objects {
-		switch o.Object.Kind {
-		case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
+		if hasPods(o.Object.Kind) {
 			return o
 		}
 	}
 	return n.Objects[0]
+}
+
+func hasPods(kind string) bool {
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Job", "Pod"}, kind)
 }
 
 // Item returns the target object with its place in the plan.

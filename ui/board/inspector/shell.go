@@ -46,6 +46,12 @@ func (i *Inspector) WhyNoShell() string {
 	return ""
 }
 
+// ShellMayHelp reports whether the target's problem may be inside a running container.
+func (i *Inspector) ShellMayHelp() bool {
+	o := i.TargetObject()
+	return o != nil && i.WhyNoShell() == "" && hasPods(o.Object.Kind) && (o.Details == nil || o.Details.ExitCode == nil)
+}
+
 // Shell opens a shell in the container selected in the logs, or else in the running container with
 // the most trouble.
 func (i *Inspector) Shell() tea.Cmd {

@@ -62,6 +62,14 @@ type Run struct {
 	Throwaway bool                // quitting deletes the cluster
 	Command   func(event.Command) // nil if the screen is read-only
 	Abort     func() tea.Cmd      // closes all modes and opens the abort dialog
+	Leave     Leave
+}
+
+// Leave is how the user leaves a run running.
+type Leave struct {
+	ComeBack string        // the command that attaches to the run; "" if it ends with the screen
+	Within   time.Duration // how long a paused or held run waits for somebody to attach
+	Do       func()        // called before the screen quits
 }
 
 // Spot is the selection: a group, or one of its objects.

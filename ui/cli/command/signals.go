@@ -237,6 +237,17 @@ func (s *Signals) Hangup() {
 	}
 }
 
+// Leave is called when the user leaves the operation running: the terminal may close from now on.
+func (s *Signals) Leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op == nil || s.closed {
+		return
+	}
+	s.closed = true
+	s.policy.Unattended()
+}
+
 // handleHangup handles the first report of a closed terminal.
 func (s *Signals) handleHangup() {
 	if s.closed {

@@ -43,9 +43,9 @@ whether it accepts the changes of existing objects ("lockstep plan" also asks ab
 screen asks whether to keep the objects or roll back. Without the screen, the first Ctrl-C aborts: requests in flight
 finish and the release is marked failed, or uninstalled with --rollback-on-failure or --on-interrupt=rollback. A second
 Ctrl-C stops at once. During an automatic rollback the first Ctrl-C only warns and the second stops the rollback. If the
-terminal closes, --on-hangup decides whether the install continues or aborts. On the screen, a paused or
-held install waits indefinitely; without it, or once its terminal has closed, up to --timeout for someone to attach or
-to use lockstep ctl.
+terminal closes, --on-hangup decides whether the install continues or aborts; to leave it running without closing the
+terminal, press a, then d. On the screen, a paused or held install waits indefinitely; without it, up to --timeout for
+someone to attach or to use lockstep ctl.
 
 After a failure or a kill, run the same command again: lockstep applies every group again, but groups that are unchanged
 and ready pass at once.

@@ -101,6 +101,9 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	}
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
+		if command.CanReturnTerminal && !r.sandbox {
+			r.board.ComeBack, r.board.Unattended = runs.AttachCommand(cmd, r.info), r.timeout()
+		}
 	}
 	unattended := &unattendedTimer{timeout: r.timeout(), lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: unattended.start}
@@ -157,6 +160,10 @@ func (a *app) runOnScreen(
 	err := board.Run(cmd.Context(), o)
 	r.afterScreen()
 	switch {
+	case errors.Is(err, board.ErrLeft):
+		a.Signals.Leave()
+		a.Display(cmd).Note("the run continues in the background; attach again: " + o.ComeBack)
+		command.ReturnTerminal()
 	case errors.Is(err, board.ErrTerminalGone):
 		a.Signals.Hangup()
 		command.DropTerminal()

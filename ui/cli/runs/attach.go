@@ -87,10 +87,15 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	case s.Ended.IsZero() && a.FromHome:
 		return nil
 	case s.Ended.IsZero():
-		d.Note(cmp.Or(afterQuit, "the run continues; attach again: lockstep attach "+text.ShellWord(r.Operation.Release)+connectionFlags(cmd)))
+		d.Note(cmp.Or(afterQuit, "the run continues; attach again: "+AttachCommand(cmd, r.Operation)))
 		return nil
 	}
 	return command.OperationError(cmd, s, nil, onScreen)
+}
+
+// AttachCommand returns the command that attaches to a run, which cmd started or attached to.
+func AttachCommand(cmd *cobra.Command, op event.Operation) string {
+	return "lockstep attach " + text.ShellWord(op.Release) + connectionFlags(cmd)
 }
 
 // connectionFlags returns the flags of a command that select the cluster and the namespace, with a leading

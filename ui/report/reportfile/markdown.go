@@ -32,6 +32,12 @@ func (o *Outcome) markdown() []byte {
 	b.WriteString("### " + statusSign(o.ending()) + " " + escapeMarkdown(head) + format.WithPrefix("\n\n", escapeMarkdown(where)) + "\n\n")
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
+	for _, l := range o.Changed {
+		b.WriteString("- " + escapeMarkdown(l) + "\n")
+	}
+	if len(o.Changed) > 0 {
+		b.WriteString("\n")
+	}
 	o.markdownGraph(&b)
 	if len(o.CriticalPath) > 1 {
 		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(format.Fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/ui/report/format"
@@ -48,6 +49,7 @@ type Result struct {
 	Unchecked  int             `json:"unchecked,omitempty"`
 	NoStatus   int             `json:"noStatus,omitempty"`
 	NotAwaited int             `json:"notAwaited,omitempty"`
+	Changed    []string        `json:"changed,omitempty"` // see phrase.Changed
 }
 
 // Times are the times of an operation. Seconds includes Paused, the seconds that it was paused or held.
@@ -102,7 +104,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	total := end.Sub(s.Started)
 	o := &Outcome{
 		Version:  version,
-		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus, s.NotAwaited},
+		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus, s.NotAwaited, phrase.Changed(s)},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
 		Failures: format.Failures(s), Fixed: format.FixedFailures(s),
 		Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),

@@ -1,0 +1,76 @@
+package phrase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// Changed names the objects that a run created, changed and deleted, a line for each: "changed: Deployment/api". In a stack the
+// lines begin with the release. It returns nothing about a run, or a release, that only created objects.
+func Changed(s *event.State) (lines []string) {
+	if s.Operation.IsStack() {
+		for g := range s.GroupStates() {
+			if inner := s.Scopes[g.ID]; inner != nil {
+				for _, l := range Changed(inner) {
+					lines = append(lines, g.ID+" "+l)
+				}
+			}
+		}
+		return lines
+	}
+	if c := s.Changes(); c.Configured+c.Deleted == 0 {
+		return nil
+	}
+	for _, c := range []event.Change{event.Created, event.Configured, event.Deleted} {
+		if objects := s.Changed(c); len(objects) > 0 {
+			lines = append(lines, c.Word()+": "+Objects(objects))
+		}
+	}
+	return lines
+}
+
+// maxOfKind is how many objects of a kind Objects names.
+const maxOfKind = 5
+
+// Objects names objects, kind by kind. Many of a kind are counted: "ConfigMap/a, 40 Deployments (api, db, web and 37 more)".
+func Objects(objects []plan.Object) string {
+	var kinds []string
+	names := map[string][]string{}
+	for _, o := range objects {
+		if names[o.Kind] == nil {
+			kinds = append(kinds, o.Kind)
+		}
+		if !slices.Contains(names[o.Kind], o.Name) { // in several namespaces
+			names[o.Kind] = append(names[o.Kind], o.Name)
+		}
+	}
+	var parts []string
+	for _, k := range kinds {
+		list := names[k]
+		if n := len(list); n > maxOfKind {
+			parts = append(parts, fmt.Sprintf("%d %s (%s and %d more)", n, plural(k), strings.Join(list[:maxOfKind-2], ", "), n-maxOfKind+2))
+			continue
+		}
+		for _, name := range list {
+			parts = append(parts, k+"/"+name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plural returns the plural of a kind: Deployments, Ingresses, NetworkPolicies.
+func plural(kind string) string {
+	switch {
+	case strings.HasSuffix(kind, "ss"):
+		return kind + "es"
+	case strings.HasSuffix(kind, "s"):
+		return kind
+	case strings.HasSuffix(kind, "y") && !strings.HasSuffix(kind, "ay"):
+		return strings.TrimSuffix(kind, "y") + "ies"
+	}
+	return kind + "s"
+}

@@ -1,0 +1,51 @@
+package phrase
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestChanged: the objects that a run changed are named, many of a kind are counted, and a run that only created objects
+// names none.
+func TestChanged(t *testing.T) {
+	state := func(op string, changes ...event.Change) *event.State {
+		var objects []plan.Object
+		kinds := []string{"Deployment", "ConfigMap"}
+		for i := range changes {
+			objects = append(objects, plan.Object{Kind: kinds[i%2], Name: fmt.Sprint("o", i)})
+		}
+		s := &event.State{}
+		phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:a", Objects: objects}}}}
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: op, Release: "r"}})
+		s.Apply(event.Event{Kind: event.KindPlan, Phases: phases})
+		for i, c := range changes {
+			s.Apply(event.Event{Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: &objects[i], Status: event.Applied, Change: c})
+		}
+		return s
+	}
+	const created, configured, unchanged = event.Created, event.Configured, event.Unchanged
+	for _, c := range []struct {
+		changes []event.Change
+		want    []string
+	}{
+		{[]event.Change{created, created}, nil},
+		{[]event.Change{created, configured, unchanged}, []string{"created: Deployment/o0", "changed: ConfigMap/o1"}},
+		{slices.Repeat([]event.Change{configured, unchanged}, 7), []string{"changed: 7 Deployments (o0, o2, o4 and 4 more)"}},
+	} {
+		if got := Changed(state("upgrade", c.changes...)); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.changes, got, c.want)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for kind, want := range map[string]string{"Deployment": "Deployments", "Ingress": "Ingresses", "NetworkPolicy": "NetworkPolicies", "Endpoints": "Endpoints", "Gateway": "Gateways"} {
+		if got := plural(kind); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
