@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 )
 
@@ -219,4 +220,43 @@ func (s *Schedule[T]) Start(now time.Time, needed func(T) bool) (started []T) {
 func (s *Schedule[T]) End(pace *Pace, now time.Time, requests int) {
 	s.running--
 	pace.addCost(now, requests)
+}
+
+func (m *machine) restartHeartbeat() {
+	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+}
+
+// publishHeartbeat publishes which object the run has waited for longest.
+func (m *machine) publishHeartbeat(s *stage) {
+	var oldest *object
+	var group *group
+	waiting := 0
+	for _, g := range s.waiting() {
+		for _, o := range g.objects {
+			if o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
+				continue
+			}
+			if oldest == nil || o.since.Before(oldest.since) {
+				oldest, group = o, g
+			}
+			waiting++
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	w := event.Wait{State: oldest.message, For: m.now.Sub(oldest.since), More: waiting - 1, Goal: s.goal()}
+	known := ""
+	if !oldest.found.Symptom {
+		known = oldest.found.Cause
+	}
+	message := phrase.Heartbeat(oldest.status, known, w)
+	if known != "" && oldest.request == requestBlocked { // it says what the message says
+		message = phrase.Waiting(known, w)
+	}
+	obj := oldest.actual()
+	m.publish(event.Event{
+		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
+		Message: message, Wait: &w, Cause: oldest.found.Cause, Tally: oldest.found.Tally, OnlyState: oldest.found.OnlyState, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
+	})
 }

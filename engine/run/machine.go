@@ -177,6 +177,9 @@ func (m *machine) advance() {
 		m.windDown()
 		return
 	}
+	if m.timeouts.proof != nil { // nothing starts after the timeout
+		return
+	}
 	m.startUnits()
 	m.openGates()
 	s := m.stage

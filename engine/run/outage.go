@@ -9,6 +9,47 @@ import (
 	"lockstep/engine/text"
 )
 
+// clock measures active time: the time in which the run was neither paused nor held and, for the
+// readiness clock, the API server was reachable (R25).
+type clock struct {
+	start   time.Time
+	idle    time.Duration
+	stopped time.Time // zero while it runs
+	// lastStop and lastStart are the ends of the last time in which it was stopped.
+	lastStop, lastStart time.Time
+}
+
+func (c *clock) active(now time.Time) time.Duration {
+	if !c.stopped.IsZero() {
+		now = c.stopped
+	}
+	return now.Sub(c.start) - c.idle
+}
+
+func (c *clock) stop(now time.Time) {
+	if c.stopped.IsZero() {
+		c.stopped = now
+	}
+}
+
+func (c *clock) resume(now time.Time) {
+	if !c.stopped.IsZero() {
+		c.idle += now.Sub(c.stopped)
+		c.lastStop, c.lastStart, c.stopped = c.stopped, now, time.Time{}
+	}
+}
+
+// stopSince stops the clock. The time since an earlier one does not count.
+func (c *clock) stopSince(earlier, now time.Time) {
+	c.stop(now)
+	from := latest(earlier, c.start)
+	counted := c.stopped.Sub(from)
+	if from.Before(c.lastStart) {
+		counted -= min(c.lastStart.Sub(from), c.lastStart.Sub(c.lastStop))
+	}
+	c.idle += max(counted, 0)
+}
+
 // outage describes an unreachable API server. The zero value means that it is reachable.
 type outage struct {
 	since    time.Time

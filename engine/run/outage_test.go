@@ -78,11 +78,16 @@ func (c *hangingCluster) request() {
 	c.mu.Unlock()
 }
 
-// TestNoTimeoutWithoutProof (R25, R53): whenever the API server hangs or the watch stalls, noticed or not, a readiness timeout
-// fails only an object that is not ready, and only after it had its time: what has passed since the last response before an
-// outage does not count.
+// TestNoTimeoutWithoutProof (R25, R53): whenever the API server hangs or the watch stalls, noticed or not, a timeout fails only an
+// object that is not ready, and only after it had its time. What has passed since the last response before an outage does not
+// count towards a readiness timeout. While the API server hangs, the timeout of the operation ends it without a look.
 func TestNoTimeoutWithoutProof(t *testing.T) {
-	const limit = 6 * sec
+	t.Run("readiness-timeout", func(t *testing.T) { testProof(t, 6*sec, 0) })
+	t.Run("timeout", func(t *testing.T) { testProof(t, 0, 6*sec) })
+}
+
+func testProof(t *testing.T, readiness, operation time.Duration) {
+	limit := readiness + operation
 	failures, waits := 0, 0
 	for seed := range uint64(500) {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +96,7 @@ func TestNoTimeoutWithoutProof(t *testing.T) {
 			c := &hangingCluster{start: time.Now(), ready: some(15000), hang: some(9000), every: time.Second + some(6000)}
 			c.back, c.stall = c.hang+some(12000), some(20000)
 			feed := &event.Feed{}
-			c.e = New(Options{Feed: feed, Refresh: func(_ context.Context, o plan.Object) { c.request(); c.observe(o) }})
+			c.e = New(Options{Feed: feed, Operation: event.Operation{Timeout: operation}, Refresh: func(_ context.Context, o plan.Object) { c.request(); c.observe(o) }})
 			ended := make(chan struct{})
 			go func() {
 				for {
@@ -105,7 +110,7 @@ func TestNoTimeoutWithoutProof(t *testing.T) {
 			}()
 			phase := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
 			c.e.Announce(phase)
-			err := c.e.Start(Stage{Phase: phase, Cluster: c, ObjectTimeout: limit}).Wait()
+			err := c.e.Start(Stage{Phase: phase, Cluster: c, ObjectTimeout: readiness}).Wait()
 			at := c.now()
 			close(ended)
 			c.e.Finish(End{Status: event.Failed})
@@ -115,7 +120,11 @@ func TestNoTimeoutWithoutProof(t *testing.T) {
 				return
 			}
 			failures++
-			if counted := at - c.unproven; at >= c.ready || counted < limit {
+			counted, hung := at-c.unproven, false
+			if operation > 0 {
+				counted, hung = at, c.hang <= at && c.back > limit
+			}
+			if at >= c.ready && !hung || counted < limit {
 				t.Errorf("seed %d: failed after %s, of which %s count; it hangs from %s to %s (noticed %t), is ready at %s, the watch stalls at %s",
 					seed, at, counted, c.hang, c.back, c.noticed, c.ready, c.stall)
 			}

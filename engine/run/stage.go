@@ -237,6 +237,7 @@ type deadline struct {
 	// at is in active time of the readiness clock. It may be 0 or negative, because an outage sets that clock back.
 	at          time.Duration
 	firstStatus bool
+	proof       *proof // not nil if it is the end of the operation's timeout
 }
 
 func (d *deadline) outdated() bool { return d != d.object.deadline && d != d.object.statusDeadline }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lockstep/engine/event"
-	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 )
 
@@ -24,48 +23,17 @@ type timeouts struct {
 	// cancelledRequests counts the requests that ended because of that.
 	cancelledRequests int
 	granted           time.Duration // by which holds at the timeout have extended it
+	proof             *proof        // nil unless the timeout has passed and the run looks whether that fails it
 }
 
-// clock measures active time: the time in which the run was neither paused nor held and, for the
-// readiness clock, the API server was reachable (R25).
-type clock struct {
-	start   time.Time
-	idle    time.Duration
-	stopped time.Time // zero while it runs
-	// lastStop and lastStart are the ends of the last time in which it was stopped.
-	lastStop, lastStart time.Time
+// proof reads what the run waits for at the timeout of the operation, because a watch may have stalled unnoticed.
+type proof struct {
+	reading int       // groups of which an object is being read
+	until   time.Time // then it is not waited for any longer: the API server may hang
 }
 
-func (c *clock) active(now time.Time) time.Duration {
-	if !c.stopped.IsZero() {
-		now = c.stopped
-	}
-	return now.Sub(c.start) - c.idle
-}
-
-func (c *clock) stop(now time.Time) {
-	if c.stopped.IsZero() {
-		c.stopped = now
-	}
-}
-
-func (c *clock) resume(now time.Time) {
-	if !c.stopped.IsZero() {
-		c.idle += now.Sub(c.stopped)
-		c.lastStop, c.lastStart, c.stopped = c.stopped, now, time.Time{}
-	}
-}
-
-// stopSince stops the clock. The time since an earlier one does not count.
-func (c *clock) stopSince(earlier, now time.Time) {
-	c.stop(now)
-	from := latest(earlier, c.start)
-	counted := c.stopped.Sub(from)
-	if from.Before(c.lastStart) {
-		counted -= min(c.lastStart.Sub(from), c.lastStart.Sub(c.lastStop))
-	}
-	c.idle += max(counted, 0)
-}
+// proofTime limits a proof.
+const proofTime = 5 * time.Second
 
 // wake returns the time of the next tick, zero for never. Nothing measured in active time is due
 // while the run is paused or held.
@@ -83,7 +51,10 @@ func (m *machine) wake() time.Time {
 			next = earliest(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
 	}
-	if limit := m.operationTimeout(); limit > 0 && !t.expired {
+	switch limit := m.operationTimeout(); {
+	case t.proof != nil:
+		next = earliest(next, t.proof.until)
+	case limit > 0 && !t.expired:
 		wakeAt(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
@@ -214,7 +185,9 @@ func (m *machine) tick() {
 	}
 	active := m.clock.active(m.now)
 	if limit := m.operationTimeout(); limit > 0 && active >= limit && !t.expired {
-		m.timeOut()
+		if !m.proveTimeout() {
+			m.timeOut()
+		}
 		return
 	}
 	if m.stage == nil {
@@ -249,6 +222,59 @@ func (m *machine) timeOut() {
 	m.failUnready(limit)
 }
 
+// proveTimeout reports whether it is not known yet that the run has not become ready within the timeout of the operation. It
+// reads the objects that the run waits for, one of each group at a time, unless the API server is known to be unreachable, or a
+// lenient removal stops waiting for them.
+func (m *machine) proveTimeout() bool {
+	s, p := m.stage, m.timeouts.proof
+	if p != nil {
+		if m.now.Before(p.until) {
+			return true
+		}
+		m.timeouts.proof = nil
+		return false
+	}
+	if s == nil || m.opts.Refresh == nil || !m.outage.since.IsZero() || s.Lenient && !s.operationTimedOut {
+		return false
+	}
+	p = &proof{until: m.now.Add(proofTime)}
+	for _, g := range s.waiting() {
+		if s.readUnsettled(p, g) {
+			p.reading++
+		}
+	}
+	if p.reading > 0 {
+		m.timeouts.proof = p
+	}
+	return p.reading > 0
+}
+
+// readUnsettled reads the first object that keeps a group from being ready. It returns false if there is none, or if it has not
+// been applied: the group fails without a look.
+func (s *stage) readUnsettled(p *proof, g *group) bool {
+	i := slices.IndexFunc(g.objects, func(o *object) bool { return !o.settled })
+	if g.status != event.Running || i < 0 || g.objects[i].request != requestSucceeded {
+		return false
+	}
+	s.m.emit(startRefresh{&deadline{group: g, object: g.objects[i], proof: p}})
+	return true
+}
+
+// proved handles an object that was read at the timeout of the operation. After the last one it times out, unless all is ready.
+func (s *stage) proved(d *deadline) {
+	t := &s.m.timeouts
+	if t.proof != d.proof || d.object.settled && s.readUnsettled(d.proof, d.group) {
+		return
+	}
+	if d.proof.reading--; d.proof.reading > 0 {
+		return
+	}
+	t.proof = nil
+	if s.m.clock.stopped.IsZero() && s.m.steering.ending == nil && !s.allEnded() {
+		s.m.timeOut()
+	}
+}
+
 // expireDeadlines reads the objects whose deadline has passed, one of each group at a time, because a watch or the API server
 // may have stalled unnoticed. It does not read those for which a lenient removal stops waiting, because that is no failure.
 func (s *stage) expireDeadlines() {
@@ -275,6 +301,10 @@ func (s *stage) isDue(d *deadline) bool {
 
 // refreshed handles a deadline that had passed when its object was read. An outage may have set the clock back meanwhile.
 func (s *stage) refreshed(d *deadline) {
+	if d.proof != nil {
+		s.proved(d)
+		return
+	}
 	d.group.refreshing = false
 	switch {
 	case s.m.stage != s || !d.matters():
@@ -302,10 +332,6 @@ func (s *stage) expire(d *deadline) {
 		limit, source := s.readinessTimeout(d.object)
 		s.failUnready(d.group, d.object, event.Timeout{After: limit, Flag: source})
 	}
-}
-
-func (m *machine) restartHeartbeat() {
-	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 }
 
 // failUnready fails a group at a timeout, because of an object that is not settled.
@@ -343,39 +369,4 @@ func (m *machine) failUnready(limit time.Duration) {
 			}
 		}
 	}
-}
-
-// publishHeartbeat publishes which object the run has waited for longest.
-func (m *machine) publishHeartbeat(s *stage) {
-	var oldest *object
-	var group *group
-	waiting := 0
-	for _, g := range s.waiting() {
-		for _, o := range g.objects {
-			if o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
-				continue
-			}
-			if oldest == nil || o.since.Before(oldest.since) {
-				oldest, group = o, g
-			}
-			waiting++
-		}
-	}
-	if oldest == nil {
-		return
-	}
-	w := event.Wait{State: oldest.message, For: m.now.Sub(oldest.since), More: waiting - 1, Goal: s.goal()}
-	known := ""
-	if !oldest.found.Symptom {
-		known = oldest.found.Cause
-	}
-	message := phrase.Heartbeat(oldest.status, known, w)
-	if known != "" && oldest.request == requestBlocked { // it says what the message says
-		message = phrase.Waiting(known, w)
-	}
-	obj := oldest.actual()
-	m.publish(event.Event{
-		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
-		Message: message, Wait: &w, Cause: oldest.found.Cause, Tally: oldest.found.Tally, OnlyState: oldest.found.OnlyState, Evidence: oldest.found.Evidence, Outside: group.gated != nil,
-	})
 }
