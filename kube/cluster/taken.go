@@ -73,7 +73,8 @@ func (t *TakenOver) Expect(b *manifest.Builder, claims manifest.Claims, list hel
 // add records an object that is about to be taken over, and reports whether it was not known.
 func (t *TakenOver) add(scope manifest.Scope, claims manifest.Claims, f *manifest.Fact) bool {
 	s, o := f.Seen(), f.Resource.Object
-	if t == nil || f.Rule.Hook || f.Unlabelled || !claims.TakesOver(scope, f) || t.has(o, s.UID) {
+	// One that was taken over before may have had another owner since.
+	if t == nil || f.Rule.Hook || f.Unlabelled || !claims.TakesOver(scope, f) || t.has(o, s.UID) && s.Owner == scope.Owner() {
 		return false
 	}
 	t.mu.Lock()

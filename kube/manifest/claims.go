@@ -101,6 +101,9 @@ type Claims struct {
 	// Brought reports whether a revision of the release has brought an object that exists. One with helm.sh/resource-policy:
 	// keep may be what an older revision left behind: so only those since the last deployed one count for it. nil for unknown.
 	Brought func(o plan.Object, keep bool) bool
+	// GivenBack reports whether an object existed before a revision that failed took it over, and is its owner's again, or
+	// nobody's: nothing is left over of it, even if it has the marks of the release, as before. nil for unknown.
+	GivenBack func(plan.Object, Seen) bool
 	// Unmarked are the objects of the deployed revision. They belong to the release even if they have lost its marks, see Owns.
 	Unmarked map[plan.Object]bool
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.

@@ -35,8 +35,12 @@ func Owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
-// Marks are the label and the annotations of an object that name its owner, each "" if it is missing.
-type Marks struct{ Manager, Release, Namespace string }
+// Marks are the label and the annotations of an object that name its owner, and the one that protects it, each "" if it is
+// missing.
+type Marks struct {
+	Manager, Release, Namespace string
+	Policy                      string `json:",omitempty"` // helm.sh/resource-policy
+}
 
 // Patch returns the metadata of a merge patch that sets the marks of an object, if it still has the UID.
 func (m Marks) Patch(uid types.UID) map[string]any {
@@ -48,13 +52,13 @@ func (m Marks) Patch(uid types.UID) map[string]any {
 	}
 	return map[string]any{
 		"uid": uid, "labels": map[string]any{ManagedByKey: orNull(m.Manager)},
-		"annotations": map[string]any{ownerNameKey: orNull(m.Release), ownerNamespaceKey: orNull(m.Namespace)},
+		"annotations": map[string]any{ownerNameKey: orNull(m.Release), ownerNamespaceKey: orNull(m.Namespace), helmkube.ResourcePolicyAnno: orNull(m.Policy)},
 	}
 }
 
 func marksOf(m metav1.Object) Marks {
 	a := m.GetAnnotations()
-	return Marks{m.GetLabels()[ManagedByKey], a[ownerNameKey], a[ownerNamespaceKey]}
+	return Marks{m.GetLabels()[ManagedByKey], a[ownerNameKey], a[ownerNamespaceKey], a[helmkube.ResourcePolicyAnno]}
 }
 
 // Other returns who else than the scope's release the marks of an object name, "" for nobody. An object that has lost only

@@ -101,6 +101,7 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 		if !f.Before().Known {
 			return includeUnreadable
 		}
-		return f.Before().Version != "" && l.claims.Removes(l.builder.Scope(), f) && !l.claims.InCRDs(f.Resource.Object)
+		o, givenBack := f.Resource.Object, l.claims.GivenBack
+		return f.Before().Version != "" && l.claims.Removes(l.builder.Scope(), f) && !l.claims.InCRDs(o) && (givenBack == nil || !givenBack(o, f.Seen()))
 	})
 }

@@ -148,7 +148,7 @@ func (r *releaseState) basis(s *session.Session, newRevision int) session.Basis 
 		b.Resumes = r.lastFailed()
 		b.UsualDurations = r.Usual()
 		b.Applied = r.applied()
-		b.Taken = r.Taken(s.Common.Job)
+		b.Taken = r.taken(s.Common.Job, s.Builder(r.Last.Chart.Name()))
 	}
 	return b
 }

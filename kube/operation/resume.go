@@ -160,6 +160,7 @@ func (r *releaseState) claims(common session.Common, b *manifest.Builder, target
 		return c, nil
 	}
 	c.Brought = r.brought(b)
+	c.GivenBack = r.givenBack(common.Job, b)
 	c.MadeByHook = func(o plan.Object) bool { return madeByHook(common, r.All, o) != nil }
 	if r.Current.Info.Status != rcommon.StatusDeployed { // a failed revision may never have applied an object
 		return c, nil
@@ -186,6 +187,26 @@ func (r *releaseState) brought(b *manifest.Builder) func(o plan.Object, keep boo
 	return func(o plan.Object, keep bool) bool {
 		since, found := objects()[o]
 		return since || found && !keep
+	}
+}
+
+// taken returns what failed revisions have taken over from others.
+func (r *releaseState) taken(job string, b *manifest.Builder) []release.Taken {
+	return r.Taken(job, func(rel *rel1.Release) map[plan.Object]bool {
+		objects := map[plan.Object]bool{}
+		list, _, _ := b.BuildTarget(rel.Manifest) // what cannot be read stays taken, so no removal touches it
+		for _, res := range b.Resources(list) {
+			objects[res.Object] = true
+		}
+		return objects
+	})
+}
+
+// givenBack returns Claims.GivenBack.
+func (r *releaseState) givenBack(job string, b *manifest.Builder) func(plan.Object, manifest.Seen) bool {
+	taken := sync.OnceValue(func() []release.Taken { return r.taken(job, b) })
+	return func(o plan.Object, s manifest.Seen) bool {
+		return slices.ContainsFunc(taken(), func(t release.Taken) bool { return t.Object == o && t.UID == s.UID && t.Marks == s.Marks })
 	}
 }
 

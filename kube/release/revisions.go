@@ -12,6 +12,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine/plan"
 )
 
 // Revisions are the revisions of a release; there is at least one.
@@ -161,14 +163,20 @@ func (r *Revisions) SinceDeployed() (out []*rel1.Release) {
 	return out
 }
 
-// Taken returns the objects that revisions have taken over since the last one that was deployed. What a deployed revision has
-// taken over is the release's, unless the Job whose pod this is has deployed it, if any: a stack may still roll it back.
-func (r *Revisions) Taken(job string) (all []Taken) {
+// Taken returns the objects that revisions have taken over, and that no revision has had since when it was deployed: those of a
+// deployed revision are the release's, unless the Job whose pod this is has deployed it, if any, because a stack may still roll
+// it back. objectsOf returns the objects of a revision.
+func (r *Revisions) Taken(job string, objectsOf func(*rel1.Release) map[plan.Object]bool) (all []Taken) {
 	for _, rel := range r.All {
-		if wasDeployed(rel) && !CreatedBy(rel, job) {
-			all = nil
-		} else if record := ReadRecord(rel); record != nil && record.Authored == rel.Version {
-			all = append(all, record.Taken...)
+		record := ReadRecord(rel)
+		switch {
+		case !wasDeployed(rel) || CreatedBy(rel, job):
+			if record != nil && record.Authored == rel.Version {
+				all = append(all, record.Taken...)
+			}
+		case len(all) > 0:
+			deployed := objectsOf(rel)
+			all = slices.DeleteFunc(all, func(t Taken) bool { return deployed[t.Object] })
 		}
 	}
 	return all

@@ -169,8 +169,8 @@ func TestTakenOverIsRecorded(t *testing.T) {
 }
 
 // TestOwnMarksBefore: an object with the marks of the release that no revision has brought, or that the deployed one has left behind
-// with helm.sh/resource-policy: keep, existed before the run, and a rollback keeps it. One that a failed revision has brought is
-// deleted (R31a, R32a).
+// with helm.sh/resource-policy: keep, existed before the run, and a rollback keeps it, also that of the next run, and an upgrade
+// without it. A revision that was deployed with it makes it the release's. One that a failed revision has brought is deleted (R31a, R32a).
 func TestOwnMarksBefore(t *testing.T) {
 	t.Parallel()
 	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
@@ -195,13 +195,14 @@ func TestOwnMarksBefore(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		before func(r *rig.Rig)
+		keeps  bool // it is annotated with keep
 		gone   bool
 	}{
 		"no-record":     {before: mark},
 		"deployed":      {before: func(r *rig.Rig) { deploy(r, first); mark(r) }},
 		"failed":        {before: func(r *rig.Rig) { fail(r, false, first); mark(r) }},
-		"left-behind":   {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }},
-		"uninstalled":   {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }},
+		"left-behind":   {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }, keeps: true},
+		"uninstalled":   {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }, keeps: true},
 		"failed-has-it": {before: func(r *rig.Rig) { deploy(r, first); fail(r, false, first, mine) }, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,6 +215,26 @@ func TestOwnMarksBefore(t *testing.T) {
 			}
 			if now := shared(r); tt.gone != (now == nil) {
 				t.Errorf("the object is %v", now)
+			}
+			if tt.gone {
+				return
+			}
+			fail(r, true, first, mine)
+			if now := shared(r); now == nil {
+				t.Fatal("the rollback of the same upgrade again deleted the object")
+			}
+			deploy(r, first)
+			now := shared(r)
+			if now == nil {
+				t.Fatal("an upgrade without the object deleted it, although no revision has brought it")
+			}
+			if keeps := now.Annotations["helm.sh/resource-policy"] == "keep"; keeps != tt.keeps {
+				t.Errorf("it is annotated with keep: %t, want %t as before", keeps, tt.keeps)
+			}
+			deploy(r, first, mine)
+			r.MustRun(r.Uninstall())
+			if now := shared(r); now != nil {
+				t.Errorf("after it was deployed, the uninstall left %v", now)
 			}
 		})
 	}
