@@ -94,7 +94,7 @@ func parseOptions(args []string) (options, error) {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; deleted on exit if it was new or from a sandbox")
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event per line")
-	fs.BoolVar(&o.auditObjects, "audit-objects", false, "log the object after each write by a user, too, except Secrets and CustomResourceDefinitions")
+	fs.BoolVar(&o.auditObjects, "audit-objects", false, "log the object of each write by a user, too, except CustomResourceDefinitions; the log then has Secrets")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
 	fs.StringVar(&o.lockstepBin, "lockstep-bin", "", "run `PROGRAM` as the containers of the lockstep image; \"\" simulates them (default: lockstep in this program's folder)")

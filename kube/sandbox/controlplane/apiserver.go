@@ -155,19 +155,25 @@ rules:
 	return policy + "- level: Metadata\n"
 }
 
-// auditObjects logs the object after each write, so that a reader knows whose it was and became. It leaves out what is
-// large (CustomResourceDefinitions) or secret, and the writes of the cluster's own components, of which there are many.
+// auditObjects logs the object after each write, so that a reader knows whose it was and became, and Secrets as they are sent,
+// because release records are Secrets. It leaves out CustomResourceDefinitions, which are large, and the writes of the cluster's
+// own components, of which there are many.
 const auditObjects = `- level: Metadata
   userGroups: [system:nodes, "system:serviceaccounts:kube-system"]
 - level: Metadata
   users: ["system:kube-controller-manager", "system:kube-scheduler", "system:apiserver"]
 - level: Metadata
   resources:
-  - {group: "", resources: [secrets, events, "*/status", "serviceaccounts/token"]}
+  - {group: "", resources: [events, "*/status", "serviceaccounts/token"]}
   - {group: apiextensions.k8s.io}
   - {group: coordination.k8s.io}
   - {group: authentication.k8s.io}
   - {group: authorization.k8s.io}
+- level: Request
+  resources: [{group: "", resources: [secrets]}]
+  verbs: [create, update]
+- level: Metadata
+  resources: [{group: "", resources: [secrets]}]
 - level: RequestResponse
   verbs: [create, update, patch, delete]
   omitManagedFields: true

@@ -46,6 +46,7 @@ type Event struct {
 	Received   time.Time // when the request came in
 	At         time.Time // when the request reached Stage
 	After      *Object   // the object after a write, if the log has objects
+	Record     *Record   // the release record that a request writes, if the log has objects
 }
 
 // Succeeded reports whether the request is complete and was successful.
@@ -131,6 +132,7 @@ func parse(line []byte) (Event, error) {
 		Impersonated   struct{ Username string } `json:"impersonatedUser"`
 		ObjectRef      ObjectRef
 		ResponseStatus struct{ Code int }
+		RequestObject  json.RawMessage
 		ResponseObject *responseObject
 
 		RequestReceivedTimestamp, StageTimestamp time.Time
@@ -152,6 +154,9 @@ func parse(line []byte) (Event, error) {
 	if e.ResponseObject != nil && e.ResponseObject.Kind != "Status" {
 		out.After = e.ResponseObject.object()
 		out.Object.Name = cmp.Or(out.Object.Name, e.ResponseObject.Metadata.Name)
+	}
+	if out.Object.Resource == "secrets" && len(e.RequestObject) > 0 {
+		out.Record = readRecord(e.RequestObject)
 	}
 	return out, nil
 }

@@ -2,14 +2,17 @@ package auditlog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Object says whose an object is: what Helm's label and annotations, and its annotation for hooks, say.
+// Object says whose an object is: what Helm's label and annotations say.
 type Object struct {
+	Kind  string
 	Owner string // "NAMESPACE/RELEASE"; "" if no release owns the object
-	Hook  bool
+	Hook  bool   // it has the annotation of a hook
+	Keep  bool   // it has the annotation helm.sh/resource-policy: keep
 }
 
 // responseObject is the part of an object's JSON from which Object is made.
@@ -23,7 +26,7 @@ type responseObject struct {
 
 func (r *responseObject) object() *Object {
 	a := r.Metadata.Annotations
-	o := &Object{Hook: a["helm.sh/hook"] != ""}
+	o := &Object{Kind: r.Kind, Hook: a["helm.sh/hook"] != "", Keep: a["helm.sh/resource-policy"] == "keep"}
 	if release := a["meta.helm.sh/release-name"]; release != "" && r.Metadata.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		o.Owner = a["meta.helm.sh/release-namespace"] + "/" + release
 	}
@@ -35,12 +38,15 @@ func (r *responseObject) object() *Object {
 //
 //   - a run took over an object that another release owned, or that existed and nobody owned;
 //   - a run deleted an object that no release owned, and that lockstep had not made;
+//   - a run deleted an object of a release on which it did not work;
+//   - a run deleted an object that had existed before its release took it over, and that no deployed revision has had since;
 //   - a run wrote to a release, its record or its objects, after somebody else had made a newer revision of it.
 //
 // It needs a log with objects. A connection counts as one run until it takes the lock of the release again. What a write
 // met counts only if it was there when the request came in: requests that cross each other prove nothing.
 func (l Log) ForeignWrites(interest func(namespace string) bool) (lines []string) {
-	w := writers{objects: map[ObjectRef]held{}, newest: map[string]revision{}, holders: map[string]string{}, locked: map[[2]string]time.Time{}}
+	w := writers{objects: map[ObjectRef]held{}, revisions: map[string][]revision{}, holders: map[string]string{}, locked: map[[2]string]time.Time{},
+		works: map[[2]string]bool{}}
 	for _, e := range l {
 		if !e.Succeeded() || dryRun(e.RequestURI) || e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" {
 			continue
@@ -56,10 +62,11 @@ func (l Log) ForeignWrites(interest func(namespace string) bool) (lines []string
 
 // writers is the state of the cluster while a log is read: whose everything is.
 type writers struct {
-	objects map[ObjectRef]held      // the existing objects; without versions and subresources
-	newest  map[string]revision     // by "NAMESPACE/RELEASE"
-	holders map[string]string       // the connection that wrote the Lease of a release last
-	locked  map[[2]string]time.Time // when a connection last took the lock of a release
+	objects   map[ObjectRef]held      // the existing objects; without versions and subresources
+	revisions map[string][]revision   // by "NAMESPACE/RELEASE", in the order of their creation
+	holders   map[string]string       // the connection that wrote the Lease of a release last
+	locked    map[[2]string]time.Time // when a connection last took the lock of a release
+	works     map[[2]string]bool      // a connection has written to the Lease or the record of a release
 }
 
 // held is an existing object: whose it is, since when, and who made it.
@@ -67,18 +74,25 @@ type held struct {
 	Object
 	since time.Time
 	maker string // user agent
+	// borrowed says that it existed before its release took it over, and that no revision that was deployed has had it since.
+	borrowed bool
 }
 
-// revision is the newest revision of a release: who made it, and when.
+// revision is a revision of a release: who made it, and when.
 type revision struct {
 	name, agent, connection string
 	at                      time.Time
+	record                  *Record
+	deployed                bool // it was deployed once
 }
 
 const (
 	recordPrefix = "sh.helm.release.v1."
 	leasePrefix  = "lockstep.v1."
 )
+
+// Borrowed begins the reason of a line about the deletion of what had existed before.
+const Borrowed = "deleted what existed before release "
 
 // add takes in a write, and returns what is wrong with it, "" if nothing.
 func (w *writers) add(e Event) (problem string) {
@@ -90,15 +104,7 @@ func (w *writers) add(e Event) (problem string) {
 		}
 		return ""
 	case o.Resource == "secrets" && strings.HasPrefix(o.Name, recordPrefix):
-		release := o.Namespace + "/" + releaseOf(o.Name)
-		problem = w.outdated(e, release)
-		if e.Verb == "create" {
-			w.newest[release] = revision{o.Name, e.UserAgent, e.Connection, e.At}
-		}
-		if newest := w.newest[release]; e.Verb == "delete" && newest.name == o.Name {
-			delete(w.newest, release)
-		}
-		return problem
+		return w.record(e, o.Namespace+"/"+releaseOf(o.Name))
 	case o.Resource == "events" || o.Subresource != "" || routine(o):
 		return ""
 	}
@@ -118,19 +124,75 @@ func (w *writers) add(e Event) (problem string) {
 	case e.Verb == "delete":
 		delete(w.objects, o)
 	case e.After != nil && e.Verb != "delete":
-		now := held{*e.After, e.At, e.UserAgent}
+		now := held{Object: *e.After, since: e.At, maker: e.UserAgent}
 		if existed {
 			now.maker = before.maker
+			now.borrowed = !now.Hook && (before.borrowed || now.Owner != "" && w.borrows(e, before)) // also once it is given back
 		}
 		w.objects[o] = now
 	case e.Verb == "create": // by a component of the cluster, whose objects are not logged
-		w.objects[o] = held{Object{}, e.At, e.UserAgent}
+		w.objects[o] = held{since: e.At, maker: e.UserAgent}
 	}
 	return problem
 }
 
+// record takes in a write to a record of a release, and returns what is wrong with it.
+func (w *writers) record(e Event, release string) (problem string) {
+	problem = w.outdated(e, release)
+	w.works[[2]string{e.Connection, release}] = true
+	all := w.revisions[release]
+	at := slices.IndexFunc(all, func(r revision) bool { return r.name == e.Object.Name })
+	switch {
+	case e.Verb == "create":
+		all = append(all, revision{e.Object.Name, e.UserAgent, e.Connection, e.At, nil, false})
+		at = len(all) - 1
+	case e.Verb == "delete" && at >= 0:
+		all = slices.Delete(slices.Clone(all), at, at+1)
+		at = -1
+	}
+	if at >= 0 && e.Record != nil {
+		all[at].record = e.Record
+		if e.Record.Status == "deployed" {
+			all[at].deployed = true
+			w.deployed(release, e.Record)
+		}
+	}
+	w.revisions[release] = all
+	return problem
+}
+
+// deployed takes in that a revision is deployed: all that it has is its release's.
+func (w *writers) deployed(release string, record *Record) {
+	for o, h := range w.objects {
+		if h.borrowed && h.Owner == release && record.has(h.Kind, o.Name) {
+			h.borrowed = false
+			w.objects[o] = h
+		}
+	}
+}
+
+// borrows reports whether a write makes an existing object that of a release whose revisions do not have it. Revisions before the
+// last one that was deployed count for an object that they did not have to keep.
+func (w *writers) borrows(e Event, before held) bool {
+	if e.UserAgent != "lockstep" || before.Owner == e.After.Owner && before.maker == "lockstep" && !before.Keep {
+		return false
+	}
+	all := w.revisions[e.After.Owner]
+	for i, r := range slices.Backward(all) {
+		own := i == len(all)-1 && r.connection == e.Connection && !r.deployed
+		if !own && r.record.has(e.After.Kind, e.Object.Name) || own && r.at.Before(before.since) && before.Owner == e.After.Owner {
+			return false
+		}
+		if r.deployed && before.Keep {
+			return true
+		}
+	}
+	return len(all) > 0 && all[len(all)-1].record != nil // else the log has no records
+}
+
 // lock takes in a write to the Lease of a release. Renewing it is not taking it.
 func (w *writers) lock(e Event, release string) {
+	w.works[[2]string{e.Connection, release}] = true
 	if w.holders[release] != e.Connection {
 		w.locked[[2]string{e.Connection, release}] = e.At
 	}
@@ -145,6 +207,10 @@ func (w *writers) foreign(e Event, before held) string {
 	switch {
 	case e.Verb == "delete" && before.Owner == "" && !before.Hook && before.maker != "lockstep":
 		return "deleted an object of no release, made by " + before.maker
+	case e.Verb == "delete" && before.Owner != "" && !w.works[[2]string{e.Connection, before.Owner}]:
+		return "deleted an object of release " + before.Owner
+	case e.Verb == "delete" && before.borrowed:
+		return Borrowed + before.Owner + " took it over, made by " + before.maker
 	case e.After != nil && e.Verb != "delete" && e.After.Owner != "" && before.Owner != e.After.Owner && !(before.Owner == "" && before.maker == "lockstep"):
 		if before.Owner == "" {
 			return "took over an object of no release, made by " + before.maker
@@ -157,8 +223,12 @@ func (w *writers) foreign(e Event, before held) string {
 // outdated returns why a connection of lockstep must not have written to a release: its newest revision is somebody
 // else's, and the connection has not taken the lock since.
 func (w *writers) outdated(e Event, release string) string {
-	newest, ok := w.newest[release]
-	if e.UserAgent != "lockstep" || !ok || newest.connection == e.Connection || !newest.at.Before(e.Received) {
+	all := w.revisions[release]
+	if e.UserAgent != "lockstep" || len(all) == 0 {
+		return ""
+	}
+	newest := all[len(all)-1]
+	if newest.connection == e.Connection || !newest.at.Before(e.Received) {
 		return ""
 	}
 	if locked := w.locked[[2]string{e.Connection, release}]; locked.IsZero() || locked.After(newest.at) {
