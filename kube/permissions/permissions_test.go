@@ -144,3 +144,22 @@ func TestClientSideCreatesHaveNoNames(t *testing.T) {
 		t.Error("create configmaps is not granted, but the release records are ConfigMaps")
 	}
 }
+
+// TestReplacingRolesPatch: the roles for --force-replace replace existing objects, and patch them, too: a rollback without that flag
+// patches, and so does what gives an object back to its owner.
+func TestReplacingRolesPatch(t *testing.T) {
+	object := plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "a"}
+	for _, replace := range []bool{false, true} {
+		r := Release{Name: "r", Namespace: "ns", ClientSide: true, Replace: replace, Objects: []Object{{Object: object, Phase: event.PhaseApply}},
+			Resource: func(k schema.GroupKind) schema.GroupResource { return schema.GroupResource{Resource: strings.ToLower(k.Kind) + "s"} }}
+		verbs := map[string]bool{}
+		for p, names := range r.Permissions() {
+			if p.Resource.Resource == "configmaps" && slices.Contains(names, "a") {
+				verbs[p.Verb] = true
+			}
+		}
+		if !verbs["patch"] || verbs["update"] != replace {
+			t.Errorf("replace %t: the roles permit %v", replace, verbs)
+		}
+	}
+}

@@ -48,6 +48,10 @@ func (r Release) Permissions() Set {
 		all.addAll(r.operation(name).Permissions())
 	}
 	for _, o := range r.Objects {
+		if r.Replace && o.Phase == event.PhaseApply && o.Name != "" {
+			// A rollback without --force-replace patches, and so does the return of an object to its owner.
+			all.Add(Permission{Verb: "patch", Resource: r.resourceOf(o.Object), Namespace: o.Namespace}, o.Name)
+		}
 		r.addWatches(all, o)
 		r.addBindings(all, o)
 		r.addReferences(all, o)

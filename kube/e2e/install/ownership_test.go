@@ -224,6 +224,9 @@ func TestOwnMarksBefore(t *testing.T) {
 				t.Fatal("the rollback of the same upgrade again deleted the object")
 			}
 			deploy(r, first)
+			fail(r, false, first, mine)
+			deploy(r, first)
+			deploy(r, first)
 			now := shared(r)
 			if now == nil {
 				t.Fatal("an upgrade without the object deleted it, although no revision has brought it")
