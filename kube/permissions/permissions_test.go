@@ -151,7 +151,9 @@ func TestReplacingRolesPatch(t *testing.T) {
 	object := plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "a"}
 	for _, replace := range []bool{false, true} {
 		r := Release{Name: "r", Namespace: "ns", ClientSide: true, Replace: replace, Objects: []Object{{Object: object, Phase: event.PhaseApply}},
-			Resource: func(k schema.GroupKind) schema.GroupResource { return schema.GroupResource{Resource: strings.ToLower(k.Kind) + "s"} }}
+			Resource: func(k schema.GroupKind) schema.GroupResource {
+				return schema.GroupResource{Resource: strings.ToLower(k.Kind) + "s"}
+			}}
 		verbs := map[string]bool{}
 		for p, names := range r.Permissions() {
 			if p.Resource.Resource == "configmaps" && slices.Contains(names, "a") {
