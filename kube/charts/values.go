@@ -2,6 +2,7 @@ package charts
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -181,14 +182,53 @@ func KeepTypes(before, edited any) any {
 	return edited
 }
 
+// FloatsInFile returns the --set arguments of the integers that a template prints differently if they are in a values file: Helm
+// reads its numbers as floats, and prints 1000000 as 1e+06.
+func FloatsInFile(values map[string]any) (args []string) {
+	var add func(path string, v any)
+	add = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				add(strings.TrimPrefix(path+"."+setKey.Replace(key), "."), v[key])
+			}
+		case []any:
+			for i, e := range v {
+				add(fmt.Sprintf("%s[%d]", path, i), e)
+			}
+		case int64:
+			if fmt.Sprint(v) != fmt.Sprint(float64(v)) {
+				args = append(args, fmt.Sprintf("%s=%d", path, v))
+			}
+		}
+	}
+	add("", values)
+	return args
+}
+
+// setKey escapes a key for --set.
+var setKey = strings.NewReplacer(`\`, `\\`, ".", `\.`, ",", `\,`, "=", `\=`, "[", `\[`)
+
 // YAML encodes values or an object as YAML.
 func YAML(fields map[string]any) (string, error) {
-	text, err := yaml.Marshal(fields)
+	text, err := json.Marshal(fields)
+	if err == nil {
+		text, err = yaml.JSONToYAML([]byte(unprintable.Replace(string(text))))
+	}
 	if err != nil {
 		return "", fmt.Errorf("write YAML: %w", err)
 	}
 	return string(text), nil
 }
+
+// unprintable escapes the characters that JSON allows in a string, and YAML does not or changes: DEL, and the C1 controls.
+var unprintable = func() *strings.Replacer {
+	var pairs []string
+	for c := rune(0x7f); c <= 0x9f; c++ {
+		pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // ApplyChanges adds the differences between before and after, two sets of merged values, to
 // overrides. A deleted value becomes null, which removes the chart's default.

@@ -1,9 +1,11 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -175,6 +177,90 @@ func TestIgnoredValues(t *testing.T) {
 		got := IgnoredValues(values.Options{Values: []string{"ok=1," + argument}})
 		if want == "" && len(got) > 0 || want != "" && !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", argument, got, want)
+		}
+	}
+}
+
+// TestSavedValuesAreReadBack: what YAML writes, Helm reads from a values file with the same types, whatever the values look like,
+// with one exception that Helm makes itself: a number of a values file is a float. FloatsInFile names the integers that a template
+// then prints differently, and as --set arguments they are as they were.
+func TestSavedValuesAreReadBack(t *testing.T) {
+	texts := []string{"1e6", "1E+6", "on", "off", "yes", "y", "n", "No", "true", "null", "~", "", " ", "0123", "0o17", "0x1F", "0b1", "1_000", "12:30:45", "1.0", ".5", "-.inf", ".NaN",
+		"2026-01-01", "2026-01-01T00:00:00Z", "=", "!!str", "!x", "&a", "*a", "- a", "-", "a: b", "a #b", "#", "[", "{", "|", ">", "%", "@", "`", "'", "\"", "a\nb", "\n", "\ttab", " a ",
+		"é", "\u0085", "\u2028", "\ufeff", "\x00", "\x7f", "9007199254740993", "+1", "1,000", "---", "...", "? a"}
+	r := rand.New(rand.NewPCG(1, 2))
+	key := func() string { return cmp.Or(texts[r.IntN(len(texts))], "k") } // --set cannot have an empty key
+	var random func(depth int) any
+	random = func(depth int) any {
+		switch n := r.IntN(9); {
+		case n < 4:
+			return texts[r.IntN(len(texts))]
+		case n == 4:
+			return []any{nil, true, false}[r.IntN(3)]
+		case n == 5:
+			return int64(r.Uint64()) >> r.IntN(64)
+		case n == 6:
+			return r.NormFloat64() * 1e6
+		case depth == 0:
+			return ""
+		case n == 7:
+			list := []any{}
+			for range r.IntN(4) {
+				list = append(list, random(depth-1))
+			}
+			return list
+		}
+		m := map[string]any{}
+		for range r.IntN(4) {
+			m[key()] = random(depth - 1)
+		}
+		return m
+	}
+	// asRead returns a value as Helm reads it, and notes the integers that are printed differently.
+	var asRead func(v any, lost *int) any
+	asRead = func(v any, lost *int) any {
+		switch v := v.(type) {
+		case map[string]any:
+			out := map[string]any{}
+			for k, e := range v {
+				out[k] = asRead(e, lost)
+			}
+			return out
+		case []any:
+			out := []any{}
+			for _, e := range v {
+				out = append(out, asRead(e, lost))
+			}
+			return out
+		case int64:
+			if fmt.Sprint(v) != fmt.Sprint(float64(v)) {
+				*lost++
+			}
+			return float64(v)
+		}
+		return v
+	}
+	for n := range 300 {
+		given := map[string]any{"a": random(3), key(): random(2)}
+		text, err := YAML(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Values(values.Options{ValueFiles: []string{file}}, cli.New())
+		lost := 0
+		if want := asRead(given, &lost); err != nil || !reflect.DeepEqual(any(got), want) {
+			t.Fatalf("%d: %#v was saved as\n%s\nand read as %#v, %v", n, given, text, got, err)
+		}
+		args := FloatsInFile(given)
+		if len(args) != lost {
+			t.Fatalf("%d: of %#v, %d integers are printed differently, but not %q", n, given, lost, args)
+		}
+		if got, err = Values(values.Options{ValueFiles: []string{file}, Values: args}, cli.New()); err != nil || len(FloatsInFile(got)) != lost {
+			t.Fatalf("%d: with --set %q, %#v was read as %#v, %v", n, args, given, got, err)
 		}
 	}
 }

@@ -98,12 +98,37 @@ func (e editor) UserValues(_ context.Context, edited string, all bool) (string, 
 	return text, err
 }
 
-// Save writes the edited values to a new file.
+// Save writes the edited values to a new file. A comment names those that cannot be in a file.
 func (e editor) Save(values string) (path string, err error) {
+	before, err := e.op.Values(false)
+	if err != nil {
+		return "", err
+	}
+	if values, err = withFloats(before, values); err != nil {
+		return "", err
+	}
 	if path, err = command.SaveValues(e.op.Info().Release, values); err != nil {
 		return path, err
 	}
 	return path, e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
+}
+
+// withFloats adds a comment to values as YAML about the integers that Helm would read as floats.
+func withFloats(before map[string]any, text string) (string, error) {
+	var edited map[string]any
+	if err := yaml.Unmarshal([]byte(text), &edited); err != nil {
+		return "", fmt.Errorf("read the edited values: %w", err)
+	}
+	charts.KeepTypes(before, edited)
+	floats := charts.FloatsInFile(edited)
+	if len(floats) == 0 {
+		return text, nil
+	}
+	comment := "# Helm reads the numbers of a file as floats, and templates print 1000000 as 1e+06. To keep these integers, use also:\n"
+	for _, arg := range floats {
+		comment += "#   --set " + command.ShellJoin([]string{arg}) + "\n"
+	}
+	return comment + text, nil
 }
 
 // savedValues is the last file to which edited values of a run were saved.

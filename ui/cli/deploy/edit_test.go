@@ -69,3 +69,14 @@ func TestSavedValues(t *testing.T) { // R46
 		}
 	}
 }
+
+// TestSavedIntegers: a saved file says how to keep the integers that Helm would read from it as floats.
+func TestSavedIntegers(t *testing.T) {
+	text, err := withFloats(map[string]any{"id": int64(1000000), "small": int64(5), "gone": int64(2000000)}, "id: 1000000\nsmall: 5\nother: 3000000\n")
+	if err != nil || !strings.Contains(text, "--set id=1000000\n") || strings.Count(text, "--set") != 1 || !strings.HasSuffix(text, "\nid: 1000000\nsmall: 5\nother: 3000000\n") {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	if text, err := withFloats(map[string]any{"small": int64(5)}, "small: 5\n"); err != nil || text != "small: 5\n" {
+		t.Errorf("without such integers, the file is %q, %v", text, err)
+	}
+}
