@@ -284,7 +284,9 @@ type Operation struct {
 	Namespace string `json:"namespace"`
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
-	Revision  int    `json:"revision,omitempty"`
+	// File is the path of the helmfile of a stack, absolute on the machine of the run; "" if it is not a file.
+	File     string `json:"file,omitempty"`
+	Revision int    `json:"revision,omitempty"`
 	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
 	Job string `json:"job,omitempty"`
 	// ToRevision is the revision that a rollback restores.

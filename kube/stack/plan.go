@@ -32,6 +32,9 @@ import (
 func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
+	if path, err := filepath.Abs(opts.File.Path); err == nil && opts.File.Path != "-" {
+		s.info.File = path
+	}
 	if opts.Down {
 		s.info.Name = "down"
 	}

@@ -260,7 +260,7 @@ func TestReplacedPodDuringARollback(t *testing.T) {
 	}
 }
 
-// TestHeldRunInTheCluster: the list of runs shows that a run is held, and by which failure.
+// TestHeldRunInTheCluster: the list of runs shows that a run is held, by which failure, and as soon as it has ended, that it failed.
 func TestHeldRunInTheCluster(t *testing.T) {
 	limitedParallel(t)
 	const ns = "held-run"
@@ -275,5 +275,8 @@ func TestHeldRunInTheCluster(t *testing.T) {
 	m.run(0, "ctl", "s", "give-up", "-n", ns)
 	if code := ends(); code != 1 {
 		t.Errorf("exit code %d", code)
+	}
+	if s := m.run(0, "runs", "-A", "--in-cluster", "-o", "json"); !strings.Contains(s, `"state": "failed"`) || strings.Contains(s, `"state": "running"`) {
+		t.Errorf("after the end, runs -A: %s", s)
 	}
 }

@@ -94,3 +94,32 @@ func TestRunsOfTheSameName(t *testing.T) {
 	elsewhere.run(0, "ctl", "deploy", "abort", "-n", ns)
 	ends[1]()
 }
+
+// TestLocalRunsOfTheSameName: two stacks on this machine have the name of their folders. A command by that name reaches neither of
+// them, and names both; the path of the helmfile or of its folder, or the namespace of a release, tells them apart.
+func TestLocalRunsOfTheSameName(t *testing.T) {
+	limitedParallel(t)
+	m := newMachine(t)
+	folders, ends := [2]string{}, [2]func() int{}
+	for n, ns := range []string{"same-local-a", "same-local-b"} {
+		inNamespace(t, ns)
+		folders[n] = stackFolder(t, "a")
+		_, ends[n] = m.start("up", "-f", folders[n], "-n", ns, "--no-tui", "--step")
+		m.runUntil("ctl deploy status -n "+ns, "paused")
+	}
+	s := m.run(2, "ctl", "deploy", "abort")
+	for n, ns := range []string{"same-local-a", "same-local-b"} {
+		if want := "up deploy in namespace " + ns + " of " + filepath.Join(folders[n], "helmfile.yaml"); !strings.Contains(s, want) {
+			t.Errorf("the error lacks %q: %s", want, s)
+		}
+	}
+	m.run(0, "ctl", folders[0], "status")
+	m.run(0, "ctl", filepath.Join(folders[0], "helmfile.yaml"), "abort")
+	if code := ends[0](); code != 3 {
+		t.Errorf("the aborted run ended with exit code %d", code)
+	}
+	m.run(0, "ctl", "deploy", "abort", "-n", "same-local-b")
+	if code := ends[1](); code != 3 {
+		t.Errorf("the aborted run ended with exit code %d", code)
+	}
+}

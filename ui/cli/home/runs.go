@@ -33,8 +33,12 @@ type liveRuns struct {
 // liveRun is a run that home is connected to.
 type liveRun struct {
 	row   home.LiveRun
-	ended bool
+	ended bool // its events have ended
+	over  bool // the run has ended, perhaps before its Job
 }
+
+// jobID returns the key of a run in the cluster.
+func jobID(job incluster.Run) string { return "job " + job.Namespace + "/" + job.Name }
 
 // scanEvery is the time between two looks at the sockets of this machine.
 const scanEvery = time.Second
@@ -112,7 +116,7 @@ func (l *liveRuns) put(id string, r *liveRun) {
 // connectJobs connects to the new runs in the cluster that have a pod.
 func (l *liveRuns) connectJobs(ctx context.Context, running *sync.WaitGroup) {
 	for _, job := range l.jobs {
-		id := "job " + job.Namespace + "/" + job.Name
+		id := jobID(job)
 		if job.State != "running" || l.known(id) {
 			continue
 		}
@@ -142,12 +146,13 @@ func (l *liveRuns) read(ctx context.Context, run *liveRun, r *remote.Run) {
 		for _, e := range events {
 			state.Apply(e)
 		}
-		if !more || !state.Ended.IsZero() {
-			return
-		}
 		l.mu.Lock()
+		run.over = !state.Ended.IsZero()
 		describe(&run.row, &state)
 		l.mu.Unlock()
+		if !more || run.over {
+			return
+		}
 		l.changed()
 	}
 }
@@ -171,7 +176,7 @@ func (l *liveRuns) rows() (rows []home.LiveRun) {
 		}
 	}
 	for _, job := range l.jobs {
-		if !job.Ended() && !connected[job.Name] {
+		if run := l.runs[jobID(job)]; !job.Ended() && !connected[job.Name] && (run == nil || !run.over) {
 			rows = append(rows, home.LiveRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Operation: job.Command,
 				Status: event.Waiting, Why: "its pod is not running yet", By: job.By, Since: job.Started, Cluster: job.Name})
 		}

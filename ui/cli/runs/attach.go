@@ -28,7 +28,8 @@ start. Without RELEASE, attach joins the only live run.
 
 A run on this machine is found first, unless it is known to be in another cluster than the one that the kubeconfig selects. If
 several runs in the cluster have the same name, as stacks from folders of the same name do, name the Job instead:
-"lockstep runs --in-cluster" lists them.
+"lockstep runs --in-cluster" lists them. On this machine, name the path of the stack's helmfile or of its folder instead, or
+one of its namespaces with -n.
 
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
 Programs can use them: a socket sends the run's events ("lockstep help events"), with an empty line once it has caught

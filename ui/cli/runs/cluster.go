@@ -50,8 +50,8 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	return a.Display(cmd).Show(list)
 }
 
-// clusterRunState returns whether a run is paused or held, and why, from its log. It returns "" if it does not, or if its log
-// cannot be read.
+// clusterRunState returns from the log of a run whether it is paused or held, and why, or how it has ended: its Job ends later. It
+// returns "" for a run that continues, or if its log cannot be read.
 func clusterRunState(ctx context.Context, r incluster.Run) (state, why string) {
 	if r.State != "running" {
 		return "", ""
@@ -63,7 +63,14 @@ func clusterRunState(ctx context.Context, r incluster.Run) (state, why string) {
 		return "", ""
 	}
 	defer run.Close()
-	return standstill(run.Now(ctx))
+	now := run.Now(ctx)
+	switch {
+	case now.Ended.IsZero():
+		return standstill(now)
+	case now.Exit == 0:
+		return "succeeded", ""
+	}
+	return "failed", ""
 }
 
 // clusterRuns connects to the cluster and returns the runs in a namespace, or in all if it is

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
@@ -59,17 +60,18 @@ func elsewhere(ctx context.Context, a *command.App, r *remote.Run) bool {
 	return certain && !same
 }
 
-// connectRun connects to the live run of a release on this machine, or to the only one if name is empty.
+// connectRun connects to the live run of a release or a stack on this machine, or to the only one if name is empty. name may also be
+// the path of a stack's helmfile, or of its folder.
 // -n and --kube-context are needed only to choose between several. Without a match it searches the
 // cluster, in the namespace of -n, and waits for the pod of the run until the limit.
 func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (*remote.Run, error) {
 	flagSet := cmd.Flags().Changed
-	runs, err := LiveRuns(func(op event.Operation) bool {
-		return (name == "" || op.Release == name) &&
-			(!flagSet("namespace") || op.Namespace == a.Settings.Namespace())
-	})
+	runs, err := LiveRuns(func(op event.Operation) bool { return name == "" || op.Release == name || isHelmfile(op, name) })
 	if err != nil {
 		return nil, err
+	}
+	if flagSet("namespace") {
+		runs = closeUnless(runs, func(r *remote.Run) bool { return slices.Contains(namespaces(cmd.Context(), r), a.Settings.Namespace()) })
 	}
 	all := len(runs)
 	runs = closeUnless(runs, func(r *remote.Run) bool { return !elsewhere(cmd.Context(), a.App, r) })
@@ -96,10 +98,45 @@ func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (
 	}
 	var names []string
 	for _, r := range runs {
-		names = append(names, r.String())
+		names = append(names, describe(cmd.Context(), r))
 		r.Close()
 	}
-	return nil, fmt.Errorf("several live runs match; choose one with RELEASE, -n or --kube-context: %s", strings.Join(names, "; "))
+	return nil, fmt.Errorf("several live runs match; choose one with RELEASE, the path of a stack's helmfile, -n or --kube-context: %s", strings.Join(names, "; "))
+}
+
+// isHelmfile reports whether a path is that of a stack's helmfile, or of its folder.
+func isHelmfile(op event.Operation, path string) bool {
+	abs, err := filepath.Abs(path)
+	return err == nil && op.File != "" && (abs == op.File || abs == filepath.Dir(op.File))
+}
+
+// namespaces returns the namespaces of a run: those of a stack's releases.
+func namespaces(ctx context.Context, r *remote.Run) (names []string) {
+	if !r.Operation.IsStack() {
+		return []string{r.Operation.Namespace}
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	for _, g := range r.Now(ctx).Groups() {
+		if parts := strings.Split(g.ID, "/"); len(parts) > 1 { // [CONTEXT/]NAMESPACE/NAME
+			names = append(names, parts[len(parts)-2])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// describe tells a run apart from others.
+func describe(ctx context.Context, r *remote.Run) string {
+	op := r.Operation
+	if !op.IsStack() {
+		return r.String()
+	}
+	what := fmt.Sprintf("%s %s in %s", op.Name, op.Release, text.Named("namespace", namespaces(ctx, r)))
+	if op.File != "" {
+		what += " of " + op.File
+	}
+	return what
 }
 
 // completeLive completes the names of releases with a live run.
