@@ -5,7 +5,9 @@ package stack
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"lockstep/engine/event"
@@ -193,7 +195,7 @@ func (s *Stack) split() (deploy, remove []*member) {
 }
 
 // orderByNamespaces lets the removal of a release that contains a namespace wait for those of the releases in it: until then,
-// lockstep would keep the namespace (R31a). A need the other way round is stronger.
+// lockstep would keep the namespace (R31a). A need the other way round is stronger: then the namespace stays, with a warning.
 func (s *Stack) orderByNamespaces() {
 	_, remove := s.split()
 	for _, m := range remove {
@@ -204,13 +206,20 @@ func (s *Stack) orderByNamespaces() {
 			if g.Phase.Kind != event.PhaseRemove || o.GroupKind() != (plan.GroupKind{Kind: "Namespace"}) {
 				continue
 			}
+			var inside []string
 			for _, in := range remove {
 				if in == m || in.Namespace != o.Name || in.cluster != m.cluster || slices.Contains(in.needs, m) {
 					continue
 				}
 				if in.needs = append(in.needs, m); cycle(s.members) != nil {
 					in.needs = in.needs[:len(in.needs)-1]
+					inside = append(inside, in.id)
 				}
+			}
+			if len(inside) > 0 {
+				s.warnings = append(s.warnings, plan.Warning{Rule: "S9", Object: &o, Message: fmt.Sprintf(
+					"namespace %s stays: %s, which contains it, needs %s in it, and is uninstalled first; afterwards, delete it with: kubectl delete namespace %[1]s",
+					o.Name, m.id, strings.Join(inside, ", "))})
 			}
 		}
 	}

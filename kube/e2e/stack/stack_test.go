@@ -530,7 +530,7 @@ func TestContexts(t *testing.T) {
 }
 
 // TestDownDeletesNamespaces: without needs, down uninstalls the release that contains a namespace after the release in it, so that
-// the namespace is deleted. A need the other way round decides, and the namespace stays (S9, R31a).
+// the namespace is deleted. A need the other way round decides: the namespace stays, and a warning says so (S9, R31a).
 func TestDownDeletesNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, needed := range []bool{false, true} {
@@ -548,8 +548,14 @@ func TestDownDeletesNamespaces(t *testing.T) {
 				owner.Needs = []string{"b"}
 			}
 			s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Timeout, o.Common.ReadinessTimeout = 2*time.Minute, time.Minute }, owner, inside) // the namespace controller is slow
-			if state, _ := b.run(s, err, nil); state.Exit != 0 {
+			state, _ := b.run(s, err, nil)
+			if state.Exit != 0 {
 				t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
+			}
+			if says := slices.ContainsFunc(state.Warnings, func(e event.Event) bool {
+				return e.Rule == "S9" && strings.Contains(e.Message, "kubectl delete namespace "+b.OtherNamespace)
+			}); says != needed {
+				t.Errorf("a warning says that the namespace stays: %t", says)
 			}
 			ns, err := b.Cluster.CoreV1().Namespaces().Get(t.Context(), b.OtherNamespace, metav1.GetOptions{})
 			if stays := err == nil && ns.DeletionTimestamp == nil; stays != needed {
