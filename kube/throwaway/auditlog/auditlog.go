@@ -46,7 +46,6 @@ type Event struct {
 	Received   time.Time // when the request came in
 	At         time.Time // when the request reached Stage
 	After      *Object   // the object after a write, if the log has objects
-	Record     *Record   // the release record that a request writes, if the log has objects
 }
 
 // Succeeded reports whether the request is complete and was successful.
@@ -156,7 +155,9 @@ func parse(line []byte) (Event, error) {
 		out.Object.Name = cmp.Or(out.Object.Name, e.ResponseObject.Metadata.Name)
 	}
 	if out.Object.Resource == "secrets" && len(e.RequestObject) > 0 {
-		out.Record = readRecord(e.RequestObject)
+		if record := readRecord(e.RequestObject); record != nil {
+			out.After = &Object{Record: record}
+		}
 	}
 	return out, nil
 }

@@ -13,6 +13,8 @@ type Object struct {
 	Owner string // "NAMESPACE/RELEASE"; "" if no release owns the object
 	Hook  bool   // it has the annotation of a hook
 	Keep  bool   // it has the annotation helm.sh/resource-policy: keep
+	// Record is the release record that the object is, nil if it is none. The other fields are then not set.
+	Record *Record
 }
 
 // responseObject is the part of an object's JSON from which Object is made.
@@ -150,11 +152,11 @@ func (w *writers) record(e Event, release string) (problem string) {
 		all = slices.Delete(slices.Clone(all), at, at+1)
 		at = -1
 	}
-	if at >= 0 && e.Record != nil {
-		all[at].record = e.Record
-		if e.Record.Status == "deployed" {
+	if at >= 0 && e.After != nil {
+		all[at].record = e.After.Record
+		if e.After.Record.Status == "deployed" {
 			all[at].deployed = true
-			w.deployed(release, e.Record)
+			w.deployed(release, e.After.Record)
 		}
 	}
 	w.revisions[release] = all
