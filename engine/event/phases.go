@@ -95,6 +95,9 @@ func LeftoverRevision(phase string) int {
 	return revision
 }
 
+// RollbackTitle is before the titles of a rollback's phases, except for its apply phase and its hooks.
+const RollbackTitle = "rollback: "
+
 // phaseTitle returns the title of a phase, with layer after what the phase does, and a detail in brackets or "".
 func phaseTitle(name string, kind PhaseKind, layer string) (title, detail string) {
 	revision := LeftoverRevision(name)
@@ -111,7 +114,7 @@ func phaseTitle(name string, kind PhaseKind, layer string) (title, detail string
 	case back && name == "":
 		name = "rollback"
 	case back && !strings.HasSuffix(name, "rollback"): // pre-rollback and post-rollback say so already
-		name = "rollback: " + name
+		name = RollbackTitle + name
 	}
 	if name != "" && layer != "" {
 		name += " "

@@ -12,6 +12,8 @@ import (
 // Snapshot, also Observe. The zero value is ready to use.
 type State struct {
 	Operation Operation
+	// Undo is the operation that rolls this one back, nil before its rollback.
+	Undo *Operation
 	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
 	// before the operation starts.
 	Status  Status
@@ -160,8 +162,11 @@ func (s *State) applyOperation(e Event) {
 	}
 	s.Status, s.Message, s.Origin = e.Status, e.Message, e.Origin
 	s.FailedObject, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
-	if e.Operation != nil && e.Status != RollingBack {
-		s.Operation = *e.Operation
+	switch {
+	case e.Status == RollingBack:
+		s.Undo = e.Operation
+	case e.Operation != nil:
+		s.Operation, s.Undo = *e.Operation, nil
 	}
 	if e.Status == Succeeded {
 		s.fixTracker.succeed(e.Time)

@@ -15,9 +15,9 @@ import (
 // soon after ctx is done. They may return any text: the screen cleans it.
 type Cluster interface {
 	ChangeSource
-	// Events returns the events of the object and of the objects it owns, oldest first, one per
-	// line. It omits events of an earlier object of the same name.
-	Events(ctx context.Context, o plan.Object) ([]string, error)
+	// Events returns the events of the object and of the objects it owns, oldest first. It omits events of an earlier
+	// object of the same name.
+	Events(ctx context.Context, o plan.Object) ([]event.ClusterEvent, error)
 	// Pods returns the object's pods, the one with the most trouble first, or Unavailable.
 	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
 	// Logs calls emit with each line of the logs of all containers of the object's pods, including

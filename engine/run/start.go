@@ -104,7 +104,7 @@ func (m *machine) takeStep() {
 	}
 	if len(startable) == 0 || m.groupSlots() == 0 {
 		if m.stage == nil || !m.stage.failing() { // else no other unit will start
-			m.steering.via, m.steering.why = "", "step pending: starts the next "+m.opts.Operation.GroupNoun()+" as soon as one can start"
+			m.steering.via, m.steering.by, m.steering.why = "", "", "step pending: starts the next "+m.opts.Operation.GroupNoun()+" as soon as one can start"
 			m.reportRun()
 		}
 		return
@@ -112,7 +112,7 @@ func (m *machine) takeStep() {
 	m.steering.cancelStep()
 	// The reason for the pause may name a breakpoint that the run has passed. event.State
 	// clears it too.
-	m.steering.why, m.steering.via = "", ""
+	m.steering.why, m.steering.via, m.steering.by = "", "", ""
 	m.steering.reportedMessage = ""
 	m.start(startable[:1])
 }

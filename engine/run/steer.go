@@ -15,7 +15,8 @@ import (
 type steering struct {
 	paused bool
 	why    string // why it is paused
-	via    string // Origin.Via of the pause
+	via    string // Origin.Via of the pause, by its Origin.By
+	by     string
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
 	// the next startable one.
 	step     bool
@@ -26,7 +27,7 @@ type steering struct {
 	reportedMessage string
 }
 
-func (s *steering) pause(why, via string) { s.paused, s.why, s.via = true, why, via }
+func (s *steering) pause(why, via string) { s.paused, s.why, s.via, s.by = true, why, via, "" }
 
 func (s *steering) cancelStep() {
 	s.step = false
@@ -131,8 +132,8 @@ func (m *machine) origin() *event.Origin {
 		o := s.ending.Origin()
 		o.Cancelled = m.timeouts.cancelledRequests
 		return &o
-	case s.paused && s.via != "":
-		return &event.Origin{Command: event.Pause, Via: s.via}
+	case s.paused && s.via+s.by != "":
+		return &event.Origin{Command: event.Pause, Via: s.via, By: s.by}
 	}
 	return nil
 }
@@ -168,6 +169,7 @@ func (m *machine) pause(c event.Command) string {
 		return "the run is already " + string(m.steering.reported)
 	}
 	m.steering.pause(c.Reason, c.Via)
+	m.steering.by = c.By
 	m.reportRun()
 	return ""
 }
@@ -189,7 +191,7 @@ func (m *machine) resume() string {
 		return "the run is not paused"
 	}
 	s := &m.steering
-	s.paused, s.why, s.via = false, "", ""
+	s.paused, s.why, s.via, s.by = false, "", "", ""
 	s.cancelStep()
 	for _, u := range m.units.all {
 		u.passed = false // only during the pause that ends now

@@ -297,7 +297,7 @@ func (d *Deploy) runUpgrade(a *attempt) (*rel1.Release, error) {
 func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevision int) *rollbackPlan {
 	info := p.Info
 	info.Name = "rollback"
-	info.ToRevision = goodRevision
+	info.Revision, info.ToRevision = info.Revision+1, goodRevision
 	info.PreviousRevision, info.PreviousChart = 0, ""
 	rb := Rollback{
 		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,

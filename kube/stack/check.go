@@ -81,7 +81,6 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 		relay = unreadyAgain(relay)
 	}
 	s.active = append(s.active, m)
-	s.stepNext = false
 	s.mu.Unlock()
 	var held []event.Event // until the first sign that the release is not ready
 	shown, noStatus, notAwaited := false, 0, 0
@@ -105,6 +104,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.mu.Lock()
 	m.current = nil
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
+	s.stepNext = s.stepNext && err == nil
 	m.changed = check.Changed()
 	if m.unchanged { // else its own operation has counted them
 		m.state.NoStatus, m.state.NotAwaited = noStatus, notAwaited // also if the events are not shown

@@ -286,6 +286,16 @@ func (s *Stack) stepOne(c event.Command) {
 	s.engine.Command(c)
 }
 
+// stepPast passes a step on to the next release, if an unchanged one had no group to start.
+func (s *Stack) stepPast() {
+	s.mu.Lock()
+	pending := s.stepNext && s.state.Run == event.Paused
+	s.mu.Unlock()
+	if pending {
+		s.engine.Command(event.Command{Name: event.Step, ID: event.InternalID})
+	}
+}
+
 // sendDecision sends Accept, Retry or GiveUp to the releases with held failures, or to the one that c names.
 func (s *Stack) sendDecision(c event.Command) {
 	refusal := "no release is held on a failure"

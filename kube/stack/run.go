@@ -120,6 +120,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 			s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "R51", Message: err.Error()})
 		}
 		m.observe(o, event.Ready, "unchanged")
+		s.stepPast()
 		return run.Response{Change: event.Unchanged}, nil
 	}
 	if err := s.checkNeeds(m, phaseReleases); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"lockstep/engine/event"
@@ -71,7 +73,7 @@ var wordChanges = inspect.Change{Group: "shop:words", Object: plan.Object{Kind: 
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []inspect.Change{wordChanges}}, nil)
-		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
+		s.shows(t, "↵ apply", "e edit again", "w save values", "esc discard", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("esc sent %v", s.sent)
 		}
@@ -121,10 +123,43 @@ func TestAllValuesAfterEdit(t *testing.T) { // R46
 	})
 }
 
+// TestReviewOfManyObjects: a change that many objects have in common is shown once.
+func TestReviewOfManyObjects(t *testing.T) { // R46
+	inBubble(t, func(t *testing.T) {
+		made := inspect.Edited{Lines: []string{"revision 2: 41 to change"}, Changes: []inspect.Change{wordChanges}}
+		for i := range 40 {
+			made.Changes = append(made.Changes, inspect.Change{Group: fmt.Sprint("shop:g", i%3), Object: plan.Object{Group: "apps", Kind: "Deployment", Name: fmt.Sprint("d", i)},
+				Action: inspect.Modify, Fields: []inspect.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}})
+		}
+		s := edited(t, "word: new\n", made, nil)
+		s.shows(t, "40 Deployments (d0, d1, d2 and 37 more)  1 field", "+ replicas: 2", "shop:words", "ConfigMap/word  1 field", "+ word: new")
+		if n := strings.Count(s.text(), "replicas: 2"); n != 1 {
+			t.Errorf("the change is shown %d times:\n%s", n, s.text())
+		}
+	})
+}
+
+// TestEditPausesDegraded: while something is degraded, e pauses the run and opens the values at once.
+func TestEditPausesDegraded(t *testing.T) { // R46
+	s := with("sandbox-install", 63, "", editable)(t)
+	s.showsNot(t, "edit values")
+	for _, n := range s.Graph.Nodes {
+		if n.Status == event.Running {
+			o := n.Objects[slices.IndexFunc(n.Objects, func(o *event.ObjectState) bool { return !o.Done() })].Object
+			s.feed(event.Event{Kind: event.KindDiagnosis, Phase: n.Phase, Group: n.ID, Object: &o, Cause: "image cannot be pulled", Status: event.Degraded, Time: s.State.Now})
+			break
+		}
+	}
+	s.shows(t, "e pause, edit values")
+	if s.press("e"); !s.edits() || len(s.sent) != 1 || s.sent[0].Name != event.Pause {
+		t.Errorf("e sent %v, edits: %t", s.sent, s.edits())
+	}
+}
+
 func TestEditWithoutChange(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: [\n", inspect.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
-		s.shows(t, "Invalid edit", "did not find expected node content")
+		s.shows(t, "invalid edit", "did not find expected node content")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("enter sent %v", s.sent)
 		}
@@ -179,7 +214,7 @@ func TestReviewLooksLikeDiff(t *testing.T) { // R46
 		long := inspect.Edited{}
 		for n := range 60 {
 			c := wordChanges
-			c.Object.Name = fmt.Sprint("word", n)
+			c.Object.Name, c.Message = fmt.Sprint("word", n), fmt.Sprint("change ", n)
 			long.Changes = append(long.Changes, c)
 		}
 		s = edited(t, "word: new\n", long, nil)
@@ -191,8 +226,8 @@ func TestReviewLooksLikeDiff(t *testing.T) { // R46
 func TestEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: old # same\n", inspect.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true}, nil)
-		s.shows(t, "Nothing to apply · e edit again · w save · esc discard", "no object changes", "R (retry)", "A (re-check)")
-		s.showsNot(t, "enter apply")
+		s.shows(t, "nothing to apply", "e edit again", "w save values", "esc discard", "no object changes", "R (retry)", "A (re-check)")
+		s.showsNot(t, "↵ apply")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("enter sent %v", s.sent)
 		}

@@ -17,10 +17,11 @@ func (m *model) failureHints() []keys.Hint {
 }
 
 func (m *model) filterHints(wanted func(keys.Binding) bool) (out []keys.Hint) {
-	if m.Modes.Top() != nil {
-		return nil // the mode shows its own keys
+	bindings := m.footerBindings
+	if top := m.Modes.Top(); top != nil { // most modes show their keys themselves
+		bindings = top.Keys
 	}
-	for _, b := range m.footerBindings() {
+	for _, b := range bindings() {
 		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !wanted(b) {
 			continue
 		}

@@ -25,14 +25,18 @@ type answerer struct {
 	manifest string
 	logs     []inspect.LogLine
 	pods     []inspect.Pod
-	now      func() time.Time // for the age of pods; may be nil
-	follows  chan struct{}    // closed when following ends
+	events   []event.ClusterEvent // nil for a default
+	now      func() time.Time     // for the age of pods; may be nil
+	follows  chan struct{}        // closed when following ends
 	changes  map[string]inspect.Change
 	asked    atomic.Int32 // about changes
 }
 
-func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
-	return []string{"Warning BackOff\x1b[31m red"}, c.err
+func (c *answerer) Events(context.Context, plan.Object) ([]event.ClusterEvent, error) {
+	if c.events == nil {
+		return []event.ClusterEvent{{Warning: true, Object: "Pod/a", Reason: "BackOff", Message: "Back\x1b[31m red"}}, c.err
+	}
+	return c.events, c.err
 }
 
 func (c *answerer) Pods(context.Context, plan.Object) ([]inspect.Pod, error) {
@@ -122,7 +126,7 @@ func testInspectorTabs(t *testing.T) {
 	c.changes = map[string]inspect.Change{"Deployment/shop-api": {Action: inspect.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
-	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "nothing to show", "two three", "waits for", "started"} {
+	for _, want := range []string{"runs into", "kind: Deployment", "Pod/a BackOff: Back red", "nothing to show", "two three", "waits for", "started"} {
 		s.press("tab")
 		s.settle()
 		s.shows(t, want)

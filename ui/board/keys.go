@@ -102,7 +102,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "inspect", More: "the selected group or object"},
 		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
-		{Keys: "z", Do: m.board.NextDetail, Part: partFind, About: "card size", More: "compact, full, auto"},
+		{Keys: "z", Hint: keys.When("show all groups", func() bool { return m.Half }), Do: m.board.NextDetail, Part: partFind, About: "card size", More: "compact, full, auto"},
 		{Keys: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
 			About: "warnings…"},
 		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the run is over"), Do: m.report.Open, Part: partLook,

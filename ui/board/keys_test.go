@@ -378,6 +378,24 @@ func TestLeave(t *testing.T) {
 	with("sandbox-install", 63, "q")(t).showsNot(t, "leave it running")
 }
 
+// TestTwoOperators: what somebody else does on another screen is said here, and who paused the run stays in the header; what
+// happened long before is not news.
+func TestTwoOperators(t *testing.T) {
+	s := with("sandbox-install", 63, "", attached)(t)
+	now := s.State.Now
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Pause, Status: event.Accepted, Answers: "x", By: "ada@laptop", Time: now},
+		event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause, By: "ada@laptop"}, Time: now})
+	s.shows(t, "\n paused by ada@laptop", "‖ paused  by ada@laptop")
+	s.press("c")
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Accepted, Answers: s.sent[0].ID, Time: now}, event.Event{Kind: event.KindRun, Status: event.Running, Time: now})
+	s.showsNot(t, "resumed by")
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Answers: "y", Time: now})
+	s.shows(t, "edited by the user who started the run")
+	old := with("sandbox-install", 63, "", attached, func(o *Options) { o.Now = func() time.Time { return now.Add(time.Minute) } })(t)
+	old.feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Accepted, Answers: "x", By: "ada@laptop", Time: now})
+	old.showsNot(t, "ada@laptop")
+}
+
 // TestDialogTexts compares the promises of the abort dialog with the release.
 func TestDialogTexts(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)

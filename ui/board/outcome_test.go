@@ -1,7 +1,9 @@
 package board
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -128,7 +130,60 @@ func TestRolledBack(t *testing.T) {
 	s.press("enter")
 	s.shows(t, "partly rolled back (was ready for 0 s), 2 objects", "ConfigMap/c-1  changed, ready, then deleted by the rollback\n")
 	s.press("esc")
-	s.resized(60, 40).shows(t, "rollback · c:a ", "rollback · c:c ")
+	s.resized(60, 40).shows(t, "rollback · c:a ", "rollback · delete c:c ")
+}
+
+// TestRollbackOfMany: the rollback of 120 groups shows its own groups with their names and layers, and once it is over the groups
+// of the operation, which say what became of them; the header has the revision that the rollback wrote, the pane is the report.
+func TestRollbackOfMany(t *testing.T) {
+	events := graphAt(120, 12, 10)
+	events[0].Operation = &event.Operation{Name: "upgrade", Release: "r", Namespace: "n", Revision: 2, PreviousRevision: 1}
+	at := events[0].Time.Add(time.Minute)
+	undo := event.Operation{Name: "rollback", Release: "r", Namespace: "n", Revision: 3, ToRevision: 1}
+	phases := []event.Phase{{Name: "rollback/apply", Kind: event.PhaseApply}, {Name: "rollback/remove", Kind: event.PhaseRemove}}
+	for i, g := range events[1].Phases[0].Groups {
+		phases[i%2].Groups = append(phases[i%2].Groups, &plan.Group{ID: g.ID, Layer: g.Layer, Objects: g.Objects, After: slices.DeleteFunc(slices.Clone(g.After), func(id string) bool {
+			return !slices.ContainsFunc(phases[i%2].Groups, func(o *plan.Group) bool { return o.ID == id })
+		})})
+	}
+	s := newScreen(t, 160, 45, events)
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &undo, Time: at}, event.Event{Kind: event.KindPlan, Phases: phases, Time: at})
+	s.shows(t, "rev 3, as rev 1", "z show all groups", "rollback layer 0", "rollback: delete layer 0")
+	s.showsNot(t, "rollback: d…")
+	drawn := func(inRollback bool) {
+		t.Helper()
+		if len(s.board.Cards) != 120 {
+			t.Errorf("%d groups are shown:\n%s", len(s.board.Cards), s.text())
+		}
+		for _, c := range s.board.Cards {
+			if c.Node.InRollback() != inRollback {
+				t.Fatalf("%s of phase %s is shown", c.Node.ID, c.Node.Phase)
+			}
+		}
+		if !s.Shown(s.Group()) {
+			t.Errorf("%s is selected and not shown", s.Group().ID)
+		}
+	}
+	drawn(true)
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			status, change := event.Ready, event.Configured
+			if p.Kind == event.PhaseRemove {
+				status, change = event.Gone, event.Deleted
+			}
+			s.feed(event.Event{Kind: event.KindGroup, Phase: p.Name, Group: g.ID, Status: event.Running, Time: at})
+			for _, o := range g.Objects {
+				s.feed(event.Event{Kind: event.KindObject, Phase: p.Name, Group: g.ID, Object: &o, Status: status, Change: change, Time: at})
+			}
+			s.feed(event.Event{Kind: event.KindGroup, Phase: p.Name, Group: g.ID, Status: status, Time: at})
+		}
+	}
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Exit: new(1), Release: "deployed", Outcome: "the release was rolled back to revision 1", Time: at})
+	drawn(false)
+	s.shows(t, "rev 3, as rev 1", "─ report ─", "rolled back to revision 1")
+	if s.press("z"); len(s.board.Cards) != 240 {
+		t.Errorf("z shows %d groups", len(s.board.Cards))
+	}
 }
 
 // TestAbortedByUser shows the outcome without the failures that the abort caused.

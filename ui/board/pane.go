@@ -11,10 +11,11 @@ import (
 // The pane is the part of the screen below the board. It shows the selection's status and diff,
 // the open inspector, or the final report.
 
-// showsReport reports whether the pane shows the report: after a success, until the user moves
-// the selection. After a failure, and if an object degrades after the end, the pane shows the cause instead.
+// showsReport reports whether the pane shows the report: after a success or a rollback, until the user moves the selection.
+// After another failure, and if an object degrades after the end, the pane shows the cause instead.
 func (m *model) showsReport() bool {
-	return m.HasReport() && m.Follow && !m.insp.Shown && m.State.Status == event.Succeeded && (m.Observed == nil || m.Tally.Degraded == 0)
+	undone := m.State.HasRollback() && !m.State.RollbackFailed()
+	return m.HasReport() && m.Follow && !m.insp.Shown && (m.State.Status == event.Succeeded || undone) && (m.Observed == nil || m.Tally.Degraded == 0)
 }
 
 // slackRows is how many rows more than it needs the pane keeps, so that it moves less with the selection.

@@ -65,6 +65,59 @@ func testTabsOpenFromBoard(t *testing.T) {
 	}
 }
 
+// TestLogsBeginAtTheFault: the logs of an object in trouble are those of the container at fault; 0 shows all. If it has no log, all are shown.
+func TestLogsBeginAtTheFault(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for container, shown := range map[string]bool{"main": true, "gone": false} {
+			c := &answerer{logs: []inspect.LogLine{
+				{Source: event.Source{Pod: "api-1", Container: "main", Instance: 1}, Text: "FATAL: no db"},
+				{Source: event.Source{Pod: "api-2", Container: "main", Instance: 1}, Text: "all is well"},
+			}}
+			s := inspecting(t, c)
+			g := s.Group()
+			o := s.insp.TargetObject().Object
+			s.feed(event.Event{Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.Degraded, Cause: "exited with code 3", Time: s.State.Now,
+				Details: &event.Details{Source: event.Source{Pod: "api-1", Container: container}, ExitCode: new(3)}})
+			s.press("l")
+			s.settle()
+			s.shows(t, "FATAL: no db")
+			if shown {
+				s.showsNot(t, "all is well")
+				s.press("0")
+			}
+			s.shows(t, "all is well")
+		}
+	})
+}
+
+// TestEventsBeginWithWhatMatters: warnings since the group started come first, then other events, then those from before, each the
+// newest first.
+func TestEventsBeginWithWhatMatters(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := &answerer{}
+		s := inspecting(t, c)
+		start := s.Group().Started
+		at := func(after time.Duration, warning bool, reason string) event.ClusterEvent {
+			return event.ClusterEvent{Time: start.Add(after), Warning: warning, Object: "Pod/a", Reason: reason, Count: 1}
+		}
+		c.events = []event.ClusterEvent{at(-time.Hour, true, "OldTrouble"), at(-time.Minute, false, "OldNews"), at(time.Second, false, "Created"),
+			at(2*time.Second, true, "Pulling"), at(3*time.Second, false, "Started"), at(4*time.Second, true, "BackOff")}
+		s.press("v")
+		s.settle()
+		last := 0
+		for _, want := range []string{"BackOff", "Pulling", "Started", "Created", "before the group started", "OldTrouble", "OldNews"} {
+			at := strings.Index(s.text(), want+":")
+			if want == "before the group started" {
+				at = strings.Index(s.text(), want)
+			}
+			if at < last {
+				t.Errorf("%s is not below the one before:\n%s", want, s.text())
+			}
+			last = at
+		}
+	})
+}
+
 // TestLogs shows the logs of all pods and containers, each with a heading, or of one of them.
 func TestLogs(t *testing.T) { inBubble(t, testLogs) }
 

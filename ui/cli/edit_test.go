@@ -32,7 +32,7 @@ func TestEditOnScreen(t *testing.T) {
 	m := c.mark()
 	c.keys("e")
 	c.await(m, "1 to change")
-	c.await(m, "enter apply")
+	c.await(m, "review edit")
 	m = c.mark()
 	c.keys("\r")
 	c.await(m, "of revision 2")

@@ -277,9 +277,19 @@ func (runs RunList) text(to Stream) string {
 		return "no recorded runs yet\n"
 	}
 	var reasons []string
-	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
+	head, optional := []string{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}, []int{3, 1} // the name contains the release and the time
+	const cluster = 5
+	known := slices.ContainsFunc(runs, func(r Run) bool { return r.Context != "" })
+	if known {
+		head, optional = slices.Insert(head, cluster, "CLUSTER"), []int{cluster, 3, 1}
+	}
+	rows := [][]string{head}
 	for _, r := range runs {
-		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took()))
+		row := append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took())
+		if known {
+			row = slices.Insert(row, cluster, clean(r.Context))
+		}
+		rows = append(rows, row)
 		if r.Why != "" {
 			reasons = append(reasons, clean(r.Name+" is "+r.State+": "+r.Why))
 		}
@@ -287,7 +297,7 @@ func (runs RunList) text(to Stream) string {
 			reasons = append(reasons, clean(r.Name+": "+r.inCluster()))
 		}
 	}
-	return unindent(tableIn(rows, to.Width, 3, 1)) + lines(reasons) // optional: the name contains the release and the time
+	return unindent(tableIn(rows, to.Width, optional...)) + lines(reasons)
 }
 
 // lines returns texts, each on its own line.

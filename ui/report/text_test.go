@@ -253,14 +253,14 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 	var out bytes.Buffer
 	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
-	for _, want := range []string{"✗ c:g removal failed (0 of 2 objects gone): Job/b: a finalizer", "  ◇ applied  c:g          2/2", "  ✗ failed   c:g removal  0/2"} {
+	for _, want := range []string{"✗ delete c:g failed (0 of 2 objects gone): Job/b: a finalizer", "  ◇ applied  c:g         2/2", "  ✗ failed   delete c:g  0/2"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 }
 
-// TestSkippedRemoval: the log says of a group in an uninstall that its removal was not started, not the group.
+// TestSkippedRemoval: the log says of a group in an uninstall that its deletion was not started, not the group.
 func TestSkippedRemoval(t *testing.T) {
 	phase := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: readPlan("c:g: Job/a")}
 	var out bytes.Buffer
@@ -270,7 +270,7 @@ func TestSkippedRemoval(t *testing.T) {
 		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed", Skip: &event.Skip{By: event.SkippedByFailure, Group: "c:db"}},
 		{Kind: event.KindOperation, Status: event.Failed},
 	}, newTextLog(&out, &out, Options{Style: plain}))
-	if want := "⊘ c:g removal not started: c:db failed\n"; !strings.Contains(out.String(), want) {
+	if want := "⊘ delete c:g not started: c:db failed\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }
@@ -394,14 +394,14 @@ func TestRunStatus(t *testing.T) {
 		{[]event.Event{run(event.Running, ""), group("c:b", event.AtBreakpoint), run(event.Paused, "breakpoint c:b")},
 			"upgrade r paused: breakpoint c:b; 0 of 3 objects ready or gone (namespace n)"},
 		{[]event.Event{group("c:b", event.Running), group("c:b", event.Ready)},
-			"upgrade r paused; next: c:a removal; 0 of 3 objects ready or gone (namespace n)"},
+			"upgrade r paused; next: delete c:a; 0 of 3 objects ready or gone (namespace n)"},
 		{[]event.Event{run(event.Running, "")}, "upgrade r running; 0 of 3 objects ready or gone (namespace n)"},
 	} {
 		for _, e := range step.events {
 			s.Apply(e)
 		}
 		text := NewRunStatus(&s).text(Stream{Style: plain})
-		if head, _, _ := strings.Cut(text, "\n"); head != step.want || !strings.Contains(text, "\nc:a 0/1\n") || !strings.Contains(text, "\nc:a removal 0/1\n") {
+		if head, _, _ := strings.Cut(text, "\n"); head != step.want || !strings.Contains(text, "\nc:a 0/1\n") || !strings.Contains(text, "\ndelete c:a 0/1\n") {
 			t.Errorf("%s\nwant %s", text, step.want)
 		}
 	}

@@ -47,7 +47,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		t.line(e, e.Status, format.WithReason(text, phrase.Unfinished(g)))
 	case event.Skipped:
 		if removing {
-			name = g.ID + " removal"
+			name = "delete " + g.ID
 		}
 		t.skipped.add(e, name)
 	}
@@ -56,7 +56,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 func startLine(g *event.GroupState, removing bool, before event.Status, e event.Event) string {
 	line := g.ID
 	if removing {
-		line += " removal"
+		line = "delete " + line
 	}
 	switch {
 	case e.Object != nil && before == event.Ready:

@@ -320,6 +320,36 @@ func TestPlannedAgainAfterOthers(t *testing.T) {
 	}
 }
 
+// TestStepPassesUnchanged: a step over releases that are unchanged starts the first group of the next one that is not (S4, S6, R41).
+func TestStepPassesUnchanged(t *testing.T) {
+	t.Parallel()
+	b := newLayoutRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
+	s, err := b.prepare(false, nil, stack...)
+	b.run(s, err, nil)
+	stack[2].Values = map[string]any{"data": "two"}
+	s, err = b.prepare(false, func(o *kube.StackOptions) { o.Common.Step = true }, stack...)
+	var started []string
+	steps := 0
+	state, _ := b.run(s, err, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "" && !strings.HasPrefix(e.Group, "namespace:"):
+			started = append(started, e.Group)
+		case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" && steps == 0:
+			steps++
+			s.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Status == event.Ready && e.Group == "c:config":
+			if len(started) != 1 {
+				t.Errorf("one step started %v", started)
+			}
+			s.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if state.Exit != 0 || !slices.Equal(started, []string{"c:config", "c:app"}) {
+		t.Errorf("exit %d, started %v: %s", state.Exit, started, phrase.Reason(state))
+	}
+}
+
 // TestSteered pauses, steps and stops at breakpoints across all releases (S6).
 func TestSteered(t *testing.T) {
 	t.Parallel()

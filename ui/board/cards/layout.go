@@ -40,7 +40,7 @@ func (l *Layout) Reset(f Frame) { *l = Layout{Screen: l.Screen, Frame: f, Top: l
 
 // ShownIn returns the visible groups of a column; the caller must not change the list.
 func (l *Layout) ShownIn(col int) []*graph.Node {
-	if !l.Filter.On() {
+	if !l.Filter.On() && !l.Half {
 		return l.Graph.Cols[col].Nodes
 	}
 	return slices.DeleteFunc(slices.Clone(l.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !l.Shown(n) })

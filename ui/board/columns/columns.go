@@ -31,16 +31,45 @@ func New(s *screen.Screen, layOut func()) *Board {
 	return &Board{Layout: cards.Layout{Screen: s}, layOut: layOut}
 }
 
-// Place places the groups in a frame.
+// Place places the groups in a frame. If those of an operation and of its rollback do not fit as cards, it places one half.
 func (b *Board) Place(f cards.Frame) {
-	b.Reset(f)
-	b.Strip, b.ShowsAll, b.heads, b.bands, b.undrawn = Strip{}, false, nil, nil, map[int]int{}
-	if b.placeBanded() || b.placeOverview() {
+	b.Half = false
+	if !b.place(f) && b.State.HasRollback() && b.Detail == screen.Auto && !b.Narrow() && !b.Filter.On() {
+		b.Half = true
+		b.place(f)
+		b.selectShown()
+	}
+}
+
+// selectShown replaces a selected group that is not on the board by the one of the same name.
+func (b *Board) selectShown() {
+	n := b.Group()
+	if n == nil || b.Shown(n) {
 		return
 	}
-	if b.Narrow() {
+	for _, other := range b.Visible() {
+		if other.ID == n.ID {
+			b.Sel = screen.Spot{Unit: other.Unit()}
+			return
+		}
+	}
+	if first := b.initialGroup(); first != nil {
+		b.Sel = screen.Spot{Unit: first.Unit()}
+	}
+}
+
+// place places the groups that are shown. It reports whether all have cards in view.
+func (b *Board) place(f cards.Frame) bool {
+	b.Reset(f)
+	b.Strip, b.ShowsAll, b.heads, b.bands, b.undrawn = Strip{}, false, nil, nil, map[int]int{}
+	switch {
+	case b.placeBanded():
+		return !b.LinesOnly
+	case b.placeOverview():
+		return false
+	case b.Narrow():
 		b.PlaceList()
-		return
+		return false
 	}
 	b.Area.Y++ // titles
 	b.Area.H = max(b.Area.H-1, 0)
@@ -53,6 +82,8 @@ func (b *Board) Place(f cards.Frame) {
 	}
 	b.FinishColumns()
 	b.bands = []band{{area: b.Area, columns: b.Columns, title: b.Area.Y - 1, lane: b.Area.Y - b.Top, lanes: b.lanes()}}
+	cols := b.columns()
+	return len(cols) == 0 || b.allFitAsCards(cols)
 }
 
 func (b *Board) Draw() {

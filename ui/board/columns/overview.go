@@ -2,7 +2,9 @@ package columns
 
 import (
 	"slices"
+	"strings"
 
+	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -107,9 +109,7 @@ func (b *Board) placeGrid(g grid, cols []int) {
 				at, top = 0, end
 			}
 			x, y := 1+at*g.cell, top
-			if first {
-				b.heads = append(b.heads, head{canvas.Rect{X: x, Y: y, W: g.cell - 1, H: 1}, i})
-			}
+			b.heads = append(b.heads, head{canvas.Rect{X: x, Y: y, W: g.cell - 1, H: 1}, i, first})
 			part := nodes[:min(g.rows, len(nodes))]
 			free := g.rows - len(part)
 			for _, n := range part {
@@ -126,8 +126,9 @@ func (b *Board) placeGrid(g grid, cols []int) {
 
 // head is the title of a layer in the overview.
 type head struct {
-	rect canvas.Rect // in rows of the board
-	col  int
+	rect  canvas.Rect // in rows of the board
+	col   int
+	first bool // not a part that continues the layer
 }
 
 // countEdges says how many edges lead to the groups of a column, none of which the overview draws.
@@ -155,8 +156,11 @@ func (b *Board) drawOverview() {
 		if b.columnActive(h.col) {
 			role = theme.Strong
 		}
-		c, title, edges := b.Graph.Cols[h.col], "", b.countEdges(h.col)
-		for _, t := range []string{c.ShortTitle, b.Join(c.ShortTitle, edges), c.Title, b.Join(c.Title, edges)} {
+		c, title, edges := b.Graph.Cols[h.col], "", ""
+		if h.first {
+			edges = b.countEdges(h.col)
+		}
+		for _, t := range []string{strings.TrimPrefix(c.ShortTitle, event.RollbackTitle), c.ShortTitle, b.Join(c.ShortTitle, edges), c.Title, b.Join(c.Title, edges)} {
 			if h.rect.W >= cards.MinNamedCell && (title == "" || canvas.Width(t) <= h.rect.W) {
 				title = t
 			}

@@ -5,6 +5,7 @@ package edit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -82,13 +84,20 @@ const Part = "in the edit review"
 
 func (e *Edit) Keys() []keys.Binding {
 	return slices.Concat([]keys.Binding{
-		{Keys: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
-		{Keys: "e", Disabled: e.WhyNot, Do: e.editAgain, About: "edit again"},
-		{Keys: "w", Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
+		{Keys: "enter", Hint: keys.When("apply", func() bool { return e.whyNotApply() == "" }), Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
+		{Keys: "e", Hint: e.againHint, Disabled: e.WhyNot, Do: e.editAgain, About: "edit again"},
+		{Keys: "w", Hint: keys.When("save values", func() bool { return e.whyNotSave() == "" }), Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
 	}, e.ScrollKeys(), []keys.Binding{
-		{Keys: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
+		{Keys: "esc", Hint: keys.Always("discard"), Do: keys.Run(e.close), About: "discard (e restores the text)"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
 	})
+}
+
+func (e *Edit) againHint() string {
+	if e.draft.chart {
+		return "edit values"
+	}
+	return "edit again"
 }
 
 func (e *Edit) close() { e.Modes.Close(e) }
@@ -349,18 +358,14 @@ func (e *Edit) Draw() {
 		return
 	}
 	d, w, border := e.draft, min(e.W-4, 110), theme.Accent
-	title, again := []string{"Review edit", "enter apply", "e edit again", "w save", "esc discard"}, []string{"e edit again", "esc discard"}
+	title := "review edit"
 	switch {
 	case d.err != nil:
-		title, border = append([]string{"Invalid edit"}, again...), theme.Bad
-	case d.result.Empty && d.chart:
-		title = append([]string{"Nothing to apply"}, again...)
+		title, border = "invalid edit", theme.Bad
 	case d.result.Empty:
-		title = []string{"Nothing to apply", "e edit again", "w save", "esc discard"}
-	case d.chart:
-		title = []string{"Review edit", "enter apply", "e edit values", "esc discard"}
+		title = "nothing to apply"
 	}
-	e.DrawText(e.Join(title...), w, e.lines(w-4), border)
+	e.DrawText(title, w, e.lines(w-4), border)
 }
 
 func (e *Edit) lines(w int) (lines []canvas.Line) {
@@ -378,12 +383,19 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 	if d.err != nil {
 		return lines
 	}
+	shared, single := split(d.result.Changes)
+	if len(shared) > 0 {
+		lines = append(lines, canvas.Line{})
+	}
+	for _, s := range shared {
+		lines = append(lines, inspector.SharedChange(s.objects, s.change, w)...)
+	}
 	names := 0
-	for _, c := range d.result.Changes {
+	for _, c := range single {
 		names = min(max(names, canvas.Width(graph.ShortObject(c.Object))), max(w/2, 12))
 	}
 	group := ""
-	for _, c := range d.result.Changes {
+	for _, c := range single {
 		if c.Group != group {
 			group = c.Group
 			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, canvas.Clean(group)))
@@ -391,6 +403,37 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 		lines = append(lines, inspector.ChangeLines(c, names, w, e.Theme.Lines.Ellipsis)...)
 	}
 	return lines
+}
+
+// sharedChange is a change that objects have in common.
+type sharedChange struct {
+	change  inspect.Change
+	objects []plan.Object
+}
+
+// minShared is how many objects must have a change in common for it to be shown once.
+const minShared = 3
+
+// split returns the changes that many objects have in common, and the others.
+func split(changes []inspect.Change) (shared []sharedChange, single []inspect.Change) {
+	same := map[string]*sharedChange{}
+	key := func(c inspect.Change) string { return fmt.Sprint(c.Object.GroupKind(), c.Action, c.Message, c.Fields) }
+	for _, c := range changes {
+		if same[key(c)] == nil {
+			same[key(c)] = &sharedChange{change: c}
+		}
+		s := same[key(c)]
+		s.objects = append(s.objects, c.Object)
+	}
+	for _, c := range changes {
+		switch s := same[key(c)]; {
+		case len(s.objects) < minShared:
+			single = append(single, c)
+		case s.objects[0] == c.Object:
+			shared = append(shared, *s)
+		}
+	}
+	return shared, single
 }
 
 func role(line string) theme.Role {

@@ -37,6 +37,7 @@ type Graph struct {
 
 	release string // most objects' names start with it
 	charts  bool   // its groups are from several charts
+	removes bool   // the operation deletes all groups, or its groups are releases
 }
 
 // severalCharts reports whether the groups, apart from those that are from no chart, are from several charts.
@@ -50,7 +51,7 @@ func severalCharts(s *event.State) bool {
 	return len(charts) > 1
 }
 
-// DeletePrefix precedes the name of a group that is deleted if another one of the same name is applied.
+// DeletePrefix precedes the name of a group that is deleted, unless the operation deletes all.
 const DeletePrefix = "delete "
 
 // Column is a phase, or a layer of one.
@@ -92,7 +93,7 @@ type Node struct {
 // New arranges the phases of a state in columns.
 func New(s *event.State) Graph {
 	g := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
-	g.charts = severalCharts(s)
+	g.charts, g.removes = severalCharts(s), s.Operation.Name == "uninstall" || s.Operation.IsStack()
 	for _, phase := range s.Phases {
 		g.addPhase(phase)
 	}
@@ -115,7 +116,8 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 		g.ByKey[own[i].Unit()] = own[i]
 		if _, applied := g.short[group.ID]; !applied {
 			g.short[group.ID] = own[i].Name
-		} else if phase.Kind == event.PhaseRemove && !event.IsRollback(phase.Name) { // another group of that name is applied
+		}
+		if phase.Kind == event.PhaseRemove && !g.removes {
 			own[i].Name = DeletePrefix + own[i].Name
 		}
 	}

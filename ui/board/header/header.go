@@ -94,7 +94,7 @@ func (h *Header) drawOperation() {
 // first.
 func (h *Header) location() (out []string) {
 	add := func(text string, show bool) {
-		if show {
+		if show && text != "" {
 			out = append(out, canvas.Clean(text))
 		}
 	}
@@ -110,13 +110,29 @@ func (h *Header) location() (out []string) {
 	add(place, place != "")
 	add("ns "+strings.Join(namespaces, ", "), namespaces != nil && namespaces[0] != "")
 	add(op.Chart, op.IsStack() && op.Chart != "")
-	add(fmt.Sprintf("rev %d", op.Revision), op.Revision > 0)
+	add(h.revision(), true)
 	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so for a replay
 	add("attached", h.Attached && !h.ReadOnly())
 	add("live", h.Observed != nil && h.NotLive == "")
 	add(h.NotLive, h.NotLive != "")
 	add(canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
 	return out
+}
+
+// revision names the revision that the operation or its rollback writes, and the one that it restores; "" once the release is
+// uninstalled.
+func (h *Header) revision() string {
+	op := h.State.Operation
+	if undo := h.State.Undo; undo != nil && undo.Name == "rollback" {
+		op = *undo
+	}
+	switch {
+	case op.Revision == 0, h.State.Release == event.NoRelease:
+		return ""
+	case op.ToRevision > 0:
+		return fmt.Sprintf("rev %d, as rev %d", op.Revision, op.ToRevision)
+	}
+	return fmt.Sprintf("rev %d", op.Revision)
 }
 
 // mostPlaces limits how many contexts or namespaces of a stack the first line names.
@@ -288,6 +304,9 @@ func (h *Header) pauseText() string {
 	said, next := h.Graph.Shorten(reason), ""
 	if h.State.Status == event.RollingBack {
 		said = text.Join(" ", "rolling back", said)
+	}
+	if o := h.State.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" && o.Via == "" && o.By != "" {
+		said = text.Join(" ", said, "by "+canvas.Clean(o.By))
 	}
 	if following != nil && h.Next == following {
 		next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name

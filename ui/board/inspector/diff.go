@@ -7,6 +7,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -103,6 +105,18 @@ func ChangeLines(c inspect.Change, names, width int, ellipsis string) []canvas.L
 	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true}
 	x.set(c, nil)
 	return changeLines(x, names, unlimited, width, ellipsis)
+}
+
+// SharedChange returns a change that several objects have in common, as the diff shows it.
+func SharedChange(objects []plan.Object, c inspect.Change, width int) []canvas.Line {
+	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true}
+	x.set(c, nil)
+	role, text := changeText(x.object, x.change)
+	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Clean(phrase.Objects(objects)) + "  "}, {Role: role, Text: text}}
+	if x.change.Message != "" {
+		head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
+	}
+	return append(canvas.WrapLines([]canvas.Line{head}, width), fieldLines(x.change.Fields, width)...)
 }
 
 // changeLines returns one line for an object's change, and below it the fields.

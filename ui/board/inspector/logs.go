@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/ui/board/canvas"
 )
@@ -99,6 +100,9 @@ func (i *Inspector) logged(m logMsg) tea.Cmd {
 		m.lines[n] = l
 	}
 	i.logs.add(m.lines)
+	if !slices.ContainsFunc(i.logs.sources, func(s event.Source) bool { return s.Matches(i.logs.only) }) {
+		i.logs.only = event.Source{} // the container at fault has no log any more
+	}
 	if !m.done {
 		return i.nextLines()
 	}

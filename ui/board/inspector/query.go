@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
@@ -15,10 +16,12 @@ import (
 // result is the answer from the cluster that the open tab shows.
 type result struct {
 	busy bool
-	text []string      // cleaned
-	pods []inspect.Pod // of the pods tab
-	note string        // why there is no answer, or that the logs have ended
-	logs logBook
+	text []string // cleaned
+	// events are those of the events tab, cleaned.
+	events []event.ClusterEvent
+	pods   []inspect.Pod // of the pods tab
+	note   string        // why there is no answer, or that the logs have ended
+	logs   logBook
 }
 
 const (
@@ -63,7 +66,19 @@ func (i *Inspector) query() tea.Cmd {
 		return nil
 	}
 	i.busy = true
+	if i.Tab == TabLogs {
+		i.logs.only = i.atFault()
+	}
 	return i.load()
+}
+
+// atFault returns the container that keeps the target from becoming ready, empty if none is known.
+func (i *Inspector) atFault() event.Source {
+	o := i.TargetObject()
+	if o == nil || o.Done() || o.Details == nil {
+		return event.Source{}
+	}
+	return event.Source{Pod: o.Details.Pod, Container: o.Details.Container}
 }
 
 // Refreshes reports whether the open tab is refreshed regularly.
@@ -90,10 +105,11 @@ func (i *Inspector) reload() tea.Cmd {
 
 // LoadedMsg is the answer to query N.
 type LoadedMsg struct {
-	N    int
-	Text []string
-	Pods []inspect.Pod
-	err  error
+	N      int
+	Text   []string
+	Events []event.ClusterEvent
+	Pods   []inspect.Pod
+	err    error
 }
 
 func (i *Inspector) load() tea.Cmd {
@@ -110,7 +126,7 @@ func (i *Inspector) load() tea.Cmd {
 		m := LoadedMsg{N: n}
 		switch tab {
 		case TabEvents:
-			m.Text, m.err = cluster.Events(ctx, it.Object)
+			m.Events, m.err = cluster.Events(ctx, it.Object)
 		case TabPods:
 			m.Pods, m.err = cluster.Pods(ctx, it.Object)
 		case TabManifest:
@@ -131,13 +147,21 @@ func (i *Inspector) loaded(m LoadedMsg) {
 	if m.N != i.N {
 		return
 	}
-	i.result = result{text: cleanLines(m.Text), pods: cleanPods(m.Pods)}
-	if len(i.pods) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
+	i.result = result{text: cleanLines(m.Text), events: cleanEvents(m.Events), pods: cleanPods(m.Pods)}
+	if len(i.pods)+len(i.events) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
 		i.text, i.note = nil, noResult
 	}
 	if m.err != nil {
 		i.note = explain("lookup failed", m.err)
 	}
+}
+
+func cleanEvents(events []event.ClusterEvent) (out []event.ClusterEvent) {
+	for _, e := range events {
+		e.Object, e.Reason, e.Message = canvas.Clean(e.Object), canvas.Clean(e.Reason), canvas.Clean(e.Message)
+		out = append(out, e)
+	}
+	return out
 }
 
 func cleanPods(pods []inspect.Pod) (out []inspect.Pod) {

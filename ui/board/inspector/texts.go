@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -66,14 +67,42 @@ func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	for _, l := range i.text {
 		out = i.appendLine(out, "", theme.Text, l, width)
 	}
+	out = i.appendEvents(out, s, width)
 	_, table := s.podTable(i.pods, width)
 	out = append(out, table...)
 	out = append(out, i.logLines(width)...)
 	switch {
-	case i.busy && len(i.text)+len(i.pods) == 0:
+	case i.busy && len(i.text)+len(i.events)+len(i.pods) == 0:
 		out = append(out, canvas.Plain(theme.Quiet, "loading "+s.Theme.Lines.Ellipsis))
 	case i.note != "":
 		out = append(out, canvas.Labelled(canvas.Piece{}, 0, theme.Quiet, i.note, width)...)
+	}
+	return out
+}
+
+// appendEvents appends the events: those since the group started before earlier ones, of each warnings first, then the newest.
+func (i *Inspector) appendEvents(out []canvas.Line, s Subject, width int) []canvas.Line {
+	start := s.Node.Started.Truncate(time.Second) // the times of events have whole seconds
+	events := slices.Clone(i.events)
+	rank := func(e event.ClusterEvent) (rank int) {
+		if e.Time.Before(start) {
+			rank = 2
+		}
+		if !e.Warning {
+			rank++
+		}
+		return rank
+	}
+	slices.SortStableFunc(events, func(a, b event.ClusterEvent) int { return cmp.Or(rank(a)-rank(b), b.Time.Compare(a.Time)) })
+	for n, e := range events {
+		if rank(e) >= 2 && (n == 0 || rank(events[n-1]) < 2) {
+			out = append(out, canvas.Plain(theme.Strong, "before the group started"))
+		}
+		role := theme.Quiet
+		if e.Warning {
+			role = theme.Text
+		}
+		out = i.appendLine(out, "", role, phrase.ClusterEvent(e), width)
 	}
 	return out
 }

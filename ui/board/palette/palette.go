@@ -99,12 +99,12 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 // enabled reports whether a command works now.
 func (p *Palette) enabled(b keys.Binding) bool {
 	switch {
-	case b.Hint != nil:
-		return b.Hint() != ""
-	case b.Steers && p.Over():
+	case b.Disabled != nil && b.Disabled() != "", b.Steers && p.Over():
 		return false
+	case b.Steers && b.Hint != nil:
+		return b.Hint() != ""
 	}
-	return b.Disabled == nil || b.Disabled() == ""
+	return true
 }
 
 func (p *Palette) run() tea.Cmd {

@@ -108,8 +108,14 @@ func (f *Filter) matches(name string, status func() string) bool {
 
 // Shown reports whether a group is on the board.
 func (s *Screen) Shown(n *graph.Node) bool {
+	if s.Half && n.InRollback() == s.undone() {
+		return false
+	}
 	return s.Filter.groups == nil || s.Filter.groups[n.Unit()]
 }
+
+// undone reports whether the operation's own groups show the result of its rollback.
+func (s *Screen) undone() bool { return s.Over() && !s.State.RollbackFailed() }
 
 // AllObjects reports whether all objects of a group are on the board.
 func (f *Filter) AllObjects(n *graph.Node) bool { return f.groups == nil || f.whole[n.Unit()] }

@@ -4,6 +4,7 @@
 package screen
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"strings"
@@ -38,6 +39,7 @@ type Screen struct {
 	Follow    bool // the view follows the run, until the user moves
 	Detail    Detail
 	Filter    Filter
+	Half      bool // only the rollback's groups are on the board, or after it only the others
 	Flash     Flash
 	Codes     map[event.Unit]string // of groups, while the user jumps to one
 	Modes     keys.Stack
@@ -215,14 +217,37 @@ func (s *Screen) answered(e event.Event) string {
 	return cannotDo[e.Command] + ": " + s.Graph.Shorten(screenNames.Replace(e.Message))
 }
 
+// done says what an accepted command did.
+var done = map[event.CommandName]string{
+	event.Pause: "paused", event.Resume: "resumed", event.Step: "stepped", event.RunTo: "runs to a group", event.Break: "breakpoint changed",
+	event.Disable: "breakpoint disabled", event.Edit: "edited", event.Accept: "re-checks", event.Retry: "retries", event.GiveUp: "stopped here",
+	event.Abort: "aborted", event.Rollback: "aborted, rolling back", event.Stop: "stopped",
+}
+
+// byOthers says what a command of somebody else on another screen has just done: "paused by ada@laptop". It returns "" for an old
+// command, and for one of this screen or of the run itself.
+func (s *Screen) byOthers(e event.Event) string {
+	if e.Status != event.Accepted || e.Answers == "" || e.Answers == event.InternalID || s.sent[e.Answers] || s.Replayed || s.Now().Sub(e.Time) > flashFor {
+		return ""
+	}
+	what := done[e.Command]
+	if what == "" {
+		return ""
+	}
+	return what + " by " + canvas.Clean(cmp.Or(e.By, "the user who started the run"))
+}
+
 // Absorb applies events to the picture.
 func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	announced := false
 	for _, e := range events {
 		s.State.Apply(e)
 		if e.Kind == event.KindCommand {
+			others := s.byOthers(e) // before answered forgets the screen's own command
 			if refusal := s.answered(e); refusal != "" {
 				cmds = append(cmds, s.Say(theme.Bad, refusal))
+			} else if others != "" {
+				cmds = append(cmds, s.Say(theme.Accent, others))
 			}
 		}
 		switch {

@@ -19,18 +19,15 @@ type recordInspector struct {
 	at     func() int // number of events replayed so far
 }
 
-func (r recordInspector) Events(_ context.Context, o plan.Object) (lines []string, _ error) {
+func (r recordInspector) Events(_ context.Context, o plan.Object) ([]event.ClusterEvent, error) {
 	found := r.record.Diagnoses(o, r.at())
 	type content struct{ object, reason, message string }
 	events := latest(found, func(d event.Details) []event.ClusterEvent { return d.Events },
 		func(e event.ClusterEvent) content { return content{e.Object, e.Reason, e.Message} })
-	for _, e := range events {
-		lines = append(lines, phrase.ClusterEvent(e))
+	if len(events) == 0 {
+		return nil, inspect.Unavailable(strings.Join(instead(found, "events"), "; "))
 	}
-	if len(lines) == 0 {
-		return instead(found, "events"), nil
-	}
-	return lines, nil
+	return events, nil
 }
 
 func (r recordInspector) Pods(_ context.Context, o plan.Object) (pods []inspect.Pod, err error) {

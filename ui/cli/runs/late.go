@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/cli/screen"
@@ -32,7 +33,7 @@ func (l *lateInspector) cluster(ctx context.Context) inspect.Cluster {
 	return l.ready
 }
 
-func (l *lateInspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
+func (l *lateInspector) Events(ctx context.Context, o plan.Object) ([]event.ClusterEvent, error) {
 	return l.cluster(ctx).Events(ctx, o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/cli/screen"
@@ -13,7 +14,9 @@ import (
 // seen is an inspector of a release that has a record.
 type seen struct{ inspect.Cluster }
 
-func (seen) Events(context.Context, plan.Object) ([]string, error) { return []string{"created"}, nil }
+func (seen) Events(context.Context, plan.Object) ([]event.ClusterEvent, error) {
+	return []event.ClusterEvent{{Reason: "Created"}}, nil
+}
 
 // TestLateInspector: the screen of a run in the cluster sees events as soon as the release has a record, not only if it
 // had one when the screen opened.

@@ -19,7 +19,8 @@ import (
 	"lockstep/ui/report"
 )
 
-const runsLong = `List the recorded runs of this user on this machine, newest first. lockstep keeps the last 50 records, readable only by
+const runsLong = `List the recorded runs of this user on this machine, newest first, or only those of a release, with an outcome or since a
+time. lockstep keeps the last 50 records, readable only by
 their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 
 --in-cluster and -A list runs in the cluster instead, as long as their Jobs are kept: "lockstep help in-cluster".
@@ -49,29 +50,37 @@ active runs are kept. Releases are not affected.`
 
 func (a *app) newRuns() *cobra.Command {
 	var inCluster, allNamespaces bool
+	var wanted filter
 	cmd := &cobra.Command{
 		Use: "runs", GroupID: "more", Short: "list, show, compare and remove records of runs", Long: runsLong,
 		Example: `lockstep runs
+lockstep runs --release shop --outcome failed --since 7d
 lockstep runs -A          # runs in the cluster
 lockstep runs show
 lockstep runs diff 20261120-1204 20261121-0911
 lockstep runs rm --older-than 30d`,
 		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := wanted.parse(inCluster || allNamespaces); err != nil {
+				return err
+			}
 			if inCluster || allNamespaces {
 				return a.listClusterRuns(cmd, allNamespaces)
 			}
-			dir, runs, err := listRuns()
+			dir, all, err := listRuns()
 			if err != nil {
 				return err
 			}
+			recorded := len(all)
+			runs := wanted.of(all)
 			if len(runs) == 0 && command.OutputFormat(cmd) == report.ModeText {
-				return a.Display(cmd).Lines(noRuns(dir))
+				return a.Display(cmd).Lines(wanted.none(recorded, dir))
 			}
 			return a.Display(cmd).Show(runs)
 		},
 	}
 	command.AddOutput(cmd)
+	wanted.addFlags(cmd)
 	cmd.Flags().BoolVar(&inCluster, "in-cluster", false, "list the runs in the cluster, in the namespace of -n")
 	cmd.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "list the runs in the cluster, in all namespaces")
 	cmd.AddCommand(a.newRunsShow(), a.newRunsDiff(), a.newRunsRm())
@@ -140,7 +149,7 @@ lockstep runs rm --older-than 30d`,
 			case len(args) == 0 && !all && age == "":
 				return command.UsageError("name the runs to remove, or use --all or --older-than")
 			}
-			older, err := parseAge(age)
+			older, err := parseAge("older-than", age)
 			if err != nil {
 				return err
 			}
@@ -155,8 +164,8 @@ lockstep runs rm --older-than 30d`,
 	return cmd
 }
 
-// parseAge parses a duration such as 36h or, in days, 30d.
-func parseAge(s string) (time.Duration, error) {
+// parseAge parses the value of a flag, a duration such as 36h or, in days, 30d.
+func parseAge(flag, s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
 	}
@@ -167,7 +176,7 @@ func parseAge(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("--older-than %s is not a valid age; use a value such as 36h or 30d", s)
+		return 0, fmt.Errorf("--%s %s is not a valid age; use a value such as 36h or 30d", flag, s)
 	}
 	return d, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -121,21 +122,24 @@ func (d Disconnected) why() error {
 	return cmp.Or(d.Why, "this screen is not connected to the cluster")
 }
 
-func (d Disconnected) Events(context.Context, plan.Object) ([]string, error)          { return nil, d.why() }
+func (d Disconnected) Events(context.Context, plan.Object) ([]event.ClusterEvent, error) {
+	return nil, d.why()
+}
 func (d Disconnected) Pods(context.Context, plan.Object) ([]inspect.Pod, error)       { return nil, d.why() }
 func (d Disconnected) Logs(context.Context, plan.Object, func(inspect.LogLine)) error { return d.why() }
 func (d Disconnected) Live(context.Context, plan.Object) (string, error)              { return "", d.why() }
 
-func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
+func (i inspector) Events(ctx context.Context, o plan.Object) ([]event.ClusterEvent, error) {
 	if err := i.refresh(ctx); err != nil {
 		return nil, err
 	}
 	events, err := i.diagnoser.Events(ctx, o)
-	lines := make([]string, len(events))
+	out := make([]event.ClusterEvent, len(events))
 	for n, e := range events {
-		lines[n] = i.mask.Text(e.String())
+		e.Object, e.Reason, e.Message = i.mask.Text(e.Object), i.mask.Text(e.Reason), i.mask.Text(e.Message)
+		out[n] = event.ClusterEvent(e)
 	}
-	return lines, err
+	return out, err
 }
 
 func (i inspector) Pods(ctx context.Context, o plan.Object) ([]inspect.Pod, error) {

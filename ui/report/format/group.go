@@ -25,12 +25,10 @@ func Removes(s *event.State, phase string) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
 }
 
-// GroupName returns the id of a group. It adds " removal" if the group is removed and another phase has a group with the
-// same id.
+// GroupName returns the id of a group, after "delete " if the group is deleted by an operation that does not delete all.
 func GroupName(s *event.State, g *event.GroupState) string {
-	inOther := func(p *event.PhaseState) bool { return p.Name != g.Phase && s.Find(p.Name, g.ID) != nil }
-	if Removes(s, g.Phase) && slices.ContainsFunc(s.Phases, inOther) {
-		return g.ID + " removal"
+	if Removes(s, g.Phase) && s.Operation.Name != "uninstall" && !s.Operation.IsStack() {
+		return "delete " + g.ID
 	}
 	return g.ID
 }
