@@ -108,7 +108,7 @@ func inUseText(names []string, namespaces map[string]bool) string {
 }
 
 // storedResource returns the resource of a CRD in the version in which its objects are stored, which needs no conversion by a
-// webhook. served is false if the CRD does not exist or does not serve that version.
+// webhook, or else in another version that it serves. served is false if the CRD does not exist or serves none.
 func storedResource(ctx context.Context, c *connect.Client, name string) (resource schema.GroupVersionResource, served bool, err error) {
 	crd, err := c.Dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -120,10 +120,10 @@ func storedResource(ctx context.Context, c *connect.Client, name string) (resour
 	resource.Resource, resource.Group, _ = strings.Cut(name, ".")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, v := range versions {
-		if v, ok := v.(map[string]any); ok && v["storage"] == true {
+		if v, ok := v.(map[string]any); ok && v["served"] == true && (!served || v["storage"] == true) {
 			resource.Version, _ = v["name"].(string)
-			return resource, v["served"] == true, nil
+			served = true
 		}
 	}
-	return resource, false, nil
+	return resource, served, nil
 }

@@ -144,7 +144,7 @@ func (c Claims) Removes(scope Scope, f *Fact) bool {
 func (c Claims) TakesOver(scope Scope, f *Fact) bool {
 	s, o := f.seen, f.Resource.Object
 	if s.Version == "" || !c.Owns(scope, f) {
-		return s.Version != "" && c.Take
+		return s.Version != "" && (c.Take || c.adoptsHook(f))
 	}
 	return c.Brought != nil && f.Existed() && !c.Unmarked[o] && !c.Brought(o, s.Keep)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,11 +36,12 @@ func Owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
-// Marks are the label and the annotations of an object that name its owner, and the one that protects it, each "" if it is
-// missing.
+// Marks are the label and the annotations of an object that name its owner, the one that protects it, and that of a hook, each "" if
+// it is missing.
 type Marks struct {
 	Manager, Release, Namespace string
 	Policy                      string `json:",omitempty"` // helm.sh/resource-policy
+	Hook                        string `json:",omitempty"` // helm.sh/hook
 }
 
 // Patch returns the metadata of a merge patch that sets the marks of an object, if it still has the UID.
@@ -52,13 +54,14 @@ func (m Marks) Patch(uid types.UID) map[string]any {
 	}
 	return map[string]any{
 		"uid": uid, "labels": map[string]any{ManagedByKey: orNull(m.Manager)},
-		"annotations": map[string]any{ownerNameKey: orNull(m.Release), ownerNamespaceKey: orNull(m.Namespace), helmkube.ResourcePolicyAnno: orNull(m.Policy)},
+		"annotations": map[string]any{ownerNameKey: orNull(m.Release), ownerNamespaceKey: orNull(m.Namespace), helmkube.ResourcePolicyAnno: orNull(m.Policy),
+			release.HookAnnotation: orNull(m.Hook)},
 	}
 }
 
 func marksOf(m metav1.Object) Marks {
 	a := m.GetAnnotations()
-	return Marks{m.GetLabels()[ManagedByKey], a[ownerNameKey], a[ownerNamespaceKey], a[helmkube.ResourcePolicyAnno]}
+	return Marks{m.GetLabels()[ManagedByKey], a[ownerNameKey], a[ownerNamespaceKey], a[helmkube.ResourcePolicyAnno], a[release.HookAnnotation]}
 }
 
 // Other returns who else than the scope's release the marks of an object name, "" for nobody. An object that has lost only

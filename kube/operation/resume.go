@@ -177,6 +177,9 @@ func (r *releaseState) brought(b *manifest.Builder) func(o plan.Object, keep boo
 	objects := sync.OnceValue(func() map[plan.Object]bool { // with whether a revision since the last deployed one has it
 		all, since := map[plan.Object]bool{}, r.SinceDeployed()
 		for _, rel := range r.All {
+			if !r.MayHaveLeft(rel) {
+				continue
+			}
 			list, _, _ := b.BuildTarget(rel.Manifest) // what cannot be read has brought nothing, so no removal touches it
 			for _, res := range b.Resources(list) {
 				all[res.Object] = all[res.Object] || slices.Contains(since, rel)

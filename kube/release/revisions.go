@@ -194,12 +194,18 @@ func wasDeployed(rel *rel1.Release) bool {
 	return false
 }
 
-// Others returns all revisions except old, newest first.
+// Others returns the revisions except old that may have left objects behind, newest first.
 func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
-		if old == nil || rel.Version != old.Version {
+		if (old == nil || rel.Version != old.Version) && r.MayHaveLeft(rel) {
 			out = append(out, rel)
 		}
 	}
 	return out
+}
+
+// MayHaveLeft reports whether objects may exist that a revision brought and a later one lacks: that of one that was deployed were
+// removed by the next one that was, or by the uninstall. Somebody may have restored them since.
+func (r *Revisions) MayHaveLeft(rel *rel1.Release) bool {
+	return !wasDeployed(rel) && rel.Info.Status != rcommon.StatusUninstalled || slices.Contains(r.SinceDeployed(), rel)
 }

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,17 @@ func TestOwnMarksBefore(t *testing.T) {
 		"failed":        {before: func(r *rig.Rig) { fail(r, false, first); mark(r) }},
 		"left-behind":   {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }, keeps: true},
 		"uninstalled":   {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }, keeps: true},
+		"restored": {before: func(r *rig.Rig) { // after an upgrade that removed it
+			deploy(r, first, mine)
+			deploy(r, first)
+			mark(r)
+			deploy(r, first)
+		}},
+		"restored-after-uninstall": {before: func(r *rig.Rig) {
+			deploy(r, first, mine)
+			uninstallKeepingHistory(r)
+			mark(r)
+		}},
 		"failed-has-it": {before: func(r *rig.Rig) { deploy(r, first); fail(r, false, first, mine) }, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,4 +257,30 @@ func TestOwnMarksBefore(t *testing.T) {
 
 func uninstallKeepingHistory(r *rig.Rig) {
 	r.MustRun(r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: r.Common(), KeepHistory: true}))
+}
+
+// TestAdoptedHookIsKept: an upgrade adopts an object that a hook of the release has created, and fails. Its rollback keeps the object,
+// which is that of a hook again: the earlier revision needs it, and its hook does not run again (R31a).
+func TestAdoptedHookIsKept(t *testing.T) {
+	t.Parallel()
+	for _, onFailure := range []bool{true, false} {
+		r := rig.NewNamed(t, fmt.Sprint("adopted-hook-", onFailure))
+		first := rig.ConfigMap("first", rig.Group("first"))
+		hook := rig.ConfigMap("shared", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-failed"})
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first, hook), nil))
+		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, rig.ConfigMap("shared", rig.Group("shared", "first")), rig.Deployment("bad", rig.Group("late", "shared"), "1h")),
+			func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = onFailure, time.Second }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.Run(op, nil); out.State.Exit != 1 {
+			t.Errorf("exit %d", out.State.Exit)
+		}
+		if !onFailure {
+			r.MustRun(r.Rollback(1))
+		}
+		if now := shared(r); now == nil || now.Annotations["helm.sh/hook"] != "pre-install" || now.Annotations["meta.helm.sh/release-name"] != "" {
+			t.Errorf("on failure %t: the object is %v", onFailure, now)
+		}
+	}
 }

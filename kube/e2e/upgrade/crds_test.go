@@ -221,3 +221,24 @@ func TestCRDWithObjectsOfOthers(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	assertObjects("an uninstall", k, "stays")
 }
+
+// TestCRDWithUnservedStorage: a CRD whose storage version is not served stays while others have objects of its kind in a version that
+// is (R31a).
+func TestCRDWithUnservedStorage(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	group := r.Namespace + ".example"
+	a := rig.ConfigMap("a", nil)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, crdText(group, "v2", "v1")), nil))
+	r.Create(rig.Object(group+"/v2/Gear/theirs", nil, "spec: {size: x}"))
+	unserved := strings.Replace(crdText(group, "v2", "v1"), "name: v1\n    served: true", "name: v1\n    served: false", 1)
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, unserved), nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if got := versions(r, group); !slices.Equal(got, []string{"v2", "v1"}) {
+		t.Errorf("the CRD has versions %v", got)
+	}
+	resource := schema.GroupVersionResource{Group: group, Version: "v2", Resource: "gears"}
+	if _, err := r.Client.Dynamic.Resource(resource).Namespace(r.Namespace).Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
+		t.Errorf("the object of somebody else: %v", err)
+	}
+}

@@ -173,6 +173,22 @@ func (w *writers) deployed(release string, record *Record) {
 	}
 }
 
+// brought reports whether a revision of its release may have brought an object that somebody else has made: the last one that was
+// deployed and later ones, and those that never were deployed.
+func (w *writers) brought(o held, name string) bool {
+	if o.maker == "lockstep" || strings.HasPrefix(o.maker, "Helm/") {
+		return true
+	}
+	passed, known := false, false
+	for _, r := range slices.Backward(w.revisions[o.Owner]) {
+		if (!passed || !r.deployed) && r.record.has(o.Kind, name) {
+			return true
+		}
+		passed, known = passed || r.deployed, known || r.record != nil
+	}
+	return !known // else the log has no records
+}
+
 // borrows reports whether a write makes an existing object that of a release whose revisions do not have it. Revisions before the
 // last one that was deployed count for an object that they did not have to keep.
 func (w *writers) borrows(e Event, before held) bool {
@@ -211,6 +227,8 @@ func (w *writers) foreign(e Event, before held) string {
 		return "deleted an object of no release, made by " + before.maker
 	case e.Verb == "delete" && before.Owner != "" && !w.works[[2]string{e.Connection, before.Owner}]:
 		return "deleted an object of release " + before.Owner
+	case e.Verb == "delete" && before.Owner != "" && !before.Hook && !w.brought(before, e.Object.Name):
+		return "deleted an object that no revision of release " + before.Owner + " has brought since the last one that was deployed, made by " + before.maker
 	case e.Verb == "delete" && before.borrowed:
 		return Borrowed + before.Owner + " took it over, made by " + before.maker
 	case e.After != nil && e.Verb != "delete" && e.After.Owner != "" && before.Owner != e.After.Owner && !(before.Owner == "" && before.maker == "lockstep"):
