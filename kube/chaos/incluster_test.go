@@ -51,14 +51,46 @@ func podKills(t *testing.T) []trialGroup {
 		for n := 1; n <= want.writes; n++ {
 			seed := (i+1)*1000 + n
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				what, err := runWithPodKill(t, o, want, n, false)
+				_, what, err := runWithPodKill(t, o, want, n, false)
 				report(seed, what, err)
 			}})
 		}
 		for n := 1; n <= journalWrites; n++ {
 			seed := (i+1)*1000 + 899 + n
 			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				what, err := runWithPodKill(t, o, want, n, true)
+				_, what, err := runWithPodKill(t, o, want, n, true)
+				report(seed, what, err)
+			}})
+		}
+	}
+	return all
+}
+
+// journalKills kills the pod of a run in the cluster that fails and is rolled back, after each write of its journal. The pod that
+// replaces it rolls back what is left to roll back, and the command that started the run fails.
+func journalKills(t *testing.T) []trialGroup {
+	names := []string{"bad-upgrade"}
+	if long || only >= 0 {
+		names = append(names, "bad-install")
+	}
+	var all []trialGroup
+	for i, name := range names {
+		o := single(name)
+		want, err := baselineOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		undisturbed, what, err := runWithPodKill(t, o, want, 0, true)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if undisturbed.pods.kept <= journalWrites {
+			t.Fatalf("%s keeps %d times, no more than a run that succeeds", o.name, undisturbed.pods.kept)
+		}
+		for n := 1; n <= undisturbed.pods.kept; n++ {
+			seed := (i+1)*1000 + n
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				_, what, err := runWithPodKill(t, o, want, n, true)
 				report(seed, what, err)
 			}})
 		}
@@ -78,9 +110,9 @@ type podRun struct {
 	err       error    // of the kill
 }
 
-// runWithPodKill kills the pod after its n-th write, or its n-th write of the journal.
-func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal bool) (what string, err error) {
-	r := &podRun{harness: newHarness(t, true, false)}
+// runWithPodKill kills the pod after its n-th write, or its n-th write of the journal; 0 does not kill it.
+func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal bool) (r *podRun, what string, err error) {
+	r = &podRun{harness: newHarness(t, true, false)}
 	defer r.close()
 	kill, how := r.deletePod, "deleted"
 	if n%2 == 0 && hasProc {
@@ -91,10 +123,10 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 		what = fmt.Sprintf("%s, pod %s after write %d of its journal", o.name, how, n)
 	}
 	if err := r.runPreceding(o); err != nil {
-		return what, err
+		return r, what, err
 	}
 	r.pods = newTracker(o.isRollback, func(q request) handler {
-		if at := map[bool]int{false: q.write, true: q.kept}[ofJournal]; at != n {
+		if at := map[bool]int{false: q.write, true: q.kept}[ofJournal]; at != n || n == 0 {
 			return nil
 		}
 		what += ": " + r.withoutNamespace(q.key)
@@ -115,23 +147,30 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 	})
 	p, err := r.startInCluster(o)
 	if err != nil {
-		return what, err
+		return r, what, err
 	}
 	if err := p.wait(3 * time.Minute); err != nil {
-		return what, fmt.Errorf("  %w\n%s", err, p.outputTail())
+		return r, what, fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
 	state := r.waitForJob()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n == 0 {
+		return r, what, r.judgeFailed(want, p)
+	}
 	if r.killedAt == 0 || r.err != nil {
-		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
+		return r, what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.outputTail())
 	}
 	wrong := r.checkTakeover(n < want.writes && !ofJournal) // the journal is first written before the Lease
 	// After the last write of an uninstall nothing is left that shows the new pod that the run was complete.
-	if last := o.name == "uninstall" && n == want.writes; state != "Complete" && !last {
+	ends, code := "Complete", 0
+	if o.mustFail() {
+		ends, code = "Failed", 1
+	}
+	if last := o.name == "uninstall" && n == want.writes; state != ends && !last {
 		wrong = append(wrong, "the Job ended as "+state)
 	}
-	if p.exitCode != 0 {
+	if p.exitCode != code {
 		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exitCode))
 	}
 	if err := r.removeJob(); err != nil {
@@ -143,7 +182,26 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 	if len(wrong) > 0 {
 		err = errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
-	return what, errors.Join(err, r.judgeRepeated(want, r.afterKill, p))
+	if o.mustFail() {
+		return r, what, errors.Join(err, r.judgeFailed(want, p))
+	}
+	return r, what, errors.Join(err, r.judgeRepeated(want, r.afterKill, p))
+}
+
+// judgeFailed checks that a run that fails has left what it leaves without faults.
+func (r *podRun) judgeFailed(want *baseline, p *process) error {
+	wrong := r.waitUntil(snapshot{objects: want.target.objects}, false)
+	now := r.snapshot()
+	if n := now.count("deployed"); n != want.target.count("deployed") {
+		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
+	}
+	if u := now.unfinished(); len(u) > 0 {
+		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q, without faults it is %q\n", now.history, want.target.history) + p.outputTail())
 }
 
 // startInCluster starts an operation in the cluster. Its pods use the run's proxy.

@@ -97,6 +97,7 @@ func TestChaos(t *testing.T) {
 	}{
 		{"crash", crashes, 5},
 		{"in-cluster", podKills, 2},
+		{"journal", journalKills, 2},
 		{"faults", faults, 1},
 		{"records", records, 4},
 		{"stalls", stalls, 2},
