@@ -177,7 +177,10 @@ func (m *machine) advance() {
 		m.windDown()
 		return
 	}
-	if m.timeouts.proof != nil { // nothing starts after the timeout
+	if m.timeouts.proof != nil { // nothing starts after the timeout; a group that was retried meanwhile waits for its answer
+		if m.cohort != nil {
+			m.stage.queueDueWaves(m.cohort)
+		}
 		return
 	}
 	m.startUnits()

@@ -42,7 +42,8 @@ type reference struct {
 	closed     bool
 	confirming bool // groups that were ready may be in progress again (R21)
 	timeout    bool
-	diagnosing int // failures whose diagnosis is running
+	proving    bool // the timeout has passed, and the run reads what it waits for: nothing starts (R25)
+	diagnosing int  // failures whose diagnosis is running
 	wrong      []string
 }
 
@@ -544,7 +545,7 @@ func (r *reference) returned(o plan.Object) { r.inFlight[o.Name]-- }
 // idle checks, while no request is in flight, that freed objects were sent again.
 func (r *reference) idle() {
 	for name, id := range r.freed {
-		if u := r.units[id]; u == nil || u.status != event.Running || u.rechecking || r.steer.ending != "" || r.timeout {
+		if u := r.units[id]; u == nil || u.status != event.Running || u.rechecking || r.steer.ending != "" || r.timeout || r.proving {
 			delete(r.freed, name)
 			continue
 		}
@@ -575,7 +576,7 @@ func (r *reference) quiet() {
 		if u.restarted {
 			r.fail("R44: %v starts again without a command", id)
 		}
-		if r.diagnosing > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.ending != "" || r.timeout || r.failed() {
+		if r.diagnosing > 0 || r.proving || !r.stage[id] || u.status != event.Waiting || r.steer.ending != "" || r.timeout || r.failed() {
 			continue
 		}
 		startable := !slices.ContainsFunc(u.after, func(dependency event.Unit) bool {

@@ -268,7 +268,7 @@ func (x *simulation) handle(msg message) {
 		x.r.enter(in.stage.Phase)
 	}
 	effects := x.m.handle(x.now, msg)
-	x.r.timeout = x.r.timeout || x.m.timeouts.expired
+	x.r.timeout, x.r.proving = x.r.timeout || x.m.timeouts.expired, x.m.timeouts.proof != nil
 	x.perform(effects)
 	x.r.quiet()
 	if x.r.diagnosing == 0 && (x.m.stage == nil || x.m.stage.inFlight == 0) {

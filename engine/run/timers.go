@@ -51,10 +51,10 @@ func (m *machine) wake() time.Time {
 			next = earliest(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
 	}
-	switch limit := m.operationTimeout(); {
-	case t.proof != nil:
-		next = earliest(next, t.proof.until)
-	case limit > 0 && !t.expired:
+	if t.proof != nil { // tick does nothing else until then
+		return earliest(next, t.proof.until)
+	}
+	if limit := m.operationTimeout(); limit > 0 && !t.expired {
 		wakeAt(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
