@@ -119,9 +119,10 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 		if err := m.op.DeleteDeadLease(); err != nil {
 			s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "R51", Message: err.Error()})
 		}
-		m.observe(o, event.Ready, "unchanged")
+		change, message := s.changeOfUnchanged(m)
+		m.observe(o, event.Ready, message)
 		s.stepPast()
-		return run.Response{Change: event.Unchanged}, nil
+		return run.Response{Change: change}, nil
 	}
 	if err := s.checkNeeds(m, phaseReleases); err != nil {
 		return run.Response{}, err
@@ -137,6 +138,20 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	return run.Response{Change: change}, nil
 }
 
+// changeOfUnchanged returns what the run has done to a release that this pod found unchanged: an earlier pod of the Job may have
+// deployed it (S13).
+func (s *Stack) changeOfUnchanged(m *member) (event.Change, string) {
+	start := s.opts.Journal.Entry(m.id).Before().Start
+	if !m.changedEarlier() {
+		return event.Unchanged, "unchanged"
+	}
+	change := event.Configured
+	if start.Last == 0 {
+		change = event.Created
+	}
+	return change, fmt.Sprintf("revision %d", m.op.Info().PreviousRevision)
+}
+
 // resultText describes the result of a successful operation.
 func resultText(info event.Operation) string {
 	if info.Name == "uninstall" {
@@ -150,6 +165,9 @@ func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Res
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
 		return s.rollBackRelease(m, phaseUninstall, o, event.Gone)
+	}
+	if m.op == nil && s.goneEarlier(m) {
+		return run.Response{Change: event.Deleted}, nil
 	}
 	if m.op == nil {
 		return run.Response{Change: event.Absent}, nil

@@ -199,11 +199,11 @@ func TestOwnMarksBefore(t *testing.T) {
 		keeps  bool // it is annotated with keep
 		gone   bool
 	}{
-		"no-record":     {before: mark},
-		"deployed":      {before: func(r *rig.Rig) { deploy(r, first); mark(r) }},
-		"failed":        {before: func(r *rig.Rig) { fail(r, false, first); mark(r) }},
-		"left-behind":   {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }, keeps: true},
-		"uninstalled":   {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }, keeps: true},
+		"no-record":   {before: mark},
+		"deployed":    {before: func(r *rig.Rig) { deploy(r, first); mark(r) }},
+		"failed":      {before: func(r *rig.Rig) { fail(r, false, first); mark(r) }},
+		"left-behind": {before: func(r *rig.Rig) { deploy(r, first, kept); deploy(r, first) }, keeps: true},
+		"uninstalled": {before: func(r *rig.Rig) { deploy(r, first, kept); uninstallKeepingHistory(r) }, keeps: true},
 		"restored": {before: func(r *rig.Rig) { // after an upgrade that removed it
 			deploy(r, first, mine)
 			deploy(r, first)

@@ -153,6 +153,37 @@ func (b stackRig) pods(store *memory) func(down, rollback bool, releases ...rele
 	}
 }
 
+// TestNextPodSaysWhatTheRunDid (S13): a pod deploys a and is killed before b is ready. The next pod finds a unchanged and completes the
+// run; what it counts is what the run has done.
+func TestNextPodSaysWhatTheRunDid(t *testing.T) {
+	t.Parallel()
+	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil, "v: {{ .Values.v | quote }}")})
+	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil) + "\n---\n" + rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	stack := func(v, second string) []release {
+		values := map[string]any{"v": v}
+		return []release{{Name: "a", Dir: good, Values: values}, {Name: "b", Dir: second, Needs: []string{"a"}, Values: values}}
+	}
+	for _, want := range []string{"2 installed", "2 upgraded"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			if want == "2 upgraded" {
+				b.mustUp(stack("1", good)...)
+			}
+			pod := b.pods(&memory{forgets: true})
+			s, err := pod(false, false, stack("2", bad)...)
+			if state, _ := b.run(s, err, nil); state.Exit != 1 {
+				t.Errorf("the first pod: exit %d", state.Exit)
+			}
+			s, err = pod(false, false, stack("2", good)...)
+			state, _ := b.run(s, err, nil)
+			if got := state.Changes().Releases(); state.Exit != 0 || got != want {
+				t.Errorf("the next pod: exit %d, %q, want %q: %s", state.Exit, got, want, phrase.Reason(state))
+			}
+		})
+	}
+}
+
 // TestFailureThatCannotBeKept (S13, R33): a failure that cannot be kept starts no rollback. A next pod would continue the run.
 // Once it can be kept, it rolls back.
 func TestFailureThatCannotBeKept(t *testing.T) {
