@@ -228,7 +228,7 @@ func (w *writers) foreign(e Event, before held) string {
 	case e.Verb == "delete" && before.Owner != "" && !w.works[[2]string{e.Connection, before.Owner}]:
 		return "deleted an object of release " + before.Owner
 	case e.Verb == "delete" && before.Owner != "" && !before.Hook && !w.brought(before, e.Object.Name):
-		return "deleted an object that no revision of release " + before.Owner + " has brought since the last one that was deployed, made by " + before.maker
+		return "deleted an object that no revision of release " + before.Owner + " has created since the last deployed one, made by " + before.maker
 	case e.Verb == "delete" && before.borrowed:
 		return Borrowed + before.Owner + " took it over, made by " + before.maker
 	case e.After != nil && e.Verb != "delete" && e.After.Owner != "" && before.Owner != e.After.Owner && !(before.Owner == "" && before.maker == "lockstep"):

@@ -140,7 +140,7 @@ func TestForeignWrites(t *testing.T) {
 			one + " create" + record + "a.v1 pending-install:x", one + " patch configmaps/x a", one + " update" + record + "a.v1 deployed:x",
 			one + " create" + record + "a.v2 pending-upgrade:y", one + " delete configmaps/x", one + " update" + record + "a.v2 deployed:y",
 			"kubectl/1 create configmaps/x a", two + " create" + record + "a.v3 pending-upgrade:z", two + " delete configmaps/x",
-		}, "no revision of release ns/a has brought"},
+		}, "no revision of release ns/a has created"},
 		{"restored, but of the deployed revision", []string{
 			one + " create" + record + "a.v1 pending-install:x", one + " patch configmaps/x a", one + " update" + record + "a.v1 deployed:x",
 			"kubectl/1 delete configmaps/x", "kubectl/1 create configmaps/x a", two + " update" + record + "a.v1 uninstalling:x", two + " delete configmaps/x",
