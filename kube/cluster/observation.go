@@ -17,7 +17,9 @@ type Observation struct{ *Target }
 
 // NewObservation returns an Observation of a list.
 func NewObservation(s Session, list helmkube.ResourceList) Observation {
-	return Observation{NewApply(s, list, func(*resource.Info) error { return nil }, nil)}
+	t := NewApply(s, list, func(*resource.Info) error { return nil }, nil)
+	t.observes = true
+	return Observation{t}
 }
 
 // Watch observes the objects of a group. A Job that the cluster has deleted after it finished counts as ready.

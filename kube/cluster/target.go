@@ -52,6 +52,7 @@ type Target struct {
 	session  Session
 	infos    map[plan.Object]*resource.Info
 	send     func(*resource.Info) error // applies an object; nil for a removal
+	observes bool                       // applies nothing, see Observation
 	removal  Removal
 	hooks    map[plan.Object]Hook         // the hooks in the plan
 	expiring map[plan.Object]*expiringJob // the Jobs with ttlSecondsAfterFinished
@@ -60,6 +61,7 @@ type Target struct {
 	attempts map[plan.Object]int
 	reports  map[plan.Object]func(run.Observation)
 	deferred map[plan.Object]*deferredWatch
+	labelled map[plan.Object]*labelled
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -98,7 +100,7 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
 		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
-		reports:  map[plan.Object]func(run.Observation){},
+		reports: map[plan.Object]func(run.Observation){}, labelled: map[plan.Object]*labelled{},
 		deferred: map[plan.Object]*deferredWatch{}, expiring: map[plan.Object]*expiringJob{},
 	}
 	for _, i := range list {
@@ -110,114 +112,6 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 		}
 	}
 	return t
-}
-
-// Watch observes the objects of a group.
-func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
-	var targets []status.Target
-	report = withStatusSigns(report)
-	for _, obj := range g.Objects {
-		i := t.infos[obj]
-		if i == nil {
-			continue
-		}
-		if t.send != nil && troubleKinds[obj.Kind] && obj.Namespace != "" {
-			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, listener{
-				onTrouble: func() { report(run.Observation{Object: obj, Trouble: true}) },
-				onPods:    func(p run.Pods) { report(run.Observation{Object: obj, Pods: &p}) },
-			})
-		}
-		t.mu.Lock()
-		t.reports[obj] = report
-		t.mu.Unlock()
-		f := t.session.Builder.Fact(i)
-		rule := f.Rule
-		rule.JobsComplete = g.JobsComplete
-		rule.FirstStatus = t.send != nil && !f.Late && t.session.Builder.HasStatus(i.Mapping)
-		target := status.Target{
-			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled,
-		}
-		if t.send == nil { // an apply returns the version in its Response
-			target.Existed = status.ParseVersion(f.Before().Version)
-			target.Labelled = target.Labelled && (f.Seen().Version == "" || f.Seen().Owner != "") // it may have lost its label
-		}
-		if f.Generated || f.Late {
-			t.watchLater(ctx, i, f, target, report)
-			continue
-		}
-		targets = append(targets, target)
-	}
-	t.session.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
-}
-
-// watchLater watches an object as soon as its name, resource and scope are known. It reports the object under its name in
-// the plan.
-func (t *Target) watchLater(ctx context.Context, i *resource.Info, f *manifest.Fact, target status.Target, report func(run.Observation)) {
-	planned := target.Object
-	watch := func(i *resource.Info) func() {
-		ctx, cancel := context.WithCancel(ctx)
-		known := target
-		known.Object.Name, known.Object.Namespace = i.Name, i.Namespace
-		known.GVR, known.Namespaced = i.Mapping.Resource, i.Namespaced()
-		known.Rule.FirstStatus = t.send != nil && t.session.Builder.HasStatus(i.Mapping)
-		t.session.RunWatcher.Watcher.Watch(ctx, []status.Target{known}, func(ob run.Observation) {
-			ob.Object = planned
-			t.report(ctx, ob, report)
-		})
-		return cancel
-	}
-	if i.Name != "" && !f.Late {
-		watch(i)
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.deferred[planned] = &deferredWatch{watch: watch}
-}
-
-// startDeferred starts the deferred watch of an object, if it has one that is not running. i has the object's name, resource
-// and scope.
-func (t *Target) startDeferred(obj plan.Object, i *resource.Info) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if d := t.deferred[obj]; d != nil && d.stop == nil {
-		d.stop = d.watch(i)
-	}
-}
-
-// stopDeferred stops watching the object that an earlier attempt created.
-func (t *Target) stopDeferred(obj plan.Object) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if d := t.deferred[obj]; d != nil && d.stop != nil {
-		d.stop()
-		d.stop = nil
-	}
-}
-
-// Late returns the objects of kinds that the cluster does not serve yet. They are not watched.
-func (t *Target) Late() (objects []plan.Object) {
-	for obj, i := range t.infos {
-		if t.session.Builder.Fact(i).Late {
-			objects = append(objects, obj)
-		}
-	}
-	return objects
-}
-
-// ResolveLate looks up the kinds of late objects again, and starts to watch the objects whose kind is served now (R29). It is
-// for callers that apply nothing. It reports whether late objects remain.
-func (t *Target) ResolveLate() (remain bool) {
-	for _, obj := range t.Late() {
-		i := t.infos[obj]
-		if t.session.Builder.Resolve(i) != nil {
-			remain = true
-			continue
-		}
-		t.session.Builder.Fact(i).Late = false
-		t.startDeferred(obj, i)
-	}
-	return remain
 }
 
 // createGenerated creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
@@ -285,6 +179,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	out.StatusBefore = t.statusBefore(i, sameGeneration || change == event.Unchanged)
 	t.session.Builder.LearnStatus(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		if u.GetLabels()[manifest.ManagedByKey] != "Helm" {
+			t.lostLabel(obj)
+		}
 		u.SetManagedFields(nil) // saves most of the memory
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it

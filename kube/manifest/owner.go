@@ -65,7 +65,8 @@ func marksOf(m metav1.Object) Marks {
 }
 
 // Other returns who else than the scope's release the marks of an object name, "" for nobody. An object that has lost only
-// some of its marks names nobody else.
+// some of its marks names nobody else, nor does one whose label an admission policy or an operator has overwritten, if its
+// annotations name the release.
 func (s Scope) Other(seen Seen) string {
 	m := seen.Marks
 	switch {
@@ -73,7 +74,7 @@ func (s Scope) Other(seen Seen) string {
 		return seen.Owner
 	case m.Release != "" && m.Release != s.Release || m.Namespace != "" && m.Namespace != s.Namespace:
 		return Owner(m.Release, m.Namespace)
-	case m.Manager != "" && m.Manager != "Helm":
+	case m.Manager != "" && m.Manager != "Helm" && m.Release == "":
 		return fmt.Sprintf("%s (label %s)", m.Manager, ManagedByKey)
 	}
 	return ""

@@ -11,7 +11,6 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -270,7 +269,7 @@ func (v *View) follow(ctx context.Context, s *session.Session) (*rel1.Release, e
 	r := v.current()
 	// An apply target also reports signs of trouble. Its Watch writes nothing.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
-	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
+	target := cluster.NewObservation(session, r.list).Target
 	late := target.Late()
 	for g := range event.Groups(r.phases) {
 		target.Watch(ctx, g.Group, func(ob run.Observation) { v.observe(g.Unit(), ob) })
