@@ -164,11 +164,14 @@ func (t *Target) Late() (objects []plan.Object) {
 func (t *Target) ResolveLate() (remain bool) {
 	for _, obj := range t.Late() {
 		i := t.infos[obj]
-		if t.session.Builder.Resolve(i) != nil {
+		f := t.session.Builder.Fact(i)
+		if f.Late = t.session.Builder.Resolve(i) != nil; f.Late {
+			_ = t.session.Builder.ResolveStored(i) // it stays late
+		}
+		if f.Late {
 			remain = true
 			continue
 		}
-		t.session.Builder.Fact(i).Late = false
 		t.startDeferred(obj, i)
 	}
 	return remain

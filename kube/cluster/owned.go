@@ -129,12 +129,15 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 	return ""
 }
 
-// Delete deletes an object, unless WhyKept or WhyInUse says why it is kept. found is false if it does not exist. An object whose kind the
-// cluster does not serve does not exist.
+// Delete deletes an object, unless WhyKept or WhyInUse says why it is kept. found is false if it does not exist. An object whose
+// kind the cluster does not serve, in any version, does not exist.
 func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (found bool, kept string, err error) {
 	f := s.Builder.Fact(i)
 	if f == nil {
 		return false, "", fmt.Errorf("delete %s: not part of this operation", i.ObjectName())
+	}
+	if err := s.Builder.ResolveStored(i); err != nil || f.Late {
+		return false, "", err
 	}
 	for looks := 0; ; looks++ {
 		if looks > 0 || f.Seen().Version == "" || s.whyKept(f, how) != "" { // it may have been created, or returned

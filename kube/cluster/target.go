@@ -330,5 +330,6 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	case !found:
 		return run.Response{Change: event.Absent}, nil
 	}
+	t.startDeferred(obj, i) // its kind was late
 	return run.Response{Change: event.Deleted}, nil
 }

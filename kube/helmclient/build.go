@@ -45,6 +45,9 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 // uninstall, these are the ones that Helm should delete.
 func (c *Client) prepareObjects(list helmkube.ResourceList) (helmkube.ResourceList, error) {
 	if c.cfg.Uninstalling {
+		if err := c.builder().ResolveStored(list...); err != nil {
+			return nil, err
+		}
 		var warnings []plan.Warning
 		list, warnings = c.builder().Expand(c.cfg.Context, list)
 		c.cfg.warn(warnings)

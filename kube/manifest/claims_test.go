@@ -41,7 +41,7 @@ func TestOwns(t *testing.T) {
 		"other namespace":         {marks("Helm", "r", "x"), never},
 		"other release, no label": {marks("", "x", "n"), never},
 		"other manager":           {marks("argocd", "", ""), never},
-		"other manager, ours":     {marks("argocd", "r", "n"), never},
+		"other manager, ours":     {marks("argocd", "r", "n"), original},
 	} {
 		for _, again := range []bool{false, true} {
 			for _, deployed := range []bool{false, true} {

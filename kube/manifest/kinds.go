@@ -36,12 +36,44 @@ func (b *Builder) Resolve(i *resource.Info) error {
 	if err != nil {
 		return err
 	}
+	b.setMapping(i, mapping)
+	return nil
+}
+
+// ResolveStored looks up the kinds of the late objects of a stored revision, which are only watched or deleted: the cluster may
+// no longer serve the version in which one was applied, but still have it in another version. Then it is not late.
+func (b *Builder) ResolveStored(list ...*resource.Info) error {
+	for _, i := range list {
+		f := b.Fact(i)
+		if f == nil || !f.Late {
+			continue
+		}
+		mapper, err := b.client.Getter.ToRESTMapper()
+		if err != nil {
+			return err
+		}
+		mapping, err := mapper.RESTMapping(i.Mapping.GroupVersionKind.GroupKind())
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err == nil {
+			i.Client, err = b.RESTClient(mapping)
+		}
+		if err != nil {
+			return err
+		}
+		b.setMapping(i, mapping)
+		f.Late = false
+	}
+	return nil
+}
+
+func (b *Builder) setMapping(i *resource.Info, mapping *meta.RESTMapping) {
 	i.Mapping = mapping
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		setNamespace(u, mapping, b.scope.Namespace)
 		i.Namespace = u.GetNamespace()
 	}
-	return nil
 }
 
 // mapKind finds the API of a kind. If the cluster does not have the kind, mapKind takes the API from a

@@ -246,6 +246,9 @@ func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceLis
 // readRevision returns a revision with its objects. Lists among them are expanded.
 func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
 	list, err := buildRevision(b, rel)
+	if err == nil {
+		err = b.ResolveStored(list...)
+	}
 	if err != nil {
 		return session.OldRevision{}, nil, nil, err
 	}

@@ -130,13 +130,21 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 		return nil, nil, err
 	}
 	incoming := &preflight.Incoming{Builder: p.builder, List: p.list}
-	kindWarnings, kindConflicts, err := preflight.CheckKinds(prepared, *incoming)
-	if err != nil {
+	if err := checkKinds(prepared, incoming); err != nil {
 		return nil, nil, err
 	}
-	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, kindWarnings...))
-	prepared.Conflicts = append(prepared.Conflicts, kindConflicts...)
 	return prepared, incoming, nil
+}
+
+// checkKinds adds to a plan what preflight.CheckKinds says about it.
+func checkKinds(p *session.Prepared, incoming *preflight.Incoming) error {
+	warnings, conflicts, err := preflight.CheckKinds(p, *incoming)
+	if err != nil {
+		return err
+	}
+	p.Warnings = uniqueWarnings(append(p.Warnings, warnings...))
+	p.Conflicts = append(p.Conflicts, conflicts...)
+	return nil
 }
 
 // basis returns the state that the plan is based on. newRevision is the number of the revision to create, 0 for none.

@@ -109,7 +109,11 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	if err != nil {
 		return nil, nil, fmt.Errorf("order revision %d: %w", target.Version, err)
 	}
-	return p, &preflight.Incoming{Builder: b, List: list}, nil
+	incoming := &preflight.Incoming{Builder: b, List: list}
+	if err := checkKinds(p, incoming); err != nil {
+		return nil, nil, err
+	}
+	return p, incoming, nil
 }
 
 // method returns how the rollback to a revision updates objects, as in Helm.
