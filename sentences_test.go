@@ -26,11 +26,8 @@ import (
 var matchers = map[string]string{
 	"engine/phrase.CauseAt":         "takes out the counts that the event has as numbers",
 	"kube/diagnose.conditionCause":  "whether a condition of the object says more than its status",
-	"kube/release.TimingsIn":        "a code: event.Unchanged",
 	"kube/stack.explain":            "a code: event.NothingWritten",
 	"kube/stack.result":             "a code: event.NothingWritten",
-	"kube/stack.unreadyAgain":       "the outcome at the start of the closing message",
-	"kube/view.failIfStillAbsent":   "a code: justDeleted",
 	"ui/board/cards.drawReason":     "the status at the start of a reason",
 	"ui/board/header.watchMark":     "Helm's status of the release",
 	"ui/board/picture.PausedAt":     "a code: event.Breakpoint",

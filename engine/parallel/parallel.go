@@ -1,9 +1,11 @@
-// Package parallel spreads work over the cores. Any package may import it. Its only function is Each.
+// Package parallel spreads work over the cores (Each), and waits (Sleep). Any package may import it.
 package parallel
 
 import (
+	"context"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // minCalls is the number of calls that are worth another goroutine.
@@ -27,4 +29,14 @@ func Each(n int, f func(i int)) {
 		wg.Go(func() { calls(w*n/workers, (w+1)*n/workers) })
 	}
 	wg.Wait()
+}
+
+// Sleep waits until d has passed. The only error is the cause of ctx's end.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockstep/engine/parallel"
 )
 
 // Link is the state that all connections to an API server share: whether it responds, and the cache. During an outage
@@ -198,7 +200,7 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 		if first { // even a request with a short deadline is sent once
 			pause = beforeDeadline(ctx, pause)
 		}
-		err = sleep(ctx, pause)
+		err = parallel.Sleep(ctx, pause)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -362,14 +364,4 @@ func (l *Link) fail(key string, weight int, since time.Time, reason string) {
 func backoff(n int, limit time.Duration) time.Duration {
 	d := min(limit, minBackoff<<min(n, 10))
 	return d/2 + rand.N(d/2+1)
-}
-
-// sleep waits until d has passed. The only error is ctx's.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"lockstep/engine/parallel"
 	"lockstep/engine/run"
 )
 
@@ -159,7 +160,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if !closed { // a closed gate has its own pause
 			pause = max(pause, backoff(c.tries-1, maxBackoff))
 		}
-		if ended := sleep(waitCtx, pause); ended != nil {
+		if ended := parallel.Sleep(waitCtx, pause); ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/parallel"
 )
 
 // Conn is a connection to a run. Read returns the lines of its pods, Write sends requests. It ends with the run, or when
@@ -146,7 +148,7 @@ func (f *follower) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		sleep(ctx, retryDelay)
+		_ = parallel.Sleep(ctx, retryDelay)
 	}
 }
 

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/retry"
+
+	"lockstep/engine/parallel"
 )
 
 const (
@@ -108,7 +110,7 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 					break // a later version shows whether the requests were removed
 				}
 			}
-			sleep(ctx, watchRetryDelay)
+			_ = parallel.Sleep(ctx, watchRetryDelay)
 		}
 		_ = w.Close()
 	}()
@@ -185,13 +187,6 @@ func (in *inbox) remove(ctx context.Context, lease *coordinationv1.Lease, annota
 	}
 	_, err = in.leases.Patch(ctx, in.name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // requestNumber returns the number in the key of a request's annotation, or 0 for other annotations.

@@ -61,9 +61,10 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		if err = op.explainUnwritten(err); end.Cause != "" {
 			end.Cause = err.Error()
 		}
-		end.Exit = exitNothingDeployed(end.Exit)
-		end.Outcome = event.NothingWritten
-		if ending != nil {
+		end.Exit, end.Outcome = exitNothingDeployed(end.Exit), event.NothingWritten
+		if op.main.checksDeployed {
+			end.Exit, end.Outcome = event.ExitFailed, string(event.NotReady)
+		} else if ending != nil {
 			end.Message = phrase.Ended("aborted", ending.Origin()) + " before anything was written"
 		}
 	default:

@@ -201,7 +201,11 @@ func (op *Operation) Check(compare, again bool) (*Check, error) {
 // left out: hooks and the cluster may delete them.
 func (op *Operation) CheckDeployed() (*Check, error) {
 	op = op.current()
-	return op.check(op.prepared.Target.Release, op.prepared.Info.Revision, true)
+	c, err := op.check(op.prepared.Target.Release, op.prepared.Info.Revision, true)
+	if err == nil {
+		c.main.checksDeployed = true
+	}
+	return c, err
 }
 
 func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check, error) {

@@ -181,6 +181,7 @@ type task struct {
 	rollbackOnFailure bool // the task is the rollback of a failed operation
 	uninstalling      bool
 	deletionTimeout   time.Duration // for one object, 0 for no limit
+	checksDeployed    bool          // the task checks a release that this run has deployed
 }
 
 // prefix returns the prefix of the names of phases.

@@ -11,6 +11,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/parallel"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
@@ -58,7 +59,7 @@ func (o *Overview) followObjects(ctx context.Context, c *connect.Client) {
 			return
 		case <-o.wants:
 		}
-		sleep(ctx, showDelay) // the view may still scroll
+		_ = parallel.Sleep(ctx, showDelay) // the view may still scroll
 		for missing := o.missing(); len(missing) > 0 && ctx.Err() == nil; missing = o.missing() {
 			found, err := o.read(ctx, c, missing)
 			if err != nil {

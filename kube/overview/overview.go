@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/engine/parallel"
 	"lockstep/kube/connect"
 )
 
@@ -98,7 +99,7 @@ func (o *Overview) Follow(ctx context.Context, show func(releases []Release, lis
 		case <-o.changed:
 			show(o.releases())
 		}
-		sleep(ctx, showDelay)
+		_ = parallel.Sleep(ctx, showDelay)
 	}
 }
 
@@ -153,13 +154,5 @@ func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// sleep waits until d has passed or ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

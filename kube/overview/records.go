@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"lockstep/engine/parallel"
 	"lockstep/kube/connect"
 )
 
@@ -84,7 +85,7 @@ func (o *Overview) followRecords(ctx context.Context, c *connect.Client) error {
 			}
 			o.setAway(err)
 		}
-		sleep(ctx, delay)
+		_ = parallel.Sleep(ctx, delay)
 	}
 	return nil
 }

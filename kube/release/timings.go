@@ -63,7 +63,7 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 			out = append(out, Timing{
 				Phase: name, Group: g.ID, Status: g.Status,
 				Started: g.Started, Took: end.Sub(g.Started),
-				Unchanged: g.Message == string(event.Unchanged),
+				Unchanged: len(g.Objects) > 0 && !slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Change != event.Unchanged }),
 			})
 		}
 	}

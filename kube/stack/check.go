@@ -125,10 +125,7 @@ func unreadyAgain(relay func(event.Event)) func(event.Event) {
 		switch {
 		case e.Kind == event.KindPlan, e.Kind == event.KindOperation && e.Status != event.Failed:
 			return
-		case e.Kind == event.KindOperation: // the check has written nothing, but the release is deployed
-			exit, before := event.ExitFailed, e.Outcome
-			e.Exit, e.Outcome = &exit, string(event.NotReady)
-			e.Message = e.Outcome + strings.TrimPrefix(e.Message, before)
+		case e.Kind == event.KindOperation:
 		case e.Kind == event.KindGroup && e.Status != event.Failed && !again[e.Unit()], e.Kind == event.KindGroup && e.Status == event.Running:
 			return
 		case e.Kind != event.KindObject:

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,7 +42,11 @@ func (s *source) poll(ctx context.Context, mayList bool, why error) {
 		default:
 			s.failures = 0
 			s.recovered()
-			sleep(ctx, jitter(every), s.wake)
+			select {
+			case <-ctx.Done():
+			case <-time.After(jitter(every)):
+			case <-s.wake:
+			}
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"lockstep/engine/parallel"
 )
 
 // source feeds a stream by listing and watching its objects.
@@ -283,7 +285,7 @@ func (s *source) pause(ctx context.Context, err error) {
 		if s.notFound++; s.notFound == unknownAfter {
 			s.send(ctx, delta{complete: true})
 		}
-		sleep(ctx, jitter(min(wait, maxUnknownDelay)), nil)
+		_ = parallel.Sleep(ctx, jitter(min(wait, maxUnknownDelay)))
 		return
 	}
 	if err != nil && s.failures >= outageAfter && !s.reported {
@@ -293,19 +295,10 @@ func (s *source) pause(ctx context.Context, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		wait = max(wait, min(maxRetryAfter, time.Duration(seconds)*time.Second))
 	}
-	sleep(ctx, jitter(wait), nil)
+	_ = parallel.Sleep(ctx, jitter(wait))
 }
 
 // jitter changes a duration by up to a fifth, so that clients do not send at the same time.
 func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1)
-}
-
-// sleep waits until d has passed, ctx is done or wake has a token; wake may be nil.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	case <-wake:
-	}
 }

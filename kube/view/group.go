@@ -13,9 +13,11 @@ type group struct {
 	*plan.Group
 	last  map[plan.Object]run.Observation
 	ready map[plan.Object]run.Observation // the last observation of each object that was ready by its rule
-	pods  map[plan.Object]run.Pods        // of the workloads whose pods have been seen
-	fresh map[plan.Object]bool            // whether each planned object has been observed in this revision
-	count map[event.Status]int            // the objects that decide, with each status
+	// vanished are the objects that were deleted while it is unknown whether the release is being uninstalled.
+	vanished map[plan.Object]bool
+	pods     map[plan.Object]run.Pods // of the workloads whose pods have been seen
+	fresh    map[plan.Object]bool     // whether each planned object has been observed in this revision
+	count    map[event.Status]int     // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
 	awaited   []plan.Object
 	mayBeGone map[plan.Object]bool // see revision.mayBeGone
@@ -25,9 +27,9 @@ type group struct {
 
 func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
 	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
-		pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
-		n.last, n.pods, n.status, n.message = old.last, old.pods, old.status, old.message
+		n.last, n.vanished, n.pods, n.status, n.message = old.last, old.vanished, old.pods, old.status, old.message
 	}
 	for _, o := range g.Objects {
 		n.fresh[o] = false

@@ -364,6 +364,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		return
 	}
 	delete(g.ready, ob.Object)
+	delete(g.vanished, ob.Object)
 	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known
 		return
 	}
@@ -371,7 +372,8 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		ob.Status, ob.Message = v.absent(g, ob.Object)
 		if last, seen := g.last[ob.Object]; seen && ob.Status == event.Failed && last.Status != event.Failed {
 			// An uninstall may have started without its record having been read yet.
-			ob.Status, ob.Message = event.InProgress, justDeleted
+			ob.Status, ob.Message = event.InProgress, "deleted from the cluster"
+			g.vanished[ob.Object] = true
 			time.AfterFunc(2*pollInterval, func() { v.failIfStillAbsent(unit, ob.Object) })
 		}
 	}
@@ -420,14 +422,11 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 }
 
-// justDeleted is the message about a deleted object until it is known whether the release is being uninstalled.
-const justDeleted = "deleted from the cluster"
-
 // failIfStillAbsent makes a deleted object count as failed, unless it exists again or the release is being uninstalled.
 func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if g := v.groups[unit.Group]; g != nil && g.last[o].Message == justDeleted {
+	if g := v.groups[unit.Group]; g != nil && g.vanished[o] {
 		status, message := v.absent(g, o)
 		v.observeLocked(unit, run.Observation{Object: o, Status: status, Message: message})
 	}
