@@ -48,28 +48,22 @@ func ParseManifestWith(r *documents.Reader, manifest, root string) ([]Document, 
 var errNoKind = errors.New("no kind or apiVersion")
 
 // noTypeError names a document and the fields that it lacks.
-type noTypeError struct{ document, fields string }
+type noTypeError struct{ document, fields, advice string }
 
-func (e noTypeError) Error() string {
-	advice := "add it"
-	if strings.Contains(e.fields, " and ") {
-		advice = "add both"
-	}
-	return e.document + " has no " + e.fields + "; " + advice
-}
+func (e noTypeError) Error() string { return e.document + " has no " + e.fields + "; " + e.advice }
 
 func (e noTypeError) Is(target error) bool { return target == errNoKind }
 
 // missingType returns the error about an object that lacks its kind, apiVersion or both.
 func missingType(d Document) error {
-	e := noTypeError{document: "the document named " + d.Object.GetName(), fields: "apiVersion"}
+	e := noTypeError{document: "the document named " + d.Object.GetName(), fields: "apiVersion", advice: "add it"}
 	if d.Object.GetName() == "" {
 		first, _, _ := strings.Cut(strings.TrimSpace(d.Raw), "\n")
 		e.document = fmt.Sprintf("the document that starts with %.80q", first)
 	}
 	switch {
 	case d.Object.GetKind() == "" && d.Object.GetAPIVersion() == "":
-		e.fields = "apiVersion and no kind"
+		e.fields, e.advice = "apiVersion and no kind", "add both"
 	case d.Object.GetKind() == "":
 		e.fields = "kind"
 	}

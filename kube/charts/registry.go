@@ -5,10 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"net/url"
 
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
+	ociregistry "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
@@ -16,13 +17,14 @@ import (
 // Pin returns an oci:// reference with the digest of a version of a chart. Unlike a version, a
 // digest always names the same chart.
 func Pin(ref, version string, client *registry.Client) (string, error) {
-	if strings.Contains(ref, "@") {
+	parsed, err := parseOCI(ref)
+	if err != nil {
+		return "", fmt.Errorf("chart %s: %w", ref, err)
+	}
+	if parsed.ValidateReferenceAsDigest() == nil {
 		return ref, nil
 	}
-	name := strings.TrimPrefix(ref, registry.OCIScheme+"://")
-	if slash, tag := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); tag > slash {
-		name = name[:tag]
-	}
+	name := parsed.Registry + "/" + parsed.Repository
 	found, err := client.Resolve(name + ":" + version)
 	if err != nil {
 		return "", fmt.Errorf("chart %s: find version %s: %w", ref, version, err)
@@ -68,8 +70,17 @@ func RegistryConfig(byRef map[string]RegistryCredential) ([]byte, error) {
 	return json.Marshal(map[string]any{"auths": hosts})
 }
 
-// registryHost returns the host of an oci:// reference, with its port.
+// parseOCI parses an oci:// reference.
+func parseOCI(ref string) (ociregistry.Reference, error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return ociregistry.Reference{}, err
+	}
+	return ociregistry.ParseReference(u.Host + u.Path)
+}
+
+// registryHost returns the host of an oci:// reference, with its port, "" if the reference is invalid.
 func registryHost(ref string) string {
-	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
-	return host
+	parsed, _ := parseOCI(ref)
+	return parsed.Registry
 }

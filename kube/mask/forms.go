@@ -22,7 +22,7 @@ func forms(v string) []string {
 		v, url.QueryEscape(v), url.PathEscape(v), strings.ReplaceAll(v, "'", "''"),
 		base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
 		base64.URLEncoding.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v + "\n")),
-		strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(v)), "[]byte{"), "}"),
+		bytesInGo(v),
 	}
 	all = append(all, lowerHex(all[1]), lowerHex(all[2]))
 	all = append(all, inBase64(v)...)
@@ -39,6 +39,12 @@ func forms(v string) []string {
 		all = append(all, strings.Join(strings.Fields(text.Line(form)), " "))
 	}
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
+}
+
+// bytesInGo returns the bytes of a value as Go's %#v prints them, without the type.
+func bytesInGo(v string) string {
+	text := fmt.Sprintf("%#v", []byte(v))
+	return text[len("[]byte{") : len(text)-len("}")]
 }
 
 // isShortSecret reports whether a value of fewer than minLength characters looks like a secret: it mixes letters and digits,
@@ -62,7 +68,7 @@ const maxEscapedTwice = 16 << 10
 
 // escapes escape a string as in Go, as in JSON, and as in JSON without HTML escaping.
 var escapes = []func(string) string{
-	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
+	func(s string) string { return unquoted(strconv.Quote(s)) },
 	func(s string) string {
 		text, _ := json.Marshal(s) // cannot fail
 		return unquoted(string(text))
@@ -70,7 +76,7 @@ var escapes = []func(string) string{
 	func(s string) string { return unquoted(documents.JSON(s)) },
 }
 
-// unquoted returns a JSON string without its quotes.
+// unquoted returns a quoted string without its quotes.
 func unquoted(text string) string { return text[1 : len(text)-1] }
 
 // percent matches an escaped byte in a URL.

@@ -108,12 +108,13 @@ func WaitForNamespace(s *session.Session, create bool) (mustCreate bool, err err
 	name := s.Common.Namespace
 	provided := s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name})
 	step := "" // the last reported step, "" before the first wait
+	fix := ""  // what to do if the namespace stays terminating
 	for {
 		ns, readErr := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(readErr)
 		switch {
 		case s.Context.Err() != nil && step != "":
-			return false, fmt.Errorf("%w while %s; %s, or raise --timeout", context.Cause(s.Context), step, fixTerminating(step))
+			return false, fmt.Errorf("%w while %s; %s, or raise --timeout", context.Cause(s.Context), step, fix)
 		case missing && provided:
 			return false, nil
 		case missing && !create:
@@ -131,7 +132,7 @@ func WaitForNamespace(s *session.Session, create bool) (mustCreate bool, err err
 			return missing, nil
 		}
 		if text := fmt.Sprintf("waiting for namespace %s to be deleted%s", name, whyTerminating(ns)); text != step {
-			step = text
+			step, fix = text, fixTerminating(ns)
 			s.Common.ReportStep(text)
 		}
 		select {
@@ -189,9 +190,11 @@ func cannotCreateNamespace(ctx context.Context, c *connect.Client, name string, 
 	return &Refusal{Conflicts: []plan.Warning{{Message: fmt.Sprintf("namespace %s does not exist, and %s", name, text)}}}
 }
 
-// fixTerminating says what to do about a namespace that stays terminating, given the reason.
-func fixTerminating(why string) string {
-	if strings.Contains(why, "finalizer") {
+// fixTerminating says what to do about a namespace that stays terminating.
+func fixTerminating(ns *corev1.Namespace) string {
+	if slices.ContainsFunc(ns.Status.Conditions, func(c corev1.NamespaceCondition) bool {
+		return c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue
+	}) {
 		return "find out why their controllers do not remove the finalizers"
 	}
 	return "try again later"
