@@ -341,6 +341,27 @@ func TestExplainTypes(t *testing.T) {
 	}
 }
 
+// TestFieldFaults: each fault of an object is one finding, with a fix and without the value.
+func TestFieldFaults(t *testing.T) {
+	const patch = "failed to create typed patch object (ns/a; /v1, Kind=ConfigMap): "
+	for message, want := range map[string][]FieldFault{
+		patch + ".foo: field not declared in schema": {{Text: "unknown field foo", Unknown: true}},
+		patch + "errors:\n  .data.a: expected string, got &value.valueUnstructured{Value:1}\n  .data.b: expected string, got &value.valueUnstructured{Value:map[string]interface {}{}}": {
+			{Text: "data.a must be a string, but is a number", Quote: true}, {Text: "data.b must be a string, but is a map"}},
+		`ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: unknown field "foo", unknown field "bar"`: {
+			{Text: "unknown field foo", Unknown: true}, {Text: "unknown field bar", Unknown: true}},
+		`ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`: {
+			{Text: "a value in data must be a string, but is a number", Quote: true, Undecodable: true}},
+		`Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 7`: {
+			{Text: "a value cannot be decoded: illegal base64 data at input byte 7", Undecodable: true}},
+		"something else": nil,
+	} {
+		if got := FieldFaults(errors.New(message)); !slices.Equal(got, want) {
+			t.Errorf("%s: got %+v, want %+v", message, got, want)
+		}
+	}
+}
+
 func TestRetryReason(t *testing.T) {
 	for text, want := range map[string]string{
 		`500 Internal Server Error: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://none.ns.svc:443/": service "none" not found`: `webhook w.example.com failed: service "none" not found`,

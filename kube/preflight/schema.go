@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,22 +74,12 @@ func versionNumber(s string) int {
 	return n
 }
 
-// fieldFaults describe the fields of an object that the API server refuses.
-type fieldFaults struct {
-	list []fieldFault
-	// refusesPatch is set if the API server refuses even a client-side patch.
-	refusesPatch bool
-}
-
-// fieldFault is one fault, and how to fix it.
-type fieldFault struct{ text, fix string }
-
 // checkFields refuses objects that the API server would refuse because of an invalid name, an unknown field or a value that
 // does not fit. With a client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It
 // sends a dry run of each object that may be malformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
-	faults := make([]fieldFaults, len(suspects))
+	faults := make([][]diagnose.FieldFault, len(suspects))
 	concurrently(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
 		newSchema := unavailable // whether the plan changes the schema of the kind
@@ -98,18 +87,19 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) 
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
 		patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook
-		if len(faults[i].list) == 0 || newSchema == certain || v.skipsCRD(o, p) {
+		if len(faults[i]) == 0 || newSchema == certain || v.skipsCRD(o, p) {
 			continue
 		}
-		for _, f := range faults[i].list {
+		for _, f := range faults[i] {
+			fix := fixOf(f)
 			switch {
-			case patched && !faults[i].refusesPatch:
-				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.text, f.fix))
+			case patched && !f.Undecodable:
+				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.Text, fix))
 			case newSchema == possible:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
-					"unless %s changes its CRD; %s", o, f.text, planned.possibleDefiner(o.Object, p.Common.Provided), f.fix))
+					"unless %s changes its CRD; %s", o, f.Text, planned.possibleDefiner(o.Object, p.Common.Provided), fix))
 			default:
-				out.conflicts = append(out.conflicts, o.warning("%s: %s; %s", o, f.text, f.fix))
+				out.conflicts = append(out.conflicts, o.warning("%s: %s; %s", o, f.Text, fix))
 			}
 		}
 	}
@@ -175,10 +165,10 @@ func (v *clusterView) skipsCRD(o *incomingObject, p *session.Prepared) bool {
 
 // tryFields applies or creates an object as a dry run. It returns no faults if the API server refuses the object for a
 // reason other than its fields, because that reason may be gone when the run applies the object.
-func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults {
+func (v *clusterView) tryFields(o *incomingObject, clientSide bool) []diagnose.FieldFault {
 	mapping, err := v.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
 	if err != nil {
-		return fieldFaults{} // CheckKinds reports it
+		return nil // CheckKinds reports it
 	}
 	u := &unstructured.Unstructured{Object: o.fields}
 	client := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace)
@@ -194,65 +184,20 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults 
 	}
 	answer := apierrors.APIStatus(nil)
 	if !errors.As(err, &answer) {
-		return fieldFaults{}
+		return nil
 	}
-	message := diagnose.Explain(err).Error()
-	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) {
-		if m := invalidName.FindStringSubmatch(message); m != nil {
-			return fieldFaults{list: []fieldFault{{"invalid name: " + m[1], fixObjectName}}, refusesPatch: true}
-		}
-	}
-	return fieldFaultsIn(message)
+	return diagnose.FieldFaults(err)
 }
 
-var (
-	// strictDecoding matches messages about writes other than a server-side apply.
-	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
-	invalidName    = regexp.MustCompile(`\bmetadata\.name: Invalid value: "[^"]*": ([^\n]*?)(?:, (?:metadata|spec)\.\S+: .*)?\]?$`)
-	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
-	// undecodable matches messages about a value that cannot be decoded, which do not name the field.
-	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|` +
-		`cannot be handled as a \S+: )(.*)$`)
-)
-
-// Fixes of field faults.
-const (
-	fixName       = "remove it or correct its name"
-	fixObjectName = "rename the object"
-	fixQuote      = "quote it"
-	fixValue      = "correct it in the chart or its values"
-)
-
-// fieldFaultsIn parses a message of the API server that diagnose.Explain has reworded. The faults have the same texts for
-// apply, create and update.
-func fieldFaultsIn(message string) (faults fieldFaults) {
-	lines := diagnose.FieldErrors(message)
-	if m := strictDecoding.FindStringSubmatch(message); m != nil {
-		lines = strings.Split(m[1], ", ")
-	} else if m := undecodable.FindStringSubmatch(message); m != nil {
-		text := m[1]
-		if !strings.HasPrefix(text, "a value in ") { // diagnose.ExplainTypes has not reworded it
-			text = "a value cannot be decoded: " + text
-		}
-		return fieldFaults{list: []fieldFault{typeFault(text)}, refusesPatch: true}
+// fixOf says how to fix a fault.
+func fixOf(f diagnose.FieldFault) string {
+	switch {
+	case f.Name:
+		return "rename the object"
+	case f.Unknown:
+		return "remove it or correct its name"
+	case f.Quote:
+		return "quote it"
 	}
-	for _, line := range lines {
-		if m := unknownField.FindStringSubmatch(line); m != nil {
-			line = "unknown field " + m[1]
-		}
-		if strings.HasPrefix(line, "unknown field ") {
-			faults.list = append(faults.list, fieldFault{line, fixName})
-		} else {
-			faults.list = append(faults.list, typeFault(line))
-		}
-	}
-	return faults
-}
-
-// typeFault returns the fault with a text of diagnose.ExplainTypes, which may end with a fix.
-func typeFault(text string) fieldFault {
-	if text, quote := strings.CutSuffix(text, "; "+fixQuote); quote {
-		return fieldFault{text, fixQuote}
-	}
-	return fieldFault{text, fixValue}
+	return "correct it in the chart or its values"
 }
