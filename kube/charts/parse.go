@@ -168,7 +168,8 @@ func CRDNames(rel *release.Release) map[string]bool {
 func crdsOf(processed *chart.Chart) ([]Document, error) {
 	var docs []Document
 	for _, crd := range processed.CRDObjects() {
-		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(strings.TrimSuffix(crd.Filename, "/"+crd.Name), "/charts/", "/")}
+		in, _ := chartPath(crd.Filename, processed.Name())
+		d := Document{Source: crd.Filename, Chart: in}
 		texts := documents.Split(string(crd.File.Data))
 		for i, value := range (*documents.Reader)(nil).ParseAll(texts) {
 			d.Raw = texts[i]

@@ -3,7 +3,6 @@ package connect
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +92,7 @@ func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.server = strings.TrimSuffix(server.Path, "/")
+	t.server = server.Path
 	out := rest.AnonymousClientConfig(config)
 	out.Host, out.TLSClientConfig, out.Transport = server.String(), rest.TLSClientConfig{}, t
 	out.Dial, out.Proxy, out.Timeout = nil, nil, 0

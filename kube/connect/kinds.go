@@ -2,7 +2,6 @@ package connect
 
 import (
 	"net/http"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,7 +71,7 @@ func (g readsGetter) ToRESTConfig() (*rest.Config, error) {
 		return nil, err
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return reads{next, strings.TrimSuffix(server.Path, "/"), g.read}
+		return reads{next, server.Path, g.read}
 	})
 	return config, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,12 +88,11 @@ func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func
 	if sent == nil {
 		return refused
 	}
-	url := *c.request.URL
-	url.RawQuery = ""
+	url := c.request.URL.JoinPath()
 	if c.target.Name == "" {
-		url.Path = strings.TrimSuffix(url.Path, "/") + "/" + sent.GetName()
-		url.RawPath = ""
+		url = url.JoinPath(sent.GetName())
 	}
+	url.RawQuery = ""
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
 	if err != nil {
 		return refused

@@ -221,14 +221,14 @@ func (r Release) addReads(to Set) {
 			read(Details, o.Namespace, "", "events", "list", "watch")
 		}
 		if connect.Aggregated(o.Group) {
-			version, _ := o.Fields["apiVersion"].(string)
-			_, version, _ = strings.Cut(version, "/")
+			apiVersion, _ := o.Fields["apiVersion"].(string)
+			gv, _ := schema.ParseGroupVersion(apiVersion)
 			apiServices := schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
-			to.Add(Permission{Verb: "get", Resource: apiServices, Use: Checks}, version+"."+o.Group)
+			to.Add(Permission{Verb: "get", Resource: apiServices, Use: Checks}, gv.Version+"."+o.Group)
 		}
 		if o.Kind == "CustomResourceDefinition" && o.Phase == event.PhaseApply {
-			plural, group, _ := strings.Cut(o.Name, ".")
-			read(Contents, "", group, plural, "list")
+			defined := schema.ParseGroupResource(o.Name)
+			read(Contents, "", defined.Group, defined.Resource, "list")
 		}
 		if o.Kind == "StatefulSet" {
 			read(BrokenPods, o.Namespace, "", "pods", "delete")

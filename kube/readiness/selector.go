@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
 )
@@ -48,8 +49,8 @@ func (s selector) rank() int {
 
 // matchesKind reports whether the selector is for the kind of an object. Without a group it is for the kind in every group.
 func (s selector) matchesKind(o plan.Object) bool {
-	kind, group, grouped := strings.Cut(s.kind, ".")
-	return kind == o.Kind && (!grouped || group == o.Group)
+	kind := schema.ParseGroupKind(s.kind)
+	return kind.Kind == o.Kind && (kind.Group == "" || kind.Group == o.Group)
 }
 
 func (s selector) matches(o plan.Object, set map[string]string) bool {
