@@ -26,18 +26,10 @@ import (
 var matchers = map[string]string{
 	"engine/phrase.CauseAt":         "takes out the counts that the event has as numbers",
 	"kube/diagnose.conditionCause":  "whether a condition of the object says more than its status",
-	"kube/stack.explain":            "a code: event.NothingWritten",
-	"kube/stack.result":             "a code: event.NothingWritten",
 	"ui/board/cards.drawReason":     "the status at the start of a reason",
 	"ui/board/header.watchMark":     "Helm's status of the release",
-	"ui/board/picture.PausedAt":     "a code: event.Breakpoint",
-	"ui/board/screen.answered":      "the names of commands in a refusal, as the screen calls them",
-	"ui/cli/command.replyText":      "a code: event.RollbackInProgress",
-	"ui/cli/deploy.wroteNothing":    "a code: event.NothingWritten",
 	"ui/report.Refusal":             "whether a refusal names the group",
 	"ui/report.releaseOutcome":      "the rollback of a stack's release",
-	"ui/report.startLine":           "a code: event.Rechecking",
-	"ui/report.verdict":             "a code: event.NothingWritten",
 	"ui/report/reportfile.setCause": "the chart and the object in front of a refusal",
 }
 

@@ -171,6 +171,10 @@ type Event struct {
 	Origin *Origin `json:"origin,omitempty"`
 	// Skip is why a group is skipped or aborted.
 	Skip *Skip `json:"skip,omitempty"`
+	// Code is the reason behind Message or Outcome, if programs have to tell it from others.
+	Code string `json:"code,omitempty"`
+	// Hold is set if a command is refused because a failure holds the run (R44).
+	Hold *Hold `json:"hold,omitempty"`
 	// Finalizers are those of Object, or of the previous object of its name, while the run waits until that
 	// is gone: whoever set them removes them.
 	Finalizers []string `json:"finalizers,omitempty"`
@@ -240,8 +244,26 @@ const MaxEvidence = 8
 // NoRelease is Event.Release if the release does not exist.
 const NoRelease = "none"
 
-// NothingWritten is Event.Outcome if the operation ended before its first write.
-const NothingWritten = "nothing was written"
+// The reasons in Event.Code.
+const (
+	// NothingWritten is that of an operation that ended before its first write.
+	NothingWritten = "nothing-written"
+	// RollbackInProgress is that of the refusal of the first Abort, Rollback or Stop during a rollback (R43).
+	RollbackInProgress = "rollback-in-progress"
+	// Rechecking is that of a running group that is re-checked (R44). It is also its Message.
+	Rechecking = "re-checking"
+	// Breakpoint and RunToTarget are those of a group before which the run paused, and its Message.
+	Breakpoint  = "breakpoint"
+	RunToTarget = "run-to target"
+)
+
+// Hold is a failure that holds the run.
+type Hold struct {
+	// Release is the release of a stack that is held, or "".
+	Release string `json:"release,omitempty"`
+	// Commands are the commands that end the hold.
+	Commands []CommandName `json:"commands"`
+}
 
 // The exit codes of an operation, in Event.Exit.
 const (
@@ -252,18 +274,6 @@ const (
 
 // NotCreated is Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
-
-// Breakpoint and RunToTarget are Event.Message of a group before which the run paused.
-const (
-	Breakpoint  = "breakpoint"
-	RunToTarget = "run-to target"
-)
-
-// RollbackInProgress is Event.Message of the refusal of the first Abort, Rollback or Stop during a rollback (R43).
-const RollbackInProgress = "a rollback is in progress; repeat the command to stop it and leave the objects as they are"
-
-// Rechecking is Event.Message of a running group that is re-checked (R44).
-const Rechecking = "re-checking"
 
 // UnreadyAgain is the start of Event.Message of a group that was ready and is in progress again (R21). Event.Object is the
 // object that is no longer ready.

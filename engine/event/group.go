@@ -22,6 +22,7 @@ type GroupState struct {
 	Phase   string
 	Status  Status
 	Message string
+	Code    string // see Event.Code
 	// FailedObject is the object that made the group fail, Cause and Evidence the reason.
 	FailedObject   *plan.Object
 	Cause          string
@@ -211,7 +212,7 @@ func (s *State) applyGroup(e Event) {
 	if e.Status == Skipped { // also if the run ended before the first request
 		g.Started = time.Time{}
 	}
-	g.Status, g.Message = e.Status, e.Message
+	g.Status, g.Message, g.Code = e.Status, e.Message, e.Code
 	g.FailedObject, g.Cause, g.Evidence, g.Limit, g.Timeout, g.Skip = e.Object, e.Cause, e.Evidence, e.Limit, e.Timeout, e.Skip
 	if e.Status == Running { // the object is no longer ready, but it has not failed
 		g.FailedObject = nil

@@ -24,8 +24,9 @@ type State struct {
 	Cause        string
 	Evidence     []string
 	Exit         int
-	// Outcome, Unchecked, NoStatus, NotAwaited, Release, Newer and Results are those of the last Event.
+	// Outcome, Code, Unchecked, NoStatus, NotAwaited, Release, Newer and Results are those of the last Event.
 	Outcome    string
+	Code       string
 	Unchecked  int
 	NoStatus   int
 	NotAwaited int
@@ -176,7 +177,7 @@ func (s *State) applyOperation(e Event) {
 	}
 	s.setRun(e.Time, Running, "", nil)
 	if e.Exit != nil {
-		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
+		s.Exit, s.Outcome, s.Code, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Code, e.Release, e.Unchecked
 		s.NoStatus, s.NotAwaited, s.Newer, s.Results = e.NoStatus, e.NotAwaited, e.Newer, e.Results
 	}
 }

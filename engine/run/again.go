@@ -73,7 +73,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 			m.setUnit(f.group.unit, event.Running, "")
 			s.startAttempt(f.group)
 		default:
-			m.setUnit(f.group.unit, event.Running, event.Rechecking)
+			m.setUnitFor(f.group.unit, event.Running, event.Rechecking, event.Rechecking)
 			s.recheck(f.group)
 		}
 	}

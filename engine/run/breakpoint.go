@@ -52,7 +52,7 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 		if u.breakpoint == breakpointOnce {
 			reason = event.RunToTarget
 		}
-		m.setUnit(u, event.AtBreakpoint, reason)
+		m.setUnitFor(u, event.AtBreakpoint, reason, reason)
 		if u.breakpoint == breakpointOnce {
 			m.setBreakpoint(u, noBreakpoint)
 		}
@@ -101,9 +101,6 @@ func (m *machine) toggleDisabled(target event.Unit) (refusal string) {
 
 // runTo resumes the run until the given unit could start. Other breakpoints still pause it earlier.
 func (m *machine) runTo(target event.Unit) string {
-	if m.steering.reported == event.Held {
-		return m.heldRefusal()
-	}
 	u, refusal := m.unstarted(target)
 	switch {
 	case refusal != "":

@@ -209,6 +209,7 @@ type End struct {
 	Exit    int          // exit code, see event.ExitFailed
 	Release string       // see Event.Release
 	Outcome string       // see Event.Outcome
+	Code    string       // see Event.Code
 	// NoStatus is added to Event.NoStatus: the number of the releases of a stack.
 	NoStatus int
 	// NotAwaited is added to Event.NotAwaited, likewise.

@@ -263,7 +263,7 @@ func (m *machine) restoreUnit(u *unit) (breakpointKnown bool) {
 	}
 	u.reachedBefore = b.Reached || u.passed
 	if u.reached = u.reachedBefore; b.Waiting && k.Paused {
-		m.setUnit(u, event.AtBreakpoint, event.Breakpoint)
+		m.setUnitFor(u, event.AtBreakpoint, event.Breakpoint, event.Breakpoint)
 	}
 	return true
 }

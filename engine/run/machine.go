@@ -146,10 +146,13 @@ func (m *machine) announce(phases []event.Phase) {
 	}
 }
 
-func (m *machine) setUnit(u *unit, s event.Status, message string) {
+func (m *machine) setUnit(u *unit, s event.Status, message string) { m.setUnitFor(u, s, message, "") }
+
+// setUnitFor is setUnit with an Event.Code.
+func (m *machine) setUnitFor(u *unit, s event.Status, message, code string) {
 	u.status = s
 	m.restartHeartbeat()
-	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
+	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message, Code: code})
 }
 
 // skipUnit ends a unit that did not run to its end, as skipped or aborted.
@@ -341,7 +344,7 @@ func (m *machine) finish(end End) error {
 	}
 	m.emit(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit, Origin: origin,
-		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
+		Outcome: text.CollapseSpace(end.Outcome), Code: end.Code, Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
 		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
 	}})
 	m.ended = true

@@ -46,8 +46,9 @@ func (m *machine) command(c event.Command) {
 		answer.Status, answer.Message = event.Refused, why
 		m.publish(answer)
 	}
-	if why := m.execute(c); why != "" {
-		refuse(why)
+	if r := m.execute(c); r.why != "" {
+		answer.Code, answer.Hold = r.code, r.hold
+		refuse(r.why)
 		return
 	}
 	commit := func() {
@@ -73,18 +74,33 @@ func (m *machine) command(c event.Command) {
 	})
 }
 
-// execute executes a command, or returns why it is refused. Until the command is kept, it changes only decisions.
-func (m *machine) execute(c event.Command) string {
+// refusal is why a command is refused, "" if it is accepted. Code and hold are those of the answer.
+type refusal struct {
+	why  string
+	code string
+	hold *event.Hold
+}
+
+// execute executes a command. Until the command is kept, it changes only decisions.
+func (m *machine) execute(c event.Command) refusal {
 	switch {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
 		return m.abort(c)
 	case m.replacing():
-		return "an edited revision is about to start"
+		return refusal{why: "an edited revision is about to start"}
 	case m.steering.ending != nil:
-		return "the run is being aborted"
+		return refusal{why: "the run is being aborted"}
 	case m.timeouts.expired:
-		return "the operation has timed out"
+		return refusal{why: "the operation has timed out"}
+	case m.steering.reported == event.Held && (c.Name == event.Resume || c.Name == event.Step || c.Name == event.RunTo):
+		hold := m.hold()
+		return refusal{why: phrase.Hold(hold, nil), hold: &hold}
 	}
+	return refusal{why: m.steer(c)}
+}
+
+// steer executes a command that doesn't end the run.
+func (m *machine) steer(c event.Command) (why string) {
 	switch c.Name {
 	case event.Pause:
 		return m.pause(c)
@@ -174,20 +190,17 @@ func (m *machine) pause(c event.Command) string {
 	return ""
 }
 
-// heldRefusal returns the refusal of a command while a failure holds the run (R44).
-func (m *machine) heldRefusal() string {
-	edit := ""
+// hold returns how a failure that holds the run is resolved (R44).
+func (m *machine) hold() event.Hold {
+	commands := []event.CommandName{event.Retry, event.Accept}
 	if m.cannotEdit() == "" {
-		edit = "edit, "
+		commands = append(commands, event.Edit)
 	}
-	return "the run is held on a failure; use retry, accept, " + edit + "give-up or abort"
+	return event.Hold{Commands: append(commands, event.GiveUp, event.Abort)}
 }
 
 func (m *machine) resume() string {
-	switch m.steering.reported {
-	case event.Held:
-		return m.heldRefusal()
-	case event.Running:
+	if m.steering.reported == event.Running {
 		return "the run is not paused"
 	}
 	s := &m.steering
@@ -205,11 +218,8 @@ func (m *machine) resume() string {
 
 // Rule R41: a step starts one unit: the first in plan order whose dependencies are ready, or the named one
 func (m *machine) step(target event.Unit) string {
-	switch m.steering.reported {
-	case event.Running:
+	if m.steering.reported == event.Running {
 		return "the run is not paused; pause it first"
-	case event.Held:
-		return m.heldRefusal()
 	}
 	startable := m.startable()
 	if len(startable) == 0 && m.stage != nil && m.stage.failing() {
@@ -322,18 +332,18 @@ func (m *machine) replacing() bool {
 // edited revision that has not started.
 //
 // Rule R43: after an abort nothing starts; the second interrupt stops a rollback
-func (m *machine) abort(c event.Command) string {
+func (m *machine) abort(c event.Command) refusal {
 	a := m.steering.ending
 	switch {
 	case a != nil && a.Name == event.Stop:
-		return "the run is already being stopped"
+		return refusal{why: "the run is already being stopped"}
 	case m.rollback.started && !m.rollback.warned && !c.KnowsRollback:
 		m.rollback.warned = true
-		return event.RollbackInProgress
+		return refusal{why: "a rollback is in progress; repeat the command to stop it and leave the objects as they are", code: event.RollbackInProgress}
 	case m.rollback.started:
 		c.Name = event.Stop
 	case a != nil && c.Name != event.Stop && !m.replacing():
-		return "the run is already being aborted; stop it to also cancel requests in flight"
+		return refusal{why: "the run is already being aborted; stop it to also cancel requests in flight"}
 	}
 	m.steering.ending = &c
 	m.steering.cancelStep()
@@ -342,5 +352,5 @@ func (m *machine) abort(c event.Command) string {
 		m.steering.reported = "" // so that reportRun publishes another event
 	}
 	m.reportRun()
-	return ""
+	return refusal{}
 }

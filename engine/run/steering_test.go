@@ -281,7 +281,7 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 			if name != event.Stop {
 				stopped = " (the rollback was stopped)"
 			}
-			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused ("+event.RollbackInProgress+")",
+			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused ("+"a rollback is in progress; repeat the command to stop it and leave the objects as they are"+")",
 				"2.0s run aborting", "2.0s "+string(name)+" accepted"+stopped, "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
 		})
 	}

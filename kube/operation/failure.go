@@ -47,7 +47,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	switch {
 	case lost != nil && !wrote: // refused, like a run that finds the release locked
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: event.ExitNothingWritten, Outcome: event.NothingWritten}
+		end = run.End{Status: event.Aborted, Exit: event.ExitNothingWritten, Outcome: phrase.NothingWritten, Code: event.NothingWritten}
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
@@ -61,9 +61,10 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		if err = op.explainUnwritten(err); end.Cause != "" {
 			end.Cause = err.Error()
 		}
-		end.Exit, end.Outcome = exitNothingDeployed(end.Exit), event.NothingWritten
+		end.Exit = exitNothingDeployed(end.Exit)
+		end.Outcome, end.Code = phrase.NothingWritten, event.NothingWritten
 		if op.main.checksDeployed {
-			end.Exit, end.Outcome = event.ExitFailed, string(event.NotReady)
+			end.Exit, end.Outcome, end.Code = event.ExitFailed, string(event.NotReady), ""
 		} else if ending != nil {
 			end.Message = phrase.Ended("aborted", ending.Origin()) + " before anything was written"
 		}

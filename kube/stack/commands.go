@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube/operation"
 )
 
@@ -154,7 +155,11 @@ func (s *Stack) broadcast(c event.Command) {
 	held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held
 	s.mu.Unlock()
 	if held {
-		s.refuse(c, "release "+pausedBy.id+" is held on a failure; use retry, accept, give-up or abort")
+		hold := event.Hold{Release: pausedBy.id, Commands: []event.CommandName{event.Retry, event.Accept, event.GiveUp, event.Abort}}
+		s.engine.Publish(event.Event{
+			Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group,
+			Status: event.Refused, Message: phrase.Hold(hold, nil), Hold: &hold,
+		})
 		return
 	}
 	inner := c

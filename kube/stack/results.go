@@ -127,7 +127,7 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	f := facts{
 		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started || earlier || gone, passed: m.skipped, gone: gone,
 		notReady: m.notReady, changed: len(m.changed) > 0,
-		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten,
+		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Code == event.NothingWritten,
 	}
 	op, rollback, why := m.op, m.rollback, m.why
 	if s.rollingBack && why == "" && rollback == nil && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {

@@ -313,7 +313,7 @@ func (s *Stack) explain(m *member, err error) error {
 	defer s.mu.Unlock()
 	f := &failure{reason: cmp.Or(phrase.FirstFailure(&m.state), text.CollapseSpace(err.Error())), aborted: errors.Is(err, run.ErrAborted), error: err}
 	f.text = f.reason
-	if reason := phrase.Reason(&m.state); reason != "" && m.state.Outcome != event.NothingWritten { // that is true of this release only
+	if reason := phrase.Reason(&m.state); reason != "" && m.state.Code != event.NothingWritten { // that is true of this release only
 		f.text = reason
 	}
 	f.finding = run.Finding{Cause: f.text, Degraded: true}

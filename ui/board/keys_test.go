@@ -298,6 +298,14 @@ func TestRefused(t *testing.T) {
 	refusal.Answers = s.sent[len(s.sent)-1].ID
 	s.feed(refusal)
 	s.shows(t, "cannot step: the run is not paused; pause it first")
+	s.press("n")
+	refusal.Answers, refusal.Message = s.sent[len(s.sent)-1].ID, "the run is held on a failure; use retry, accept or give-up"
+	refusal.Hold = &event.Hold{Commands: []event.CommandName{event.Retry, event.Accept, event.GiveUp}}
+	s.feed(refusal)
+	s.shows(t, "cannot step: the run is held on a failure; use retry, re-check or stop here")
+	s.press("n")
+	refusal.Answers, refusal.Message, refusal.Hold = s.sent[len(s.sent)-1].ID, "the run is not paused; pause it first", nil
+	s.feed(refusal)
 	s.send(screen.FlashOver(s.Flash.N - 1)) // of a message before
 	s.shows(t, "cannot step")
 	s.send(screen.FlashOver(s.Flash.N))

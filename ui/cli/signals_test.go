@@ -96,10 +96,10 @@ type signalCase struct {
 }
 
 // signalEnd is the expected end of a run: its exit code, the status of the release or "", a text in its
-// output, and a text in the result of a command.
+// output, and the code of the answer to a command.
 type signalEnd struct {
-	exit                    int
-	release, output, result string
+	exit                  int
+	release, output, code string
 }
 
 const headless, onScreen = false, true
@@ -187,7 +187,7 @@ func (c signalCase) want() signalEnd {
 	case p.rollback && stop:
 		w = signalEnd{exit: 3, release: "failed", output: "created by this run and not deleted"}
 	case p.rollback:
-		w = signalEnd{exit: 1, output: failed, result: event.RollbackInProgress}
+		w = signalEnd{exit: 1, output: failed, code: event.RollbackInProgress}
 	case c.phase == "writing the record": // everything is deployed
 		w = signalEnd{exit: 3, release: "deployed", output: aborted}
 	default:
@@ -214,15 +214,15 @@ func (r *signalRun) check() {
 		add("no %q in the output", w.output)
 	}
 	events := r.events()
-	if w.result != "" && !slices.ContainsFunc(events, func(e event.Event) bool {
-		return e.Kind == event.KindCommand && strings.Contains(e.Message, w.result)
+	if w.code != "" && !slices.ContainsFunc(events, func(e event.Event) bool {
+		return e.Kind == event.KindCommand && e.Code == w.code
 	}) {
-		add("no result of a command has %q", w.result)
+		add("no command was refused with the code %q", w.code)
 	}
 	if w.exit == 3 && signalPhases[r.phase].rollback && !strings.Contains(text, "rollback stopped") {
 		add("the summary does not say that the rollback was stopped")
 	}
-	if strings.Contains(text, "refused: "+event.RollbackInProgress) { // the notice says it
+	if strings.Contains(text, "refused: a rollback is in progress") { // the notice says it
 		add("the log has the reply to the signal")
 	}
 	if !r.prepares && (len(events) == 0 || events[len(events)-1].Exit == nil) {

@@ -214,7 +214,7 @@ func verdict(s *event.State, by string, style Style) string {
 	}
 	text := op.Name + " " + op.Release + " " + ending + format.Duration(total)
 	revision := op.Revision
-	if s.Outcome == event.NothingWritten {
+	if s.Code == event.NothingWritten {
 		revision = 0
 	}
 	if details := format.NonEmpty(paused, format.WithPrefix("revision ", format.Number(revision)), format.WithPrefix("namespace ", op.Namespace)); len(details) > 0 {

@@ -97,7 +97,7 @@ func TestVerdictOfAbort(t *testing.T) {
 			{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
 			{Time: start.Add(paused), Kind: event.KindRun, Status: event.Paused},
 			{Time: start.Add(80 * time.Second), Kind: event.KindOperation, Status: event.Aborted, Exit: &exit,
-				Message: "aborted by SIGTERM before anything was written", Origin: &event.Origin{Command: event.Abort, Via: "SIGTERM"}, Outcome: event.NothingWritten},
+				Message: "aborted by SIGTERM before anything was written", Origin: &event.Origin{Command: event.Abort, Via: "SIGTERM"}, Outcome: "nothing was written", Code: event.NothingWritten},
 		} {
 			s.Apply(e)
 		}

@@ -313,6 +313,8 @@ func TestLogOfCommands(t *testing.T) {
 		e.Status, e.Message = s, message
 		return e
 	}
+	rechecked := status(group, event.Running, "re-checking")
+	rechecked.Code = event.Rechecking
 	breakpoint := event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: "r:web"}
 	paused := event.Event{Kind: event.KindRun, Status: event.Paused, Message: "by lockstep ctl", Origin: &event.Origin{Command: event.Pause, Via: "lockstep ctl"}}
 	events := []event.Event{
@@ -320,7 +322,7 @@ func TestLogOfCommands(t *testing.T) {
 		{Kind: event.KindPlan, Phases: []event.Phase{apply([]*plan.Group{{ID: "r:web", Objects: []plan.Object{web}}})}},
 		status(breakpoint, event.Set, ""), status(breakpoint, event.Disabled, ""), status(breakpoint, event.Set, ""),
 		status(group, event.Running, ""), status(group, event.Failed, "Deployment/web: it is broken"),
-		status(group, event.Running, event.Rechecking),
+		rechecked,
 		{Kind: event.KindObject, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Message: "broken", Cause: "broken"},
 		{Kind: event.KindWaiting, Phase: "apply", Group: "r:web", Object: &web, Status: event.Failed, Wait: &event.Wait{State: "broken", For: 46 * time.Second}},
 		paused,

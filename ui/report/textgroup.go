@@ -61,8 +61,8 @@ func startLine(g *event.GroupState, removing bool, before event.Status, e event.
 	switch {
 	case e.Object != nil && before == event.Ready:
 		return line + " is " + e.Message
-	case e.Message == event.Rechecking:
-		line = e.Message + " " + line
+	case e.Code == event.Rechecking:
+		line = "re-checking " + line
 	case before.Over():
 		line += " started again"
 	default:

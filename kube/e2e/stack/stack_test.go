@@ -485,7 +485,7 @@ func TestInterruptedRollback(t *testing.T) {
 			if got := b.history("a", "b"); state.Exit != exit || (got[0] == "a none") != rolledBack || got[1] != "b none" {
 				t.Errorf("exit %d, history %v; want exit %d, a rolled back: %t; %s", state.Exit, got, exit, rolledBack, phrase.Reason(state))
 			}
-			if n := slices.IndexFunc(events, func(e event.Event) bool { return e.Message == event.RollbackInProgress }); n < 0 || events[n].Status != event.Refused {
+			if n := slices.IndexFunc(events, func(e event.Event) bool { return e.Code == event.RollbackInProgress }); n < 0 || events[n].Status != event.Refused {
 				t.Error("no reply says that a rollback is in progress")
 			}
 		})

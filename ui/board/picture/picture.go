@@ -358,7 +358,7 @@ func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status =
 // PausedAt returns why the run paused before a group: a breakpoint or a run-to target. It returns "" if the
 // breakpoint was removed or disabled afterwards.
 func (p *Picture) PausedAt(n *graph.Node) string {
-	if n.Status != event.AtBreakpoint || n.Message == event.Breakpoint && !p.State.PausesBefore(n.Unit()) {
+	if n.Status != event.AtBreakpoint || n.Code == event.Breakpoint && !p.State.PausesBefore(n.Unit()) {
 		return ""
 	}
 	return n.Message

@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -201,9 +201,8 @@ var cannotDo = map[event.CommandName]string{
 	event.Rollback: "cannot roll back", event.Stop: "cannot stop",
 }
 
-// screenNames renames, in the refusal of a command during a hold (R44), the commands of lockstep ctl that have another
-// name on the screen.
-var screenNames = strings.NewReplacer("use retry, accept, ", "use retry, re-check, ", "give-up or abort", "stop here or abort")
+// screenNames are the names of commands that the screen calls otherwise than lockstep ctl does.
+var screenNames = map[event.CommandName]string{event.Accept: "re-check", event.GiveUp: "stop here"}
 
 // answered notes the answer to a command, and returns the message about a refused one. It returns "" if another
 // terminal sent the command (R45). A command without an ID comes from a signal to this process.
@@ -214,7 +213,11 @@ func (s *Screen) answered(e event.Event) string {
 	if !own || e.Status != event.Refused {
 		return ""
 	}
-	return cannotDo[e.Command] + ": " + s.Graph.Shorten(screenNames.Replace(e.Message))
+	why := e.Message
+	if e.Hold != nil {
+		why = phrase.Hold(*e.Hold, screenNames)
+	}
+	return cannotDo[e.Command] + ": " + s.Graph.Shorten(why)
 }
 
 // done says what an accepted command did.

@@ -313,7 +313,7 @@ func signalLabel(sig os.Signal) string {
 func (s *Signals) replyText(e event.Event) string {
 	const start, stop = "no new groups will start; ", " to stop at once"
 	switch {
-	case e.Message == event.RollbackInProgress:
+	case e.Code == event.RollbackInProgress:
 		return "a rollback is in progress; " + s.nextSignal() + " to stop it and leave the objects as they are"
 	case e.Message != "":
 		return e.Message

@@ -69,7 +69,7 @@ func TestSignalsDuringRollback(t *testing.T) {
 	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
 	s.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
 	s.Handle(os.Interrupt)
-	s.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: event.RollbackInProgress})
+	s.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is in progress; repeat the command", Code: event.RollbackInProgress})
 	s.Handle(os.Interrupt)
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
@@ -83,7 +83,7 @@ func TestSignalsDuringRollback(t *testing.T) {
 // to roll back to. The log leaves the reply out.
 func TestRollbackReplies(t *testing.T) {
 	accepted := event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted}
-	refused := event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Refused, Message: event.RollbackInProgress}
+	refused := event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Refused, Message: "a rollback is in progress; repeat the command", Code: event.RollbackInProgress}
 	upgrade := event.Operation{Name: "upgrade", PreviousRevision: 3}
 	for _, c := range []struct {
 		signal    os.Signal

@@ -239,7 +239,7 @@ func (s suggester) afterTest(state *event.State) []string {
 // wroteNothing reports whether the operation ended before its first write. Then there is nothing to
 // suggest.
 func wroteNothing(state *event.State) bool {
-	return state.Exit == command.ExitNothingWritten || state.Outcome == event.NothingWritten
+	return state.Exit == command.ExitNothingWritten || state.Code == event.NothingWritten
 }
 
 // rolledBack reports whether the operation was rolled back completely.

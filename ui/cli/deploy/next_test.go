@@ -110,8 +110,8 @@ func TestNextCommands(t *testing.T) {
 	given := func(argv ...string) suggester {
 		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
 	}
-	aborted := func(s *event.State, outcome string) *event.State {
-		s.Status, s.Exit, s.Outcome = event.Aborted, command.ExitAborted, outcome
+	aborted := func(s *event.State, code string) *event.State {
+		s.Status, s.Exit, s.Code = event.Aborted, command.ExitAborted, code
 		return s
 	}
 	deploy := func(s *event.State) []string {

@@ -167,7 +167,7 @@ func setCause(s *event.State, reasons []plan.Warning) {
 func NotStartedEvent(o *Outcome) event.Event {
 	return event.Event{
 		Seq: 1, Time: o.Ended, Kind: event.KindOperation, Operation: &o.Operation,
-		Status: o.Status, Exit: &o.Exit, Message: text.CollapseSpace(o.Message), Outcome: event.NothingWritten,
+		Status: o.Status, Exit: &o.Exit, Message: text.CollapseSpace(o.Message), Outcome: phrase.NothingWritten, Code: event.NothingWritten,
 		Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
 	}
 }
