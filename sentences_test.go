@@ -26,7 +26,6 @@ import (
 var matchers = map[string]string{
 	"engine/phrase.CauseAt":         "takes out the counts that the event has as numbers",
 	"kube/diagnose.conditionCause":  "whether a condition of the object says more than its status",
-	"ui/board/cards.drawReason":     "the status at the start of a reason",
 	"ui/board/header.watchMark":     "Helm's status of the release",
 	"ui/report.Refusal":             "whether a refusal names the group",
 	"ui/report.releaseOutcome":      "the rollback of a stack's release",

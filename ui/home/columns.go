@@ -3,9 +3,9 @@ package home
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -98,7 +98,7 @@ func (c *columns) draw(y int, r *Release) {
 	case c.status > 0:
 		cv.PutFit(p.status, y, c.status, statusRole(r.Status), r.Status)
 	case r.Status != "deployed":
-		word = strings.TrimSuffix(r.Status+", "+word, ", ")
+		word = text.Join(", ", r.Status, word)
 	}
 	x := cv.PutFit(p.health, y, c.health, role, word)
 	if cause != "" && word != "" {

@@ -3,7 +3,6 @@ package home
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -226,7 +225,7 @@ func (m *model) about(r *row) (title string, lines []canvas.Line) {
 	rel := r.release
 	mark := m.releaseMark(rel)
 	state := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + rel.Status}, {Role: theme.Text, Text: prefixed(", ", m.Join(rel.ready(), rel.Health.Cause))}}
-	by := canvas.Plain(theme.Quiet, m.Join(rel.Chart, fmt.Sprintf("revision %d", rel.Revision), strings.TrimSpace("changed "+m.ago(rel.Changed)+prefixed(" by ", rel.By))))
+	by := canvas.Plain(theme.Quiet, m.Join(rel.Chart, fmt.Sprintf("revision %d", rel.Revision), text.Join(" ", "changed", m.ago(rel.Changed), prefixed("by ", rel.By))))
 	return m.name(rel.Key), []canvas.Line{state, by}
 }
 

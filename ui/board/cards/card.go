@@ -3,11 +3,11 @@ package cards
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -184,15 +184,15 @@ func quietIfGood(mark theme.Mark) theme.Role {
 // starts.
 func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	mark := l.GroupMark(n)
+	if l.Tight {
+		mark = l.ShortMark(n)
+	}
 	text := mark.Word
 	if spent := l.spent(n); spent != "" && (!l.Tight || canvas.Width(text+spent)+2 <= end-x) {
 		text += " " + spent
 	}
 	if why := l.PausedAt(n); why != "" {
 		text = "paused: " + why
-	}
-	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the first part
-		text = now
 	}
 	before, after := " ", " "
 	if l.Tight && canvas.Width(text)+2 > end-x {
@@ -231,13 +231,12 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	if l.IsSelected(n) {
 		l.Canvas.Highlight(x, y, w)
 	}
-	status := strings.TrimSuffix(mark.Word+" "+l.Progress(n), " ")
-	_, now, _ := strings.Cut(mark.Word, ", ") // the glyph shows the first part
-	least := cmp.Or(now, mark.Word)
+	status, short := text.Join(" ", mark.Word, l.Progress(n)), l.ShortMark(n).Word
+	least := short
 	if l.Tight { // the name matters more; the glyph shows the status
 		least = ""
 	}
-	text := lastFitting(w-1-l.nameWidth(n), least, cmp.Or(now, mark.Word), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
+	text := lastFitting(w-1-l.nameWidth(n), least, short, mark.Word, status, text.Join(" ", status, l.spent(n)))
 	end := l.Canvas.PutRight(x+w-1, y, quietIfGood(mark), text)
 	l.drawName(n, x+1, y, end-x-2)
 }
@@ -322,34 +321,29 @@ func (l *Layout) cutName(n *graph.Node) string {
 // drawReason draws why the object above is not ready: the status in its colour, the rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
-		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(n, r))
+		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonLabel(r)+r.text)
 		return
 	}
-	mark := l.ObjectMark(n, r.o)
-	text := r.text
+	mark, label, text := l.ObjectMark(n, r.o), r.label, r.text
 	why := cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), r.o.Message)
+	tooLong := func() bool { return !r.rest && canvas.Width(label+text) > w }
 	if left := r.o.Until.Sub(l.Now()); left > 0 && r.o.Status == event.InProgress && !r.rest {
 		why = l.Join("stable in "+canvas.Span(left+time.Second-1), why)
-		text = l.Join(mark.Word, why)
+		label, text = mark.Word, l.JoinAfter(mark.Word, "", why)
 	}
-	if !r.rest && canvas.Width(text) > w { // omit the time: the card's border shows it
-		text = l.Join(mark.Word, why)
+	if tooLong() { // omit the time: the card's border shows it
+		label, text = mark.Word, l.JoinAfter(mark.Word, "", why)
 	}
-	if !r.rest && canvas.Width(text) > w && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
-		text = cmp.Or(why, text)
+	if tooLong() && why != "" && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
+		label, text = "", why
 	}
-	text = canvas.Fit(canvas.Clean(text), w, l.Theme.Lines.Ellipsis)
-	if rest, ok := strings.CutPrefix(text, mark.Word); ok && !r.rest {
-		x = l.Canvas.Put(x, y, mark.Role, mark.Word)
-		text = rest
-	}
-	l.Canvas.Put(x, y, theme.Quiet, text)
+	l.Canvas.Line(x, y, w, canvas.Line{{Role: mark.Role, Text: label}, {Role: theme.Quiet, Text: text}})
 }
 
-// reasonText returns a reason; a tight card omits "not ready", which the glyph above shows.
-func (l *Layout) reasonText(n *graph.Node, r row) string {
-	if l.Tight && picture.IsUnfinished(n.Status) {
-		return strings.TrimPrefix(r.text, "not ready: ")
+// reasonLabel returns the label of a reason; a tight card omits "not ready", which the glyph above shows.
+func (l *Layout) reasonLabel(r row) string {
+	if l.Tight && r.label == picture.NotReady {
+		return ""
 	}
-	return r.text
+	return r.label
 }

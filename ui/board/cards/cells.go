@@ -1,9 +1,8 @@
 package cards
 
 import (
-	"strings"
-
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -74,7 +73,7 @@ func (l *Layout) drawCell(c *Card) {
 	switch {
 	case n.Status == event.Waiting:
 	case picture.Active(n) || n.Degraded > 0:
-		texts = append(texts, l.Progress(n), strings.TrimSuffix(mark.Word+" "+l.Progress(n), " "))
+		texts = append(texts, l.Progress(n), text.Join(" ", mark.Word, l.Progress(n)))
 	case mark.Role != theme.Good:
 		texts = append(texts, mark.Word)
 	}

@@ -69,7 +69,8 @@ func (l *Layout) wrapCard(c *Card, room int) int {
 		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.IsUnfinished(c.Node.Status) {
 			continue // in progress, without a problem
 		}
-		lines := canvas.Wrap(l.reasonText(c.Node, r), l.ReasonWidth(c))
+		label := l.reasonLabel(r)
+		lines := canvas.Wrap(label+r.text, l.ReasonWidth(c))
 		n := min(len(lines)-1, room-grown)
 		if n <= 0 {
 			continue
@@ -79,7 +80,10 @@ func (l *Layout) wrapCard(c *Card, room int) int {
 		for _, text := range lines[1 : n+1] {
 			more = append(more, row{kind: reasonRow, o: r.o, text: text, rest: true})
 		}
-		c.rows[i].text = lines[0]
+		if len(lines[0]) < len(label) { // it is wrapped itself
+			label = ""
+		}
+		c.rows[i].label, c.rows[i].text = label, lines[0][len(label):]
 		c.rows = slices.Insert(c.rows, i+1, more...)
 		grown, i = grown+n, i+n
 	}

@@ -64,7 +64,8 @@ func (d density) rows(screen int) int {
 type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for none
-	text string
+	// label is the start of a reason, see picture.Reason; text follows it.
+	label, text string
 	// short is the text of a row without room for text.
 	short string
 	rest  bool // continues the reason of the line before
@@ -120,8 +121,8 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	objects := l.ShownObjects(n)
 	var rows []row
 	if n.Single() && !l.Filter.On() {
-		if r := l.Reason(n, objects[0]); r != "" {
-			rows = append(rows, row{kind: reasonRow, o: objects[0], text: r})
+		if label, text := l.Reason(n, objects[0]); label+text != "" {
+			rows = append(rows, row{kind: reasonRow, o: objects[0], label: label, text: text})
 		}
 		return rows
 	}
@@ -134,7 +135,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	// All objects in plan order if they fit, else those that need attention first.
 	need := len(rows) + len(objects)
 	for i := 0; i < len(objects) && need <= limit; i++ {
-		if l.Reason(n, objects[i]) != "" {
+		if label, text := l.Reason(n, objects[i]); label+text != "" {
 			need++
 		}
 	}
@@ -225,8 +226,8 @@ func anyUrgent(objects []*event.ObjectState) bool {
 
 func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, limit int) []row {
 	rows = append(rows, row{kind: objectRow, o: o})
-	if r := l.Reason(n, o); r != "" && len(rows) < limit {
-		rows = append(rows, row{kind: reasonRow, o: o, text: r})
+	if label, text := l.Reason(n, o); label+text != "" && len(rows) < limit {
+		rows = append(rows, row{kind: reasonRow, o: o, label: label, text: text})
 	}
 	return rows
 }
@@ -314,7 +315,7 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	}
 	indent := strings.Repeat(" ", len(waitsFor))
 	if l.Tight {
-		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: strings.TrimSpace(waitsFor)})
+		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: "waits for"})
 	}
 	if len(rows) > limit {
 		more := len(rows) - limit + 1

@@ -182,12 +182,12 @@ func (l *Layout) drawFold(f *Fold) {
 	text := fmt.Sprintf("+ %d more", len(f.Nodes))
 	long, short := text+" "+marks[0].Word, text+" "+marks[0].Glyph
 	if len(marks) > 1 {
-		long, short = text+":", text+":"
+		var words, glyphs []string
 		for _, mark := range marks {
-			long += fmt.Sprintf(" %d %s,", counts[mark], mark.Word)
-			short += fmt.Sprintf(" %d%s", counts[mark], mark.Glyph)
+			words = append(words, fmt.Sprintf("%d %s", counts[mark], mark.Word))
+			glyphs = append(glyphs, fmt.Sprintf("%d%s", counts[mark], mark.Glyph))
 		}
-		long = strings.TrimSuffix(long, ",")
+		long, short = text+": "+strings.Join(words, ", "), text+": "+strings.Join(glyphs, " ")
 	}
 	l.Canvas.Blank(f.Rect)
 	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, lastFitting(f.Rect.W-4, text, short, long))

@@ -181,7 +181,11 @@ func (h *Header) drawState() {
 		return
 	}
 	end := x + room
-	if text != "" {
+	since := h.changesSince()
+	if left := room - canvas.Width(text); left < minSinceWidth && canvas.Width(h.Join(text, since)) > room {
+		since = ""
+	}
+	if text = h.Join(text, since); text != "" {
 		x = cv.Put(x, 1, theme.Text, h.fit(text, room)) + 2
 	}
 	counted := h.State.Status == event.RollingBack && h.State.Run == event.Running // text has the counts
@@ -193,16 +197,12 @@ func (h *Header) drawState() {
 // minSinceWidth is the least width at which "since then" says anything.
 const minSinceWidth = 30
 
-// fit cuts the state's text to a width. It first drops the reason of a pause before the first group, and changes since the end
-// that would be cut to almost nothing.
+// fit cuts the state's text to a width. It first drops the reason of a pause before the first group.
 func (h *Header) fit(text string, width int) string {
 	text = canvas.Clean(text)
 	separator := " " + h.Theme.Lines.Dot + " "
 	if canvas.Width(text) > width {
 		text = strings.Replace(text, "before the first "+h.State.Operation.GroupNoun()+separator, "", 1)
-	}
-	if before, _, ok := strings.Cut(text, separator+sinceThen); ok && canvas.Width(text) > width && width-canvas.Width(before) < minSinceWidth {
-		text = before
 	}
 	return canvas.Fit(text, width, h.Theme.Lines.Ellipsis)
 }
@@ -298,8 +298,8 @@ func (h *Header) workInReleases() string {
 func (h *Header) pauseText() string {
 	reason, following := h.State.Pause()
 	at := h.Graph.Select(func(n *graph.Node) bool { return n.Status == event.AtBreakpoint })
-	if len(at) > 0 && !slices.ContainsFunc(at, func(n *graph.Node) bool { return h.PausedAt(n) != "" }) {
-		reason = strings.Replace(reason, "breakpoint ", "before ", 1) // which was removed
+	if reason != "" && len(at) > 0 && !slices.ContainsFunc(at, func(n *graph.Node) bool { return h.PausedAt(n) != "" }) {
+		reason = "before " + graph.NameList(at) // the breakpoint was removed
 	}
 	said, next := h.Graph.Shorten(reason), ""
 	if h.State.Status == event.RollingBack {
@@ -386,7 +386,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if o := s.Origin; o != nil && o.Why == "" && (h.Aborts || o.Via+o.By != "") {
 		mark.Word += " " + phrase.By(h.origin())
 	}
-	return mark, h.Join(quit, h.Graph.Shorten(why), h.changesSince())
+	return mark, h.Join(quit, h.Graph.Shorten(why))
 }
 
 // origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is whoever started the run.
@@ -416,7 +416,7 @@ func (h *Header) quitHint() string {
 
 // changesSince says how the release changed after the operation, "" if it did not.
 func (h *Header) changesSince() string {
-	if h.Observed == nil {
+	if h.Observed == nil || !h.Over() {
 		return ""
 	}
 	degraded, text := 0, ""
@@ -437,10 +437,8 @@ func (h *Header) changesSince() string {
 	if text = h.Join(h.Observed.Message, text); text == "" {
 		return ""
 	}
-	return sinceThen + text
+	return "since then: " + text
 }
-
-const sinceThen = "since then: "
 
 // inFlight says how many requests a pause or an abort still waits for.
 func (h *Header) inFlight() string {
@@ -462,7 +460,7 @@ func (h *Header) pulse(glyph string) string {
 // still work.
 func (h *Header) DrawTooSmall() {
 	mark, text := h.stateMark()
-	if h.Flash.Text != "" {
+	if text = h.Join(text, h.changesSince()); h.Flash.Text != "" {
 		text = h.Flash.Text
 	}
 	x := h.Canvas.PutFit(0, 0, h.W, mark.Role, mark.Glyph+" "+mark.Word)

@@ -100,7 +100,7 @@ func (h *Header) Lines(room int) []string {
 	}
 	if len(all) == 0 || len(all) > room {
 		_, text := h.stateMark()
-		all = canvas.WrapAfter(text, h.stateRoom(), width)
+		all = canvas.WrapAfter(h.Join(text, h.changesSince()), h.stateRoom(), width)
 	}
 	if len(all) > room {
 		rest := strings.Join(all[room-1:], " ")

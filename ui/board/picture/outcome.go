@@ -94,6 +94,15 @@ func untouched(n *graph.Node, o *event.ObjectState) bool {
 
 // GroupMark returns the mark of a group's status or outcome. A failed group shows both.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
+	mark := p.ShortMark(n)
+	if n.Outcome != "" && IsUnfinished(n.Status) && n.Degraded == 0 && p.State.ReleaseRun(n.GroupState) == "" {
+		mark.Word = p.Theme.Mark(string(n.Shown())).Word + ", " + mark.Word
+	}
+	return mark
+}
+
+// ShortMark is like GroupMark, but the word for a failed group is its outcome: the glyph shows that it failed.
+func (p *Picture) ShortMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Shown()))
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
@@ -102,7 +111,7 @@ func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 		return p.Theme.Mark(string(event.Degraded))
 	case n.Outcome == "":
 	case IsUnfinished(n.Status):
-		mark.Word += ", " + p.Theme.Mark(n.Outcome).Word
+		mark.Word = p.Theme.Mark(n.Outcome).Word
 	default:
 		return p.Theme.Mark(n.Outcome)
 	}

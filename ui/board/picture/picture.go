@@ -211,27 +211,35 @@ func MissingOutside(n *graph.Node) []*event.ObjectState {
 	return n.Missing()
 }
 
-// Reason says in one line why an object is not ready, starting with its status; "" if it is
-// ready, or if no reason is known.
-func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
-	why := cmp.Or(phrase.CauseAt(n.GroupState, o, p.clockNow()), o.Message)
+// NotReady is the label of an object's reason after the end of its group.
+const NotReady = "not ready: "
+
+// Reason says in one line why an object is not ready. label is the start of the line: the word for its status, or NotReady.
+// Both are "" if it is ready, or if no reason is known.
+func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text string) {
+	why, word := cmp.Or(phrase.CauseAt(n.GroupState, o, p.clockNow()), o.Message), p.ObjectMark(n, o).Word
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
-		return p.Join(p.ObjectMark(n, o).Word, why)
+		return word, p.JoinAfter(word, "", why)
 	case Degraded(n, o):
-		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
+		return word, p.JoinAfter(word, " "+canvas.Span(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
-		return why
+		return "", why
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
-		return "not ready: " + cmp.Or(why, string(o.Status))
+		return NotReady, cmp.Or(why, string(o.Status))
 	case o.Status != event.InProgress && o.Status != event.Deleting:
-		return ""
+		return "", ""
 	}
-	text := p.ObjectMark(n, o).Word
+	spent := ""
 	if !n.Status.Over() || n.Status == event.Applied {
-		text += " " + canvas.Span(p.InProgressFor(o))
+		spent = " " + canvas.Span(p.InProgressFor(o))
 	}
-	return p.Join(text, why)
+	return word, p.JoinAfter(word, spent, why)
+}
+
+// JoinAfter is like Join for a label with more and parts, and returns what follows the label.
+func (p *Picture) JoinAfter(label, more string, parts ...string) string {
+	return p.Join(append([]string{label + more}, parts...)...)[len(label):]
 }
 
 // InProgressFor returns how long an object has been in progress.
