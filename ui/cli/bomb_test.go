@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 // TestTemplatesThatNeverEnd: templates that use too much memory or never end are aborted and named.
@@ -38,7 +39,7 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 				commands = append(commands, []string{"lint", dir}, []string{"dag", dir})
 			}
 			for _, args := range commands {
-				out, code, mib := runProgram(t, []string{command.RenderMemoryEnv + "=256Mi"}, args...)
+				out, code, mib := runProgram(t, []string{input.RenderMemoryEnv + "=256Mi"}, args...)
 				if code != command.ExitNothingWritten || !strings.Contains(out, which) || strings.Contains(out, "goroutine ") {
 					t.Errorf("%v: exit code %d: %s", args, code, tailOf(out, 2000))
 				}

@@ -27,6 +27,7 @@ import (
 	"lockstep/ui/cli/deploy"
 	"lockstep/ui/cli/help"
 	"lockstep/ui/cli/home"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/sandbox"
@@ -197,7 +198,7 @@ lockstep dag ./shop                      # show the order`,
 			if err := cmp.Or(a.checkColour(), command.CheckNamespace(cmd)); err != nil {
 				return err
 			}
-			for _, warning := range command.IgnoredValues(cmd) {
+			for _, warning := range input.IgnoredValues(cmd) {
 				a.Display(cmd).Warn(warning)
 			}
 			return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -130,9 +131,9 @@ func showHelp(root, c *cobra.Command, args []string) {
 			defer func() { f.Hidden = false }()
 		}
 	}
-	if f := c.Flag("namespace"); f != nil && c.Annotations[command.NamespaceUsage] != "" {
+	if f := c.Flag("namespace"); f != nil && c.Annotations[input.NamespaceUsage] != "" {
 		original := f.Usage
-		f.Usage = c.Annotations[command.NamespaceUsage]
+		f.Usage = c.Annotations[input.NamespaceUsage]
 		defer func() { f.Usage = original }()
 	}
 	defaults := map[*pflag.Flag]string{}

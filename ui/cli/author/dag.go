@@ -8,6 +8,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -23,8 +24,8 @@ If templates use the release name, pass NAME before CHART. Without CHART, dag sh
 given with -f, or the one in the current directory.`
 
 func (a *app) newDag() *cobra.Command {
-	var flags command.RenderFlags
-	var stack command.HelmfileFlags
+	var flags input.RenderFlags
+	var stack input.HelmfileFlags
 	tui := false
 	cmd := &cobra.Command{
 		Use: "dag {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the groups of a chart and their order", Long: dagLong,
@@ -33,7 +34,7 @@ lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg
 lockstep dag ./shop -o json | jq '.groups[] | {id, after}'
 lockstep dag -f helmfile.yaml`,
-		Args: command.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: command.CompleteChart(0, 1),
+		Args: input.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.stackDag(cmd, &stack)
@@ -62,7 +63,7 @@ func (a *app) printDag(cmd *cobra.Command, title string, p *plan.Plan) error {
 }
 
 // stackDag prints the releases of a helmfile and the releases that each waits for.
-func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags) error {
+func (a *app) stackDag(cmd *cobra.Command, flags *input.HelmfileFlags) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -47,7 +48,7 @@ func (a *app) newLint() *cobra.Command {
 		Use: "lint CHART…", GroupID: "look", Short: "check charts for mistakes", Long: lintLong,
 		Example: `lockstep lint ./shop
 lockstep lint ./shop --strict -o json`,
-		Args: command.Args(1, -1), ValidArgsFunction: command.CompleteChart(0, 1000),
+		Args: command.Args(1, -1), ValidArgsFunction: input.CompleteChart(0, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.subcharts {
 				args = withSubcharts(args)
@@ -70,13 +71,13 @@ lockstep lint ./shop --strict -o json`,
 		},
 	}
 	f := cmd.Flags()
-	command.AddValueFlags(f, &flags.values)
+	input.AddValueFlags(f, &flags.values)
 	f.BoolVar(&flags.strict, "strict", false, "treat warnings as errors")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
 	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
 	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
 	command.AddWaitForJobs(f, &flags.waitForJobs)
-	command.AddKubeVersion(f, &flags.kubeVersion)
+	input.AddKubeVersion(f, &flags.kubeVersion)
 	command.AddOutput(cmd)
 	return cmd
 }
@@ -117,13 +118,13 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.Linte
 	}
 	vals, err := charts.Values(l.values, a.Settings)
 	if err == nil {
-		out.limits, err = command.RenderLimits()
+		out.limits, err = input.RenderLimits()
 	}
 	if err != nil {
 		return out.LintedChart, err
 	}
 	c, err := charts.LoadPath(path)
-	if errors.Is(err, fs.ErrNotExist) && !command.Exists(path) {
+	if errors.Is(err, fs.ErrNotExist) && !input.Exists(path) {
 		out.NotFound = true
 		out.fail("chart " + path + ": no such directory or archive; check the path")
 		return out.LintedChart, nil
@@ -207,7 +208,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 // error as a finding and returns it.
 func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[string]any) error {
 	r, err := charts.Render(ctx, c, vals, charts.RenderOptions{
-		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
+		Release: input.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
 		Limits: l.limits, FindIncompatible: true,
 	})
 	if where, message, refused := charts.RefusedByTemplate(err); refused {

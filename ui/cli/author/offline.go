@@ -10,12 +10,12 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 	"lockstep/ui/board"
-	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/cli/screen"
 )
 
 // showChart shows the plan of a chart on the screen, without a cluster.
-func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
+func (a *app) showChart(cmd *cobra.Command, r *input.Rendered) error {
 	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}
 	o := board.Options{Title: cmd.Name() + " " + r.Tree.Path, Inspector: offlineInspector(r)}
 	return screen.ShowPlan(a.App, cmd, o, phases, r.Planned.Warnings)
@@ -23,12 +23,12 @@ func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
 
 const errOffline = inspect.Unavailable("no cluster: this view shows only the chart")
 
-func offlineInspector(r *command.Rendered) inspect.Cluster {
+func offlineInspector(r *input.Rendered) inspect.Cluster {
 	return screen.Disconnected{ChangeSource: offlineChart{r}, Why: errOffline}
 }
 
 // offlineChart has the changes of a chart without a cluster: every object would be created.
-type offlineChart struct{ chart *command.Rendered }
+type offlineChart struct{ chart *input.Rendered }
 
 func (offlineChart) Change(context.Context, inspect.Item) (inspect.Change, error) {
 	return inspect.Change{Action: inspect.Create, Message: "no cluster to compare with"}, nil

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
-	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 // TestOfflineChart: all objects would be created, manifests are shown without secret values,
@@ -38,7 +38,7 @@ func TestOfflineChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, ctx := offlineInspector(&command.Rendered{Rendered: r}), context.Background()
+	look, ctx := offlineInspector(&input.Rendered{Rendered: r}), context.Background()
 	for name, want := range map[string]string{"s": "key: (hidden)", "m": "quotes: (hidden)"} {
 		kind := map[string]string{"s": "Secret", "m": "ConfigMap"}[name]
 		it := inspect.Item{Object: plan.Object{Kind: kind, Namespace: "n", Name: name}}

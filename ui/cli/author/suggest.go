@@ -18,6 +18,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -39,21 +40,21 @@ groups that wait for them.
 If templates use the release name, pass NAME before CHART.`
 
 type suggestFlags struct {
-	command.RenderFlags
-	stack               command.HelmfileFlags
+	input.RenderFlags
+	stack               input.HelmfileFlags
 	why, spelling       string
 	tui, write, partial bool
 }
 
 func (a *app) newSuggest() *cobra.Command {
-	flags := suggestFlags{RenderFlags: command.RenderFlags{Flat: true}}
+	flags := suggestFlags{RenderFlags: input.RenderFlags{Flat: true}}
 	cmd := &cobra.Command{
 		Use: "suggest {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
 lockstep suggest ./wordpress --write   # to the chart's files
 lockstep suggest -f helmfile.yaml      # needs between releases`,
-		Args: command.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: command.CompleteChart(0, 1),
+		Args: input.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -90,7 +91,7 @@ func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	suggested, order, err := command.PlanInferred(r.Rendered)
+	suggested, order, err := input.PlanInferred(r.Rendered)
 	if err != nil {
 		return r.Secrets.Error(err)
 	}
@@ -114,7 +115,7 @@ func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) er
 }
 
 // writeOrder writes an order to the files of a chart (R69a), and lists the edits to make by hand.
-func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r, ordered *command.Rendered) error {
+func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r, ordered *input.Rendered) error {
 	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func checkTextOrJSON(cmd *cobra.Command, printed string) error {
 
 // suggestNeeds prints the needs that the releases of a helmfile imply. If write is set, it adds them to
 // the file.
-func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, write bool) error {
+func (a *app) suggestNeeds(cmd *cobra.Command, flags *input.HelmfileFlags, write bool) error {
 	if err := checkTextOrJSON(cmd, "needs are printed as"); err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, wri
 
 // impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
 func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Need, error) {
-	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{})
+	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +200,10 @@ func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Ne
 		if !rel.Installed {
 			continue // it has no values, and needs nothing (S12)
 		}
-		input, err := loader.Load(ctx, rel)
+		chart, err := loader.Load(ctx, rel)
 		var r *charts.Rendered
 		if err == nil {
-			r, err = charts.Render(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
+			r, err = charts.Render(ctx, chart.Chart, chart.Values, input.RenderOptions(chart, rel.Name, rel.Namespace))
 		}
 		if err != nil {
 			return nil, helmfile.Locate(rel.At, rel.ID(), err)

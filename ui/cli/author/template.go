@@ -9,6 +9,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 const templateLong = `Render a chart and print it in deployment order. This needs no cluster. NAME is optional.
@@ -26,7 +27,7 @@ Output to a file or a pipe is exactly what the templates rendered. On a terminal
 hide or reverse text are removed.`
 
 func (a *app) newTemplate() *cobra.Command {
-	var flags command.RenderFlags
+	var flags input.RenderFlags
 	var opts charts.PrintOptions
 	var inRelease bool
 	var wait string
@@ -34,7 +35,7 @@ func (a *app) newTemplate() *cobra.Command {
 		Use: "template {CHART | NAME CHART}", GroupID: "look", Short: "print a chart in deployment order", Long: templateLong,
 		Example: `lockstep template shop ./shop
 lockstep template shop ./shop --show-only templates/ingress.yaml`,
-		Args: command.Args(1, 2), ValidArgsFunction: command.CompleteChart(0, 1),
+		Args: command.Args(1, 2), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.Kindless, flags.Flat = true, wait != string(kube.WaitOrdered)
 			if flags.Flat && flags.Options.Order == kube.OrderInferred {

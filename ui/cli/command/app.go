@@ -1,6 +1,5 @@
-// Package command has the code that all commands share: flags for charts and values, exit
-// codes, signals, logs and streams. Its central types are App, Signals and RenderFlags. Only
-// ui/cli and its packages import it.
+// Package command has the code that all commands share: arguments, exit codes, signals, logs and streams. Its central types
+// are App and Signals. Only ui/cli and its packages import it.
 package command
 
 import (
@@ -46,7 +45,7 @@ func Args(min, max int) cobra.PositionalArgs {
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", name, many))
 		}
-		needed := neededArgs(cmd)
+		needed := NeededArgs(cmd)
 		for _, flag := range []string{"generate-name", "name-template"} { // replace the argument NAME
 			if f := cmd.Flag(flag); f != nil && f.Changed {
 				needed = slices.DeleteFunc(needed, func(arg string) bool { return arg == "NAME" })
@@ -80,8 +79,8 @@ func Path(cmd *cobra.Command) string {
 // usageArgs returns the arguments in the usage of a command: "{CHART | NAME CHART}".
 func usageArgs(cmd *cobra.Command) string { return strings.Join(strings.Fields(cmd.Use)[1:], " ") }
 
-// neededArgs lists the required arguments of a command, in the first of its forms: NAME, CHART.
-func neededArgs(cmd *cobra.Command) (needed []string) {
+// NeededArgs lists the required arguments of a command, in the first of its forms: NAME, CHART.
+func NeededArgs(cmd *cobra.Command) (needed []string) {
 	for _, word := range strings.Fields(usageArgs(cmd)) {
 		switch word[0] {
 		case '|':

@@ -36,6 +36,9 @@ func (l *Logs) Configure(debug bool) {
 	klog.SetSlogLogger(logger)
 }
 
+// Debug reports whether logs are kept.
+func (l *Logs) Debug() bool { return l.debug }
+
 // Write writes an entry to the current output.
 func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // dryRun prints the result of an install without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {
-	render := command.RenderFlags{ChartInput: flags.deploy.ChartInput}
+	render := input.RenderFlags{ChartInput: flags.deploy.ChartInput}
 	out, err := render.RenderAs(cmd.Context(), a.App, name, ref)
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func refusal(op *kube.Operation) error {
 }
 
 // renderPreview returns the release that an operation would deploy.
-func renderPreview(op *kube.Operation, chart *charts.Chart) (*command.Rendered, error) {
+func renderPreview(op *kube.Operation, chart *charts.Chart) (*input.Rendered, error) {
 	rel := op.Preview()
 	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
@@ -115,12 +116,12 @@ func renderPreview(op *kube.Operation, chart *charts.Chart) (*command.Rendered, 
 		return nil, err
 	}
 	r.Warnings = append(warnings, r.Warnings...)
-	return command.PlanRendered(r)
+	return input.PlanRendered(r)
 }
 
 // showDryRun prints the objects that would be deployed, in order, and those that an upgrade
 // would remove. As JSON it prints Helm's release with an ordered manifest.
-func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *mask.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+func (a *app) showDryRun(cmd *cobra.Command, r *input.Rendered, secrets *mask.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil
 	} else {

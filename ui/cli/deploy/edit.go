@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -107,7 +108,7 @@ func (e editor) Save(values string) (path string, err error) {
 	if values, err = withFloats(before, values); err != nil {
 		return "", err
 	}
-	if path, err = command.SaveValues(e.op.Info().Release, values); err != nil {
+	if path, err = input.SaveValues(e.op.Info().Release, values); err != nil {
 		return path, err
 	}
 	return path, e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
@@ -233,7 +234,7 @@ type dirState struct {
 // newChartDir returns the directory of a chart, or nil if the chart is not a directory. Changes
 // are detected from now on.
 func newChartDir(ref string, load func(context.Context) (*charts.Chart, error)) *chartDir {
-	if !command.IsDir(ref) {
+	if !input.IsDir(ref) {
 		return nil
 	}
 	return &chartDir{path: ref, load: load, loaded: readDirState(ref)}

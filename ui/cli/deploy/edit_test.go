@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 // TestValuesFile: without values, an empty line follows the comments.
@@ -44,7 +44,7 @@ func TestSavedValues(t *testing.T) { // R46
 		t.Fatal(err)
 	}
 	for _, want := range []string{"values-s-edited-2.yaml", "values-s-edited-3.yaml"} {
-		path, err := command.SaveValues("s", want)
+		path, err := input.SaveValues("s", want)
 		text, unread := os.ReadFile(want)
 		info, unseen := os.Stat(want)
 		if path != want || errors.Join(err, unread, unseen) != nil || string(text) != want || info.Mode() != 0o600 {

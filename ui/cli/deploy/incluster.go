@@ -25,7 +25,7 @@ import (
 	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
 	"lockstep/kube/stack"
-	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 // clusterFlags are the flags for a run in the cluster.
@@ -179,7 +179,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 // pinForPod returns the reference, pinned to a digest, with which the pod downloads a chart from a
 // registry. It packs the user's credentials for the registry.
 func (p *packedRun) pinForPod(
-	ctx context.Context, flags *command.ChartFlags, ref string, chart *charts.Chart, s *helmcli.EnvSettings,
+	ctx context.Context, flags *input.ChartFlags, ref string, chart *charts.Chart, s *helmcli.EnvSettings,
 ) (string, error) {
 	client, err := flags.Registry(s)
 	if err != nil {
@@ -209,7 +209,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	}
 	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
-	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
+	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 
 // pack adds the charts and values of a helmfile to the files, below dir. It returns the paths of the
 // charts, relative to dir, by release ID.
-func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, loader *command.StackLoader, start func(string)) (map[string]string, error) {
+func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, loader *input.StackLoader, start func(string)) (map[string]string, error) {
 	packed := map[string]string{}
 	for _, rel := range file.Releases {
 		if !rel.Installed {
@@ -272,7 +272,7 @@ func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, l
 // replaceWithReferences replaces packed charts from registries with references: it changes charts, the
 // result of pack, and removes the files below dir that are no longer used.
 func (p *packedRun) replaceWithReferences(
-	ctx context.Context, dir string, file *helmfile.File, loader *command.StackLoader, packed map[string]string, s *helmcli.EnvSettings,
+	ctx context.Context, dir string, file *helmfile.File, loader *input.StackLoader, packed map[string]string, s *helmcli.EnvSettings,
 ) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
@@ -318,7 +318,7 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 // passedEnv returns the environment variables of this process that a run in the cluster gets too.
 func passedEnv() map[string]string {
 	env := map[string]string{}
-	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", command.RenderMemoryEnv} {
+	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", input.RenderMemoryEnv} {
 		if value, ok := os.LookupEnv(name); ok {
 			env[name] = value
 		}

@@ -13,6 +13,7 @@ import (
 	"lockstep/kube/incluster"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 // completeGroups completes --break-on with the groups of a chart. chart returns its reference, given
@@ -22,8 +23,8 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		render := command.RenderFlags{ChartInput: d.ChartInput}
-		r, err := render.RenderAs(cmd.Context(), a.App, command.DefaultRelease, chart(args))
+		render := input.RenderFlags{ChartInput: d.ChartInput}
+		r, err := render.RenderAs(cmd.Context(), a.App, input.DefaultRelease, chart(args))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -59,7 +60,7 @@ func listChartGroups(ref string) string {
 
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
-	command.ChartInput
+	input.ChartInput
 	options kube.Deploy // without what ChartInput loads
 
 	dryRun                  string
@@ -98,9 +99,9 @@ func addForce(cmd *cobra.Command, conflicts, replace *bool) {
 
 // load loads the chart and the values. step, which may be nil, is called before each slow step.
 func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(string)) (kube.ChartOptions, error) {
-	input := d.ChartInput
-	input.Chart.Progress = step
-	return input.Load(ctx, a.App, ref)
+	chart := d.ChartInput
+	chart.Chart.Progress = step
+	return chart.Load(ctx, a.App, ref)
 }
 
 // loadWithProgress loads the chart and the values, and prints the slow steps.
@@ -161,7 +162,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 type installFlags struct {
 	run        runFlags
 	deploy     deployFlags
-	name       command.NameFlags
+	name       input.NameFlags
 	serverSide bool
 }
 
@@ -180,7 +181,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 			if flags.name.Generate {
 				chartArg = 0
 			}
-			return command.CompleteChart(chartArg, chartArg)(cmd, args, s)
+			return input.CompleteChart(chartArg, chartArg)(cmd, args, s)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.install(cmd, &flags, r, args, exec) })

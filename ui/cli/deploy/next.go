@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report/format"
 )
 
@@ -144,7 +145,7 @@ func withComment(words []string, why string) string {
 func valueFlags() []string {
 	names := []string{"reuse-values", "reset-values", "reset-then-reuse-values"}
 	var flags pflag.FlagSet
-	command.AddValueFlags(&flags, &values.Options{})
+	input.AddValueFlags(&flags, &values.Options{})
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
 }

@@ -14,6 +14,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/connect"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -43,7 +44,7 @@ lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
 lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster
 lockstep rbac shop ./shop --sandbox              # without a cluster
 lockstep rbac -f helmfile.yaml`,
-		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(input.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.rbac(cmd, &flags, args[0], args[1]) },
 	}
 	flags.run.add(cmd)

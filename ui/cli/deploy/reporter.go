@@ -16,6 +16,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 	"lockstep/ui/report/reportfile"
 )
@@ -113,12 +114,12 @@ func isDryRun(cmd *cobra.Command) bool {
 // relative to GITHUB_WORKSPACE. It is "" unless the chart is deployed from a directory.
 func chartFile(args []string, chart string) string {
 	dir := args[len(args)-1]
-	if len(args) < 2 || !command.Exists(filepath.Join(dir, "Chart.yaml")) {
+	if len(args) < 2 || !input.Exists(filepath.Join(dir, "Chart.yaml")) {
 		return ""
 	}
 	for _, name := range strings.Split(chart, "/")[1:] {
 		sub := filepath.Join(dir, "charts", name)
-		if !command.Exists(filepath.Join(sub, "Chart.yaml")) {
+		if !input.Exists(filepath.Join(sub, "Chart.yaml")) {
 			break
 		}
 		dir = sub

@@ -24,6 +24,7 @@ import (
 	"lockstep/kube/journal"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
@@ -44,7 +45,7 @@ const downLong = `Uninstall all releases in a helmfile, in reverse order: a rele
 
 // stackFlags are the flags of up and down, and of plan and rbac for a helmfile.
 type stackFlags struct {
-	command.HelmfileFlags
+	input.HelmfileFlags
 	down        bool // the command is down
 	run         *runFlags
 	set         []string
@@ -57,7 +58,7 @@ type stackFlags struct {
 }
 
 func (s *stackFlags) add(cmd *cobra.Command) {
-	cmd.Annotations = map[string]string{command.NamespaceUsage: "namespace of all releases, instead of those in the file"}
+	cmd.Annotations = map[string]string{input.NamespaceUsage: "namespace of all releases, instead of those in the file"}
 	s.Add(cmd)
 	f := cmd.Flags()
 	command.AddCount(f, &s.concurrency, "concurrency", "", 0, "maximum releases at a time; 0 for no limit")
@@ -153,7 +154,7 @@ type clients map[string]*kube.Client
 // cluster.
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
-		loader, err := command.NewStackLoader(a.App, file, s, command.StackLoaderOptions{
+		loader, err := input.NewStackLoader(a.App, file, s, input.StackLoaderOptions{
 			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd),
 		})
 		if err != nil {
@@ -275,13 +276,13 @@ func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters m
 // addStack extends a command for one release, which has the flags run and input: without arguments
 // it reads the helmfile of -f or of the working directory and calls do.
 func (a *app) addStack(
-	cmd *cobra.Command, run *runFlags, input *command.ChartInput, do func(*cobra.Command, *stackFlags, runOptions) error,
+	cmd *cobra.Command, run *runFlags, chart *input.ChartInput, do func(*cobra.Command, *stackFlags, runOptions) error,
 ) {
 	flags := stackFlags{run: run}
 	flags.AddSelection(cmd)
 	flags.addPrune(cmd)
 	runOne := cmd.RunE
-	cmd.Args = command.OrHelmfile(cmd.Args)
+	cmd.Args = input.OrHelmfile(cmd.Args)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return runOne(cmd, args)
@@ -293,7 +294,7 @@ func (a *app) addStack(
 		if err != nil {
 			return err
 		}
-		flags.set = input.Values.Values
+		flags.set = chart.Values.Values
 		return do(cmd, &flags, r)
 	}
 }

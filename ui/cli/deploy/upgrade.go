@@ -5,6 +5,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 )
 
 const upgradeLong = `Upgrade a release: run pre-upgrade hooks, apply group by group in the chart's order, delete objects that are no longer
@@ -38,7 +39,7 @@ func (a *app) newUpgradeWithFlags(exec executor) (*cobra.Command, *upgradeFlags)
 lockstep upgrade --install shop ./shop -n shop --create-namespace
 lockstep upgrade shop ./shop --rollback-on-failure
 lockstep upgrade shop ./shop --dry-run`,
-		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(input.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], exec) })
 		},

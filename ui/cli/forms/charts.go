@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/text"
-	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/home/form"
 )
 
@@ -213,8 +213,8 @@ func (s source) registries() (list []chart) {
 }
 
 // chartFlags returns the flags of a command about its chart, such as --plain-http.
-func chartFlags(in form.Input) *command.ChartFlags {
-	flags := &command.ChartFlags{Quiet: true}
+func chartFlags(in form.Input) *input.ChartFlags {
+	flags := &input.ChartFlags{Quiet: true}
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.ParseErrorsAllowlist.UnknownFlags = true
 	flags.Add(f)
@@ -229,7 +229,7 @@ func (s source) versions(in form.Input) (list []form.Suggestion, err error) {
 	if ref == "" {
 		return nil, nil
 	}
-	if file := filepath.Join(ref, "Chart.yaml"); command.Exists(file) {
+	if file := filepath.Join(ref, "Chart.yaml"); input.Exists(file) {
 		return []form.Suggestion{{Value: chartMetadata(file).Version, About: "the version of the folder"}}, nil
 	}
 	if strings.HasPrefix(ref, "oci://") {

@@ -24,6 +24,7 @@ import (
 	"lockstep/ui/board/screen"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/deploy"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/home"
 	"lockstep/ui/home/form"
 	"lockstep/ui/report/format"
@@ -112,7 +113,7 @@ func inputOf(a *command.App, cmd *cobra.Command, args []string) form.Input {
 
 // isChart reports whether an argument is the path of a chart.
 func isChart(arg string) bool {
-	return strings.HasSuffix(arg, ".tgz") || command.Exists(filepath.Join(arg, "Chart.yaml"))
+	return strings.HasSuffix(arg, ".tgz") || input.Exists(filepath.Join(arg, "Chart.yaml"))
 }
 
 // source implements form.Source.

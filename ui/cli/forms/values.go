@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/home/form"
 )
 
@@ -35,7 +36,7 @@ func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, er
 			return
 		}
 		about := ""
-		if chart := filepath.Join(filepath.Dir(path), "Chart.yaml"); command.Exists(chart) {
+		if chart := filepath.Join(filepath.Dir(path), "Chart.yaml"); input.Exists(chart) {
 			about = "of chart " + chartMetadata(chart).Name
 			if d.Name() == "values.yaml" {
 				about = "the defaults " + about
@@ -122,5 +123,5 @@ func (s source) Save(release, path, text string) (string, error) {
 	if path != "" {
 		return path, os.WriteFile(path, []byte(text), 0o600)
 	}
-	return command.SaveValues(release, text)
+	return input.SaveValues(release, text)
 }

@@ -15,6 +15,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/helmfile"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -22,7 +23,7 @@ import (
 const maxReads = 8
 
 // stackStatus prints a line for each release of a helmfile.
-func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) error {
+func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
 )
@@ -33,13 +34,13 @@ const readTimeout = 30 * time.Second
 const diagnoseTimeout = 5 * time.Second
 
 func (a *app) newStatus() *cobra.Command {
-	var stack command.HelmfileFlags
+	var stack input.HelmfileFlags
 	cmd := &cobra.Command{
 		Use: "status {NAME | -f HELMFILE}", GroupID: "release", Short: "show the status of a release and its groups", Long: statusLong,
 		Example: `lockstep status shop -n shop
 lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'
 lockstep status -f helmfile.yaml`,
-		Args: command.OrHelmfile(command.Args(1, 1)), ValidArgsFunction: a.CompleteRelease(nil),
+		Args: input.OrHelmfile(command.Args(1, 1)), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.stackStatus(cmd, &stack)

@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/documents"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
@@ -171,7 +172,7 @@ type liveEditor struct{ *remote.Run }
 func (e liveEditor) ChartChanged() bool { return false }
 
 func (e liveEditor) Save(values string) (string, error) {
-	return command.SaveValues(e.Operation.Release, values)
+	return input.SaveValues(e.Operation.Release, values)
 }
 
 // clusterEditor edits a live run in the cluster. Its values are not in its log, where others could read them; they are read

@@ -15,6 +15,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
 
@@ -111,7 +112,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		},
 	}
 	command.AddOutput(cmd)
-	command.AddValueFlags(cmd.Flags(), &opts)
+	input.AddValueFlags(cmd.Flags(), &opts)
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the run and its reply")
 	return cmd
 }

@@ -1,4 +1,4 @@
-package command
+package input
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube/helmfile"
+	"lockstep/ui/cli/command"
 )
 
 // NamespaceUsage is the key of a command's annotation with the help for --namespace, if that means
@@ -45,7 +46,7 @@ func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 
 // Read reads the helmfile, by default the one in the working directory. -n and --kube-context
 // apply to all its releases. If -f is short for --values, that flag names the helmfile.
-func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*helmfile.File, error) {
+func (h *HelmfileFlags) Read(a *command.App, cmd *cobra.Command) (*helmfile.File, error) {
 	o := h.Options
 	o.Stdin, o.Context = cmd.InOrStdin(), a.Settings.KubeContext
 	if cmd.Flags().Changed("namespace") {
@@ -56,7 +57,7 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*helmfile.File, error)
 		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; to use them as values files, pass a chart", len(files))
 	}
 	o.Path = cmp.Or(o.Path, strings.Join(files, ""), ".")
-	file, err := Load(cmd.Context(), "helmfile "+o.Path, func(ctx context.Context) (*helmfile.File, error) { return helmfile.Read(ctx, o) })
+	file, err := command.Load(cmd.Context(), "helmfile "+o.Path, func(ctx context.Context) (*helmfile.File, error) { return helmfile.Read(ctx, o) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +76,9 @@ func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 		case len(args) > 0:
 			return otherwise(cmd, args)
 		case !changed("file") && !changed("values") && !helmfile.Exists("."):
-			return UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", strings.Join(neededArgs(cmd), " and ")))
+			return command.UsageError(fmt.Sprintf("no helmfile in the current directory; pass %s, or name a helmfile with -f", strings.Join(command.NeededArgs(cmd), " and ")))
 		case changed("tui"):
-			return UsageError("--tui does not work with a helmfile")
+			return command.UsageError("--tui does not work with a helmfile")
 		}
 		return nil
 	}

@@ -1,4 +1,6 @@
-package command
+// Package input has the flags for charts, values and helmfiles, and loads and renders what they name. Its central types are
+// ChartInput, RenderFlags, HelmfileFlags and StackLoader. Only ui/cli and its packages import it.
+package input
 
 import (
 	"context"
@@ -22,6 +24,7 @@ import (
 
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
@@ -85,7 +88,7 @@ func defaultKeyring() string {
 
 // Load finds and loads a chart. Credentials are hidden in its errors.
 func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
-	loaded, err := Load(ctx, "chart "+chart, func(context.Context) (*charts.Chart, error) { return c.load(chart, settings) })
+	loaded, err := command.Load(ctx, "chart "+chart, func(context.Context) (*charts.Chart, error) { return c.load(chart, settings) })
 	if err == nil {
 		return loaded, nil
 	}
@@ -210,19 +213,19 @@ func (n *NameFlags) Add(f *pflag.FlagSet) {
 // NameAndChart parses the arguments [NAME] CHART as Helm does.
 func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) {
 	if len(args) == 1 && !n.Generate && n.template == "" {
-		return "", "", UsageError("install needs NAME and CHART (got 1 argument); to omit NAME, add --generate-name")
+		return "", "", command.UsageError("install needs NAME and CHART (got 1 argument); to omit NAME, add --generate-name")
 	}
 	if len(args) > 1 && n.Generate {
-		return "", "", UsageError("--generate-name cannot be combined with NAME")
+		return "", "", command.UsageError("--generate-name cannot be combined with NAME")
 	}
 	if len(args) > 1 && n.template != "" {
-		return "", "", UsageError("--name-template cannot be combined with NAME")
+		return "", "", command.UsageError("--name-template cannot be combined with NAME")
 	}
 	i := action.NewInstall(&action.Configuration{})
 	i.GenerateName, i.NameTemplate = n.Generate, n.template
 	name, chart, err = i.NameAndChart(args)
 	if err != nil && templatePosition.MatchString(err.Error()) {
-		err = UsageError(fmt.Sprintf("invalid --name-template %q: %s", n.template, templatePosition.ReplaceAllString(err.Error(), "")))
+		err = command.UsageError(fmt.Sprintf("invalid --name-template %q: %s", n.template, templatePosition.ReplaceAllString(err.Error(), "")))
 	}
 	return name, chart, err
 }
@@ -231,7 +234,7 @@ func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) 
 var templatePosition = regexp.MustCompile(`^template: name-template:[\d:]+ `)
 
 // CompleteChart completes the arguments with the indexes first to last as paths of charts.
-func CompleteChart(first, last int) Completion {
+func CompleteChart(first, last int) command.Completion {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) < first || len(args) > last {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,4 +1,4 @@
-package command
+package input
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
+	"lockstep/ui/cli/command"
 )
 
 // PostFlags are the flags of a post-renderer.
@@ -65,17 +66,17 @@ func (i *ChartInput) Add(f *pflag.FlagSet) {
 }
 
 // Load loads a chart and its values. Logs hide the secret values from then on.
-func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (kube.ChartOptions, error) {
+func (i *ChartInput) Load(ctx context.Context, a *command.App, ref string) (kube.ChartOptions, error) {
 	o := i.Options
 	var err error
 	if o.Chart, err = i.Chart.Load(ctx, ref, a.Settings); err != nil {
 		return o, err
 	}
-	o.Values, err = Load(ctx, "the values", func(context.Context) (map[string]any, error) { return charts.Values(i.Values, a.Settings) })
+	o.Values, err = command.Load(ctx, "the values", func(context.Context) (map[string]any, error) { return charts.Values(i.Values, a.Settings) })
 	if err != nil {
 		return o, err
 	}
-	a.HideValues(o.Chart, o.Values)
+	hideValues(a, o.Chart, o.Values)
 	if o.PostRenderer, err = i.Post.Renderer(a.Settings); err != nil {
 		return o, err
 	}
@@ -131,16 +132,16 @@ func (r *Rendered) Hide(secrets *mask.Mask) {
 	}
 }
 
-// HideValues hides the secret values of a chart in the logs.
-func (a *App) HideValues(c *charts.Chart, values map[string]any) {
-	if a.Logs.debug {
+// hideValues hides the secret values of a chart in the logs.
+func hideValues(a *command.App, c *charts.Chart, values map[string]any) {
+	if a.Logs.Debug() {
 		a.Logs.Hide(charts.MaskOfValues(c, values).Text)
 	}
 }
 
 // Render renders and plans the chart given by the arguments [NAME] CHART, and prints the
 // warnings.
-func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Rendered, error) {
+func (r *RenderFlags) Render(a *command.App, cmd *cobra.Command, args []string) (*Rendered, error) {
 	name, ref := DefaultRelease, args[0]
 	if len(args) > 1 || r.name.Generate || r.name.template != "" {
 		var err error
@@ -157,7 +158,7 @@ func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Render
 }
 
 // RenderAs renders and plans a chart for a release name.
-func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*Rendered, error) {
+func (r *RenderFlags) RenderAs(ctx context.Context, a *command.App, name, ref string) (*Rendered, error) {
 	input, err := r.Load(ctx, a, ref)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package command
+package input
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/helmfile"
+	"lockstep/ui/cli/command"
 )
 
 // StackLoader loads the charts of a helmfile. It loads each chart once.
 type StackLoader struct {
-	app      *App
+	app      *command.App
 	file     *helmfile.File
 	settings *helmcli.EnvSettings
 	options  StackLoaderOptions
@@ -40,7 +41,7 @@ type StackLoaderOptions struct {
 }
 
 // NewStackLoader returns a StackLoader for a helmfile.
-func NewStackLoader(a *App, file *helmfile.File, s *helmcli.EnvSettings, o StackLoaderOptions) (*StackLoader, error) {
+func NewStackLoader(a *command.App, file *helmfile.File, s *helmcli.EnvSettings, o StackLoaderOptions) (*StackLoader, error) {
 	limits, err := RenderLimits()
 	if err != nil {
 		return nil, err
@@ -61,13 +62,13 @@ func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.Char
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	values, err := Load(ctx, "the values of release "+rel.ID(), func(ctx context.Context) (map[string]any, error) {
+	values, err := command.Load(ctx, "the values of release "+rel.ID(), func(ctx context.Context) (map[string]any, error) {
 		return rel.Merge(ctx, l.options.Set, os.ReadFile)
 	})
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	l.app.HideValues(chart, values)
+	hideValues(l.app, chart, values)
 	renderer, err := PostFlags{rel.PostRenderer, rel.PostRenderArgs}.Renderer(l.settings)
 	if err != nil {
 		return kube.ChartOptions{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
