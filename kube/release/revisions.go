@@ -149,11 +149,12 @@ func (r *Revisions) LastGoodBefore(version int) int {
 	return 0
 }
 
-// SinceDeployed returns the last revision that was deployed and those after it, all if none was. After an uninstall there is
-// nothing of the revisions before it but what it kept.
+// SinceDeployed returns the last revision that was deployed and those after it, all if none was. After a complete uninstall there
+// is nothing of the revisions before it but what it kept.
 func (r *Revisions) SinceDeployed() (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
-		if !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed {
+		// An install over an uninstalled revision makes that one superseded.
+		if gone := rel.Info.Status == rcommon.StatusUninstalled || rel.Info.Status == rcommon.StatusSuperseded; gone && !rel.Info.Deleted.IsZero() {
 			break
 		}
 		if out = append(out, rel); wasDeployed(rel) {

@@ -48,7 +48,7 @@ func (r *responseObject) object() *Object {
 // met counts only if it was there when the request came in: requests that cross each other prove nothing.
 func (l Log) ForeignWrites(interest func(namespace string) bool) (lines []string) {
 	w := writers{objects: map[ObjectRef]held{}, revisions: map[string][]revision{}, holders: map[string]string{}, locked: map[[2]string]time.Time{},
-		works: map[[2]string]bool{}}
+		works: map[string][]string{}}
 	for _, e := range l {
 		if !e.Succeeded() || dryRun(e.RequestURI) || e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" {
 			continue
@@ -68,7 +68,7 @@ type writers struct {
 	revisions map[string][]revision   // by "NAMESPACE/RELEASE", in the order of their creation
 	holders   map[string]string       // the connection that wrote the Lease of a release last
 	locked    map[[2]string]time.Time // when a connection last took the lock of a release
-	works     map[[2]string]bool      // a connection has written to the Lease or the record of a release
+	works     map[string][]string     // by connection: the releases whose Lease or record it has written
 }
 
 // held is an existing object: whose it is, since when, and who made it.
@@ -141,7 +141,7 @@ func (w *writers) add(e Event) (problem string) {
 // record takes in a write to a record of a release, and returns what is wrong with it.
 func (w *writers) record(e Event, release string) (problem string) {
 	problem = w.outdated(e, release)
-	w.works[[2]string{e.Connection, release}] = true
+	w.works[e.Connection] = append(w.works[e.Connection], release)
 	all := w.revisions[release]
 	at := slices.IndexFunc(all, func(r revision) bool { return r.name == e.Object.Name })
 	switch {
@@ -210,7 +210,7 @@ func (w *writers) borrows(e Event, before held) bool {
 
 // lock takes in a write to the Lease of a release. Renewing it is not taking it.
 func (w *writers) lock(e Event, release string) {
-	w.works[[2]string{e.Connection, release}] = true
+	w.works[e.Connection] = append(w.works[e.Connection], release)
 	if w.holders[release] != e.Connection {
 		w.locked[[2]string{e.Connection, release}] = e.At
 	}
@@ -222,10 +222,11 @@ func (w *writers) lock(e Event, release string) {
 
 // foreign returns why lockstep must not have written to an existing object.
 func (w *writers) foreign(e Event, before held) string {
+	worksOn := w.works[e.Connection] // nil for a program that uses kube's client, and writes its records itself
 	switch {
 	case e.Verb == "delete" && before.Owner == "" && !before.Hook && before.maker != "lockstep":
 		return "deleted an object of no release, made by " + before.maker
-	case e.Verb == "delete" && before.Owner != "" && !w.works[[2]string{e.Connection, before.Owner}]:
+	case e.Verb == "delete" && before.Owner != "" && worksOn != nil && !slices.Contains(worksOn, before.Owner):
 		return "deleted an object of release " + before.Owner
 	case e.Verb == "delete" && before.Owner != "" && !before.Hook && !w.brought(before, e.Object.Name):
 		return "deleted an object that no revision of release " + before.Owner + " has created since the last deployed one, made by " + before.maker
