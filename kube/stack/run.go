@@ -167,6 +167,7 @@ func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Res
 		return s.rollBackRelease(m, phaseUninstall, o, event.Gone)
 	}
 	if m.op == nil && s.goneEarlier(m) {
+		m.observe(o, event.Gone, "")
 		return run.Response{Change: event.Deleted}, nil
 	}
 	if m.op == nil {
