@@ -154,8 +154,8 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	go func() {
 		err := do()
 		debug.SetMaxStack(oldLimit)
+		done <- err // before another rendering starts, whose memory must not count
 		<-renderSlot
-		done <- err
 	}()
 	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()
@@ -166,7 +166,12 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 		case <-ticks.C:
 		}
 		if err := g.checkLimits(ctx); err != nil {
-			return err
+			select {
+			case err := <-done:
+				return err
+			default:
+				return err
+			}
 		}
 	}
 }
