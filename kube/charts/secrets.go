@@ -52,7 +52,7 @@ func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
 }
 
 var (
-	secretKind = regexp.MustCompile(`\bkind"?: *"?Secret\b`)
+	secretKind = regexp.MustCompile(`\bkind"?: *"?Secret(List)?\b`)
 	secretData = regexp.MustCompile(`\b(data|stringData)"?:`)
 	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
 )
@@ -110,11 +110,19 @@ func (r *Rendered) HideSecrets() {
 	for i, h := range rel.Hooks {
 		copies[h] = h
 		docs, _, _, err := parseDocuments(nil, h.Manifest, r.Tree.Path, true)
-		if err != nil || len(docs) != 1 || docs[0].Object.GetKind() != "Secret" {
+		isSecret := func(d Document) bool { return d.Object.GetKind() == "Secret" }
+		if err != nil || !slices.ContainsFunc(docs, isSecret) {
 			continue
 		}
 		hidden := *h
-		hidden.Manifest = withoutValues(docs[0].Object)
+		var texts []string
+		for _, d := range docs { // several of a list
+			if isSecret(d) {
+				d.Raw = withoutValues(d.Object)
+			}
+			texts = append(texts, d.Raw)
+		}
+		hidden.Manifest = strings.Join(texts, "---\n")
 		rel.Hooks[i], copies[h] = &hidden, &hidden
 	}
 	for i, h := range r.ScopedHooks {

@@ -38,24 +38,74 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	var file *fs.PathError
 	var request *url.Error
 	switch {
+	case errors.As(err, &request) && request.Error() != err.Error(): // only an error of --set-file is wrapped
+		return nil, setFileError(o, request.URL, urlReason(request))
 	case errors.As(err, &request):
 		return nil, fmt.Errorf("cannot read values file %s: %w; check the URL and the network", request.URL, request.Err)
-	case errors.As(err, &file) && file.Error() == err.Error(): // only the error of --set-file is wrapped
+	case errors.As(err, &file) && file.Error() == err.Error():
 		return nil, fmt.Errorf("cannot read values file %s: %s", file.Path, fileReason(file))
 	case errors.As(err, &file):
-		return nil, fmt.Errorf("--set-file: cannot read %s: %s", file.Path, fileReason(file))
+		return nil, setFileError(o, file.Path, fileReason(file))
 	case err != nil && valuesFile.MatchString(err.Error()):
 		name := valuesFile.FindStringSubmatch(err.Error())[1]
 		data, _ := os.ReadFile(name) // nil for a URL or "-"
 		return nil, documents.ValuesError(name, data, err)
 	case err != nil:
-		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
-		text = notJSON.ReplaceAllString(text, "${1} ${2}…: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
-		text = noValue.ReplaceAllString(text, "$0; use key=value")
-		text = notNumber.ReplaceAllString(text, "$1 is not a number")
-		return nil, errors.New(badIndex.ReplaceAllString(text, "index $1 is not a number; number the elements from 0: list[0]=value"))
+		return nil, setError(o, err)
 	}
 	return v, nil
+}
+
+// setError rewords an error about the arguments of --set and similar flags.
+func setError(o values.Options, err error) error {
+	soFar := map[string]any{}
+	for _, flag := range setFlags(o) { // as Helm does, which stops at the first error
+		if strings.HasPrefix(err.Error(), "failed parsing "+flag.Name+" data") && flag.Name != "--set-json" {
+			return flag.Error(soFar, err)
+		}
+		for _, argument := range flag.Arguments {
+			_ = flag.Parse(argument, soFar)
+		}
+	}
+	return errors.New(notJSON.ReplaceAllString(err.Error(), "invalid --set-json ${1}…: the value is not valid JSON; use key=JSON or {\"key\": JSON}"))
+}
+
+// setFile returns the assignment of --set-file with a file. If Helm has changed its name, it is one of a password, if there is any.
+func setFile(o values.Options, name string) (found string) {
+	for _, argument := range o.FileValues {
+		for _, part := range (documents.SetFlag{}).Parts(argument) {
+			switch _, value, _ := strings.Cut(part, "="); {
+			case value == name:
+				return part
+			case isPassword(part):
+				found = part
+			}
+		}
+	}
+	return found
+}
+
+// isPassword reports whether an assignment sets a value that is named like a credential.
+func isPassword(assignment string) bool {
+	return (*mask.Mask)(nil).Argument("set", assignment) != assignment
+}
+
+// setFileError is an error about a file of --set-file. It does not show the file of a password, which may be the password itself.
+func setFileError(o values.Options, name, reason string) error {
+	part := setFile(o, name)
+	if isPassword(part) {
+		key, _, _ := strings.Cut(part, "=")
+		return fmt.Errorf("--set-file: cannot read the file of %s: %s; use --set-string for a text", key, reason)
+	}
+	return fmt.Errorf("--set-file: cannot read %s: %s", name, reason)
+}
+
+// urlReason is the reason of an error about a URL. One about its syntax quotes parts of it.
+func urlReason(err *url.Error) string {
+	if err.Op == "parse" {
+		return "it is neither a path nor a URL"
+	}
+	return err.Err.Error()
 }
 
 func fileReason(err *fs.PathError) string {
@@ -65,50 +115,52 @@ func fileReason(err *fs.PathError) string {
 	return err.Err.Error()
 }
 
-// Patterns of Helm and Go errors that Values rewords.
 var (
-	// valuesFile matches the start of an error about the contents of a values file, setFlag the
-	// start of one about --set and similar flags.
+	// valuesFile matches the start of an error about the contents of a values file.
 	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
-	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
 	// notJSON matches an error about --set-json, which quotes the argument, maybe a secret, and gives no reason.
-	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?([\w.\[\]-]+=)?.*$`)
-	noValue   = regexp.MustCompile(`key (?:map )?"[^"]*" has no value$`)
-	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
-	badIndex  = regexp.MustCompile(`error parsing index: ("[^"]*") is not a number`)
+	notJSON = regexp.MustCompile(`(?s)^failed parsing --set-json data (?:JSON: )?([\w.\[\]-]+=)?.*$`)
 )
 
-// IgnoredValues returns a warning for each argument of --set and similar flags that Helm accepts
-// although it sets nothing. The warnings hide the values.
-func IgnoredValues(o values.Options) (warnings []string) {
+// setFlags returns --set and similar flags in the order in which Helm reads them.
+func setFlags(o values.Options) []documents.SetFlag {
 	parseFile := func(text string, to map[string]any) error {
 		return strvals.ParseIntoFile(text, to, func([]rune) (any, error) { return "", nil })
 	}
-	whole := func(text string) []string { return []string{text} }
-	for _, flag := range []struct {
-		name      string
-		arguments []string
-		split     func(string) []string
-		parse     func(string, map[string]any) error
-	}{
-		{"--set", o.Values, mask.Assignments, strvals.ParseInto},
-		{"--set-string", o.StringValues, mask.Assignments, strvals.ParseIntoString},
-		{"--set-file", o.FileValues, mask.Assignments, parseFile},
-		{"--set-json", o.JSONValues, mask.Assignments, strvals.ParseJSON},
-		{"--set-literal", o.LiteralValues, whole, strvals.ParseLiteralInto},
-	} {
-		for _, argument := range flag.arguments {
-			for _, text := range flag.split(argument) {
-				to := map[string]any{}
-				if text == "" || flag.parse(text, to) != nil || len(to) > 0 {
-					continue
-				}
+	return []documents.SetFlag{
+		{Name: "--set-json", Arguments: o.JSONValues, Parse: strvals.ParseJSON},
+		{Name: "--set", Arguments: o.Values, Parse: strvals.ParseInto},
+		{Name: "--set-string", Arguments: o.StringValues, Parse: strvals.ParseIntoString},
+		{Name: "--set-file", Arguments: o.FileValues, Parse: parseFile},
+		{Name: "--set-literal", Arguments: o.LiteralValues, Parse: strvals.ParseLiteralInto, Whole: true},
+	}
+}
+
+// IgnoredValues returns a warning for each argument of --set and similar flags that Helm accepts
+// although it sets nothing. The warnings hide the values, and all that follows a password, which may have a comma in it.
+func IgnoredValues(o values.Options) (warnings []string) {
+	for _, flag := range setFlags(o) {
+		for _, argument := range flag.Arguments {
+			parts := []string{argument}
+			if !flag.Whole {
+				parts = mask.Assignments(argument)
+			}
+			password := ""
+			for i, text := range parts {
 				key, _, assigns := strings.Cut(text, "=")
-				shown := key
-				if assigns {
-					shown += "=" + mask.Ellipsis
+				if to := map[string]any{}; text != "" && flag.Parse(text, to) == nil && len(to) == 0 {
+					shown, defect := key, keyDefect(key)
+					if assigns {
+						shown += "=" + mask.Ellipsis
+					}
+					if password != "" {
+						shown, defect = fmt.Sprintf("part %d, after %s=%s", i+1, password, mask.Ellipsis), `write a comma inside a value as \,`
+					}
+					warnings = append(warnings, fmt.Sprintf("%s %s sets nothing: %s", flag.Name, shown, defect))
 				}
-				warnings = append(warnings, fmt.Sprintf("%s %s sets nothing: %s", flag.name, shown, keyDefect(key)))
+				if password == "" && isPassword(text) {
+					password = key
+				}
 			}
 		}
 	}

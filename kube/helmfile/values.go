@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,12 +213,18 @@ func (r Release) Merge(ctx context.Context, more []string, read readFile) (map[s
 			return nil, fmt.Errorf("set %s: %w", v.set.Name, err)
 		}
 	}
-	for _, set := range more {
-		if err := parseSet(set, out); err != nil {
-			return nil, fmt.Errorf("--set %s: %w", set, err)
+	return out, parseSets("--set", more, out)
+}
+
+// parseSets adds the arguments of a flag to values.
+func parseSets(name string, arguments []string, values map[string]any) error {
+	flag := documents.SetFlag{Name: name, Arguments: arguments, Parse: strvals.ParseInto}
+	for _, set := range arguments {
+		if err := flag.Parse(set, values); err != nil {
+			return flag.Error(values, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // escapeSet escapes commas and braces in a value.
@@ -225,23 +232,26 @@ var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
 
 // apply sets the value in values.
 func (s Set) apply(values map[string]any, read readFile) error {
-	if s.File != "" {
-		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
-			data, err := read(string(rs))
-			return string(data), err
-		})
+	value := s.Value
+	flag := documents.SetFlag{Name: "set", Parse: strvals.ParseInto}
+	switch {
+	case s.File != "":
+		value = s.File
+		flag.Parse = func(text string, to map[string]any) error {
+			return strvals.ParseIntoFile(text, to, func(rs []rune) (any, error) {
+				data, err := read(string(rs))
+				return string(data), err
+			})
+		}
+	case s.String:
+		flag.Name, flag.Parse = "setString", strvals.ParseIntoString
 	}
-	if s.String {
-		return strvals.ParseIntoString(s.Name+"="+s.Value, values)
+	flag.Arguments = []string{s.Name + "=" + value}
+	err := flag.Parse(flag.Arguments[0], values)
+	if file := (*fs.PathError)(nil); err == nil || errors.As(err, &file) {
+		return err
 	}
-	return parseSet(s.Name+"="+s.Value, values)
-}
-
-func parseSet(set string, values map[string]any) error {
-	if !strings.Contains(set, "=") {
-		return errors.New("use key=value")
-	}
-	return strvals.ParseInto(set, values)
+	return flag.Error(values, err)
 }
 
 // environment is an environment of a helmfile.
@@ -344,10 +354,5 @@ func (r *reader) stateValues() (map[string]any, error) {
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	for _, set := range r.StateValuesSet {
-		if err := parseSet(set, values); err != nil {
-			return nil, fmt.Errorf("--state-values-set %s: %w", set, err)
-		}
-	}
-	return values, nil
+	return values, parseSets("--state-values-set", r.StateValuesSet, values)
 }

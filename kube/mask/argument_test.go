@@ -12,6 +12,7 @@ func TestArgumentsOfCommandLines(t *testing.T) {
 		{"set", "a=b,db.passwords[0].token=x,c=d", "a=b,db.passwords[0].token=…,c=d"},
 		{"set", `password=x\,y,c=d`, "password=…,c=d"},
 		{"set", "password={a,b=c},c=d", "password=…,c=d"},
+		{"set", "password=x,rest,a=b", "password=…,…,a=b"},
 		{"set", "tokens[0]=hunter22", "tokens[0]=…"},
 		{"set", "a=it{,password=x", "a=…"},
 		{"set", `a=it",password=x`, "a=…"},

@@ -1,51 +1,10 @@
 package mask
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"net/url"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode"
-
-	"lockstep/engine/text"
-	"lockstep/kube/documents"
 )
-
-// forms returns all forms in which a value may appear: encoded, escaped once or twice, and each of
-// these on one line.
-func forms(v string) []string {
-	all := []string{
-		v, url.QueryEscape(v), url.PathEscape(v), strings.ReplaceAll(v, "'", "''"),
-		base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
-		base64.URLEncoding.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v + "\n")),
-		bytesInGo(v),
-	}
-	all = append(all, lowerHex(all[1]), lowerHex(all[2]))
-	all = append(all, inBase64(v)...)
-	for _, escape := range escapes {
-		once := escape(v)
-		all = append(all, once)
-		for _, again := range escapes {
-			if len(v) < maxEscapedTwice {
-				all = append(all, again(once))
-			}
-		}
-	}
-	for _, form := range all { // on one line, without control sequences
-		all = append(all, strings.Join(strings.Fields(text.Line(form)), " "))
-	}
-	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
-}
-
-// bytesInGo returns the bytes of a value as Go's %#v prints them, without the type.
-func bytesInGo(v string) string {
-	text := fmt.Sprintf("%#v", []byte(v))
-	return text[len("[]byte{") : len(text)-len("}")]
-}
 
 // isShortSecret reports whether a value of fewer than minLength characters looks like a secret: it mixes letters and digits,
 // and is no quantity, version, or numbered word, such as 512Mi, v1.2 and web-1.
@@ -54,50 +13,6 @@ func isShortSecret(v string) bool {
 }
 
 var numbered = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,2}|[a-zA-Z]+[-_.]?\d{1,2}|v[\d.]+)$`)
-
-// shortForms returns the forms of a short value that are hidden as words.
-func shortForms(v string) []string {
-	return []string{
-		v, base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
-		base64.StdEncoding.EncodeToString([]byte(v + "\n")),
-	}
-}
-
-// maxEscapedTwice limits the length of the values whose twice escaped forms are hidden.
-const maxEscapedTwice = 16 << 10
-
-// escapes escape a string as in Go, as in JSON, and as in JSON without HTML escaping.
-var escapes = []func(string) string{
-	func(s string) string { return unquoted(strconv.Quote(s)) },
-	func(s string) string {
-		text, _ := json.Marshal(s) // cannot fail
-		return unquoted(string(text))
-	},
-	func(s string) string { return unquoted(documents.JSON(s)) },
-}
-
-// unquoted returns a quoted string without its quotes.
-func unquoted(text string) string { return text[1 : len(text)-1] }
-
-// percent matches an escaped byte in a URL.
-var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
-
-// lowerHex returns an escaped URL with its escapes in lower case.
-func lowerHex(escaped string) string { return percent.ReplaceAllStringFunc(escaped, strings.ToLower) }
-
-// inBase64 returns the base64 digits of a value inside a longer text, for each of the three possible
-// offsets, without the digits that depend on the text around it.
-func inBase64(v string) (all []string) {
-	for before := range 3 {
-		padded := strings.Repeat("x", before) + v
-		end := len(padded) * 8 / 6 // later digits depend on the text after it
-		from := (before*8 + 5) / 6
-		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			all = append(all, e.EncodeToString([]byte(padded))[from:end])
-		}
-	}
-	return all
-}
 
 // cut marks where a long text was shortened.
 const cut = "…"
@@ -166,12 +81,15 @@ func (m *Mask) Argument(flag, value string) string {
 		return Ellipsis
 	}
 	parts := Assignments(value)
+	follows := false // a part follows a secret, so it may be its rest
 	for i, part := range parts {
 		key, v, assigns := strings.Cut(part, "=")
 		switch {
+		case assigns && !strings.HasPrefix(m.Text(part), key+"="): // a secret with an equals sign
+			parts[i], follows = Ellipsis, true
 		case assigns && m.isSecretValue(key, v):
-			parts[i] = key + "=" + Ellipsis
-		case !assigns && m.isSecretValue("", part):
+			parts[i], follows = key+"="+Ellipsis, true
+		case !assigns && (follows || m.isSecretValue("", part)):
 			parts[i] = Ellipsis
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -122,12 +121,8 @@ func (m *Mask) AddManifest(manifest string) {
 // AddObject adds the secrets in an object: all values of a Secret, and in other kinds those
 // that are named like credentials.
 func (m *Mask) AddObject(object map[string]any) {
-	if items, ok := object["items"].([]any); ok {
-		for _, item := range items {
-			if o, ok := item.(map[string]any); ok {
-				m.AddObject(o)
-			}
-		}
+	for item := range listItems(object) {
+		m.AddObject(item)
 	}
 	m.AddNames(objectNames(object)...)
 	if !isSecret(object) {
@@ -201,7 +196,7 @@ func (m *Mask) addOne(value string) {
 		return
 	case len(trimmed) < minLength:
 		if isShortSecret(trimmed) {
-			m.addForms(shortForms(trimmed), true)
+			m.addForms(whole(trimmed), true)
 		}
 		return
 	case word != "" && len(word) < minWordLength && !strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }):
@@ -245,21 +240,6 @@ func scalars(v any, out []string) []string {
 	return out
 }
 
-// embeddedSecrets returns the secrets inside a value that is a file or a URL: passwords, and fields
-// and variables that are named like credentials.
-func embeddedSecrets(value string) (out []string) {
-	if !suspicious(value) {
-		return nil
-	}
-	out = credentials(asFile(value))
-	for line := range strings.Lines(value) {
-		if name, v, ok := strings.Cut(line, "="); ok && isCredential(strings.TrimSpace(name)) {
-			out = append(out, strings.Trim(strings.TrimSpace(v), `"'`))
-		}
-	}
-	return append(out, passwords(value)...)
-}
-
 // asFile parses a value as YAML or JSON. It returns nil unless that is a map or a list.
 func asFile(value string) any {
 	var file any
@@ -291,21 +271,4 @@ var token = regexp.MustCompile(`^[^\s/:.@]+$`)
 // isPrintable reports whether data is a text, and no other bytes.
 func isPrintable(data []byte) bool {
 	return utf8.Valid(data) && !bytes.ContainsFunc(data, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
-}
-
-// urlPassword matches the credentials in a URL.
-var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
-
-// passwords returns the passwords of the URLs in a text, as written and decoded.
-func passwords(text string) (out []string) {
-	if !strings.Contains(text, "@") {
-		return nil
-	}
-	for _, m := range urlPassword.FindAllStringSubmatch(text, -1) {
-		out = append(out, m[2])
-		if plain, err := url.PathUnescape(m[2]); err == nil && plain != m[2] {
-			out = append(out, plain)
-		}
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/json"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // credential matches the names of secret values. Names of references to secrets, such as
 // secretName and tokenFile, end in another word.
-var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
+var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|account[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
 
 // isCredential reports whether name is the name of a secret value.
 func isCredential(name string) bool {
@@ -28,6 +29,23 @@ var publicFields = []string{"apiVersion", "kind", "metadata", "type"}
 func isSecret(object map[string]any) bool {
 	version, _ := object["apiVersion"].(string)
 	return object["kind"] == "Secret" && (version == "v1" || version == "")
+}
+
+// listItems returns the items of a list. One without a kind, as in a SecretList, gets the kind of the list.
+func listItems(object map[string]any) iter.Seq[map[string]any] {
+	return func(yield func(map[string]any) bool) {
+		items, _ := object["items"].([]any)
+		kind, _ := object["kind"].(string)
+		for _, i := range items {
+			item, _ := i.(map[string]any)
+			if of, isList := strings.CutSuffix(kind, "List"); isList && of != "" && item != nil && item["kind"] == nil {
+				item["kind"], item["apiVersion"] = of, object["apiVersion"]
+			}
+			if item != nil && !yield(item) {
+				return
+			}
+		}
+	}
 }
 
 // Object hides the secret values of an object, which it modifies: all values of a Secret, and in
@@ -46,6 +64,9 @@ func hideObject(object, before map[string]any, secret bool) {
 		}
 	}
 	if !secret {
+		for item := range listItems(object) {
+			hideObject(item, nil, isSecret(item))
+		}
 		hideCredentials(object, before)
 		return
 	}

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"maps"
 	"net/url"
 	"os"
@@ -44,7 +46,7 @@ func formsOf(canaries map[string]string) (all []string) {
 		all = append(all, canaryPart.FindAllString(v, -1)...)
 		if key != "name" {
 			all = append(all, strings.Split(v, "\n")...)
-			all = append(all, url.QueryEscape(v), strings.Trim(string(quoted), `"`))
+			all = append(all, url.QueryEscape(v), strings.Trim(string(quoted), `"`), html.EscapeString(v), hex.EncodeToString([]byte(v)))
 		}
 	}
 	slices.Sort(all)
@@ -69,7 +71,13 @@ keycloak-web
 		"templates/secret.yaml": `apiVersion: v1
 kind: Secret
 metadata: {name: {{ .Release.Name }}-credentials, annotations: {helm.sh/resource-group: first}}
-stringData: {{ toJson .Values.self }}
+stringData: {{ omit .Values.self "escaped" | toJson }}
+---
+apiVersion: v1
+kind: SecretList
+items:
+- metadata: {name: {{ .Release.Name }}-listed, annotations: {helm.sh/resource-group: first}}
+  stringData: {{ pick .Values.self "escaped" | toJson }}
 `,
 		"templates/pods.yaml": `apiVersion: v1
 kind: Pod

@@ -1,0 +1,89 @@
+package mask
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// embeddedSecrets returns the secrets inside a value that is a file, a URL or a connection string: passwords, and fields
+// and variables that are named like credentials.
+func embeddedSecrets(value string) (out []string) {
+	if !suspicious(value) {
+		return nil
+	}
+	file := asFile(value)
+	out = credentials(file)
+	for line := range strings.Lines(value) {
+		if name, v, ok := strings.Cut(line, "="); ok {
+			if isCredential(strings.TrimSpace(name)) {
+				out = append(out, withoutQuotes(v))
+			}
+			out = append(out, connectionPasswords(line)...)
+		} else if name, v, ok := strings.Cut(line, ":"); ok && file == nil && isCredential(strings.TrimSpace(name)) && token.MatchString(withoutQuotes(v)) {
+			out = append(out, withoutQuotes(v))
+		}
+	}
+	return append(out, passwords(value)...)
+}
+
+func withoutQuotes(v string) string { return strings.Trim(strings.TrimSpace(v), "\"'") }
+
+// Fields of a connection string end at a semicolon, and in some formats also at other characters, unless they are quoted.
+var (
+	quotedField = regexp.MustCompile(`([\w.-]+)\s*=\s*(?:'([^']+)'|"([^"]+)")`)
+	separators  = []string{";", ";,&? \t\r\n"}
+)
+
+// connectionPasswords returns the fields of a line that are named like credentials, as in Server=db;Password=x or
+// host=db password=x.
+func connectionPasswords(line string) (out []string) {
+	add := func(name, v string) {
+		name = strings.Trim(name[max(0, len(name)-maxName):], " \t\"'")
+		if isCredential(name) && !strings.HasSuffix(strings.ToLower(name), "auth") && !variable.MatchString(v) {
+			out = append(out, v)
+		}
+	}
+	for _, ends := range separators {
+		for field := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(ends, r) }) {
+			if name, v, ok := strings.Cut(field, "="); ok && len(field) < len(line) {
+				add(name, withoutQuotes(v))
+			}
+		}
+	}
+	if strings.ContainsAny(line, "\"'") {
+		for _, m := range quotedField.FindAllStringSubmatch(line, -1) {
+			add(m[1], m[2]+m[3])
+		}
+	}
+	return out
+}
+
+// maxName is the maximum length of the name of a field.
+const maxName = 64
+
+// variable matches a value in a script or a template that refers to another one.
+var variable = regexp.MustCompile(`^(\$[({]|\$[A-Z_]+$|\$\d$|\{\{|<\w)`)
+
+// urlPassword matches the credentials in a URL.
+var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
+
+// dsnPassword matches the credentials in the address of a database as Go's driver for MySQL reads it.
+var dsnPassword = regexp.MustCompile(`[\w.-]+:([^\s"']+)@(?:tcp|unix)\(`)
+
+// passwords returns the passwords of the URLs in a text, as written and decoded.
+func passwords(text string) (out []string) {
+	if !strings.Contains(text, "@") {
+		return nil
+	}
+	for _, m := range urlPassword.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[2])
+		if plain, err := url.PathUnescape(m[2]); err == nil && plain != m[2] {
+			out = append(out, plain)
+		}
+	}
+	for _, m := range dsnPassword.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
