@@ -203,6 +203,7 @@ func TestReadErrors(t *testing.T) {
 		{a + "- name: a\n  chart: ./b", "helmfile.yaml:4: release a is already defined at "},
 		{a + "  condition: a.enabled", "helmfile.yaml:4: release a: condition a.enabled: a is not set in the values of helmfile environment \"default\""},
 		{a + "  set: [{value: x}]", "helmfile.yaml:4: release a: an entry of set needs a name"},
+		{a + "  set: [{name: password, value: 'hunter\\,SeCr3t'}]", `set password: invalid set: part 2, after password=…, has no value; write a comma inside a value as \,` + "\n"},
 		{"releases:\n- chart: ./a", "helmfile.yaml:2: release 1 has no name"},
 		{"releases: {a: b}", "helmfile.yaml:1: releases must be a list"},
 		{"a: &a {<<: *a}", "anchor 'a' value contains itself"},

@@ -39,6 +39,12 @@ var encodings = []encoding{
 var rareEncodings = slices.Concat([]encoding{
 	{"hexadecimal", ofBytes(hex.EncodeToString)},
 	{"hexadecimal in upper case", func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) }},
+	{"hexadecimal with spaces", bytesAs("%02x", " ")},
+	{"hexadecimal with colons", bytesAs("%02x", ":")},
+	{"decimal bytes in Go", bytesAs("%d", " ")},
+	{"decimal bytes in JSON", bytesAs("%d", ",")},
+	{"decimal bytes in Python and Rust", bytesAs("%d", ", ")},
+	{"bytes in Python", bytesInPython},
 	{"encodeURIComponent", percent("-_.!~*'()")},
 	{"encodeURI", percent("-_.!~*'();/?:@&=+$,#")},
 	{"URL in Python", percent("-_.~/")},
@@ -81,13 +87,18 @@ var escapes = []encoding{
 	{"JSON in PHP", func(s string) string { return strings.ReplaceAll(inASCII(unquoted(documents.JSON(s))), "/", `\/`) }},
 }
 
-// maxEncoded limits the length of the values of which rareEncodings and literals in literals are hidden.
-const maxEncoded = 16 << 10
+const (
+	// maxEncoded limits the length of the values of which rareEncodings and literals in literals are hidden.
+	maxEncoded = 16 << 10
+	// maxRareLines limits the number of lines of a value of which rareEncodings of each line are hidden. A chain of
+	// certificates has more.
+	maxRareLines = 100
+)
 
 // forms returns all forms in which a value may appear: encoded, escaped once or twice, and each of
 // these on one line.
-func forms(v string) []string {
-	all := append(whole(v), inBase64(v)...)
+func forms(v string, rare bool) []string {
+	all := append(whole(v, rare), inBase64(v)...)
 	for _, form := range all { // on one line, without control sequences
 		if strings.ContainsFunc(form, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 			all = append(all, strings.Join(strings.Fields(text.Line(form)), " "))
@@ -96,13 +107,13 @@ func forms(v string) []string {
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
 }
 
-// whole returns a value and all of its encodings.
-func whole(v string) []string {
+// whole returns a value and all of its encodings, those in rareEncodings only if rare is set.
+func whole(v string, rare bool) []string {
 	all := []string{v}
 	for _, e := range encodings {
 		all = append(all, e.encode(v))
 	}
-	if len(v) < maxEncoded {
+	if rare && len(v) < maxEncoded {
 		for _, e := range rareEncodings {
 			all = append(all, e.encode(v))
 		}
@@ -156,6 +167,30 @@ func inASCII(s string) string {
 func bytesInGo(v string) string {
 	text := fmt.Sprintf("%#v", []byte(v))
 	return text[len("[]byte{") : len(text)-len("}")]
+}
+
+// bytesAs returns an encoding that formats each byte.
+func bytesAs(format, between string) func(string) string {
+	return func(s string) string {
+		all := make([]string, len(s))
+		for i := range len(s) {
+			all[i] = fmt.Sprintf(format, s[i])
+		}
+		return strings.Join(all, between)
+	}
+}
+
+// bytesInPython returns a value as in Python's bytes, without the quotes.
+func bytesInPython(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s)) {
+		if c >= ' ' && c < 0x7f {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
 }
 
 // isAlphanumeric reports whether an ASCII character needs no escape anywhere.

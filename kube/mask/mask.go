@@ -166,7 +166,7 @@ const maxNesting = 3
 
 // addWithParts adds a value and the secrets inside it. The caller must hold m.mu.
 func (m *Mask) addWithParts(v string, nesting int) {
-	m.addOne(v)
+	m.addOne(v, true)
 	if nesting > 0 {
 		for _, inner := range append(embeddedSecrets(v), parts(v)...) {
 			m.addWithParts(inner, nesting-1)
@@ -175,7 +175,7 @@ func (m *Mask) addWithParts(v string, nesting int) {
 	if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
 		for _, l := range lines {
 			if !structure.MatchString(l) {
-				m.addOne(l)
+				m.addOne(l, len(lines) <= maxRareLines)
 			}
 		}
 	}
@@ -184,8 +184,8 @@ func (m *Mask) addWithParts(v string, nesting int) {
 // structure matches a line of a file that has no value: a key of YAML or JSON, a section, an armour.
 var structure = regexp.MustCompile(`^\s*(-----.*|(- )*["']?[\w ./-]+["']?\s*:\s*[|>]?[-+]?[{\[]?|\[+[\w :./-]+\]+|</?\w+/?>)\s*$`)
 
-// addOne adds a value in all its forms, unless it is too common to hide. The caller must hold m.mu.
-func (m *Mask) addOne(value string) {
+// addOne adds a value in its forms, with rare ones if rare is set, unless it is too common to hide. The caller must hold m.mu.
+func (m *Mask) addOne(value string, rare bool) {
 	if strings.Contains(value, mark) {
 		return
 	}
@@ -196,14 +196,14 @@ func (m *Mask) addOne(value string) {
 		return
 	case len(trimmed) < minLength:
 		if isShortSecret(trimmed) {
-			m.addForms(whole(trimmed), true)
+			m.addForms(whole(trimmed, rare), true)
 		}
 		return
 	case word != "" && len(word) < minWordLength && !strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }):
 		return
 	}
 	for _, v := range slices.Compact([]string{value, trimmed}) {
-		m.addForms(forms(v), false)
+		m.addForms(forms(v, rare), false)
 	}
 }
 

@@ -1,0 +1,29 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSecretsInHookListsAreHidden (S14): --dry-run hides the values of Secrets in the lists of hooks, and shows their other objects.
+func TestSecretsInHookListsAreHidden(t *testing.T) {
+	r := render(t, tree{
+		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/hook.yaml": `apiVersion: v1
+kind: List
+metadata: {annotations: {helm.sh/hook: pre-install}}
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {mode: fast-mode}}
+- {apiVersion: v1, kind: SecretList, items: [{metadata: {name: one}, stringData: {a: hunter2abc}}]}
+- {apiVersion: v1, kind: Secret, metadata: {name: two}, stringData: {a: hunter2abc}}
+`,
+	}, nil)
+	r.HideSecrets()
+	var out strings.Builder
+	if err := r.Print(&out, nil, PrintOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "fast-mode") || strings.Count(text, "(hidden)") != 2 {
+		t.Errorf("prints\n%s", text)
+	}
+}
