@@ -1,6 +1,8 @@
 package charts
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -25,5 +27,20 @@ items:
 	}
 	if text := out.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "fast-mode") || strings.Count(text, "(hidden)") != 2 {
 		t.Errorf("prints\n%s", text)
+	}
+}
+
+// quotingRenderer fails with its input.
+type quotingRenderer struct{}
+
+func (quotingRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
+	return nil, fmt.Errorf("cannot read %q", in.String())
+}
+
+// TestPostRendererErrorsHideSecrets (S14): a post-renderer may quote a password that the chart has generated.
+func TestPostRendererErrorsHideSecrets(t *testing.T) {
+	_, err := PostRenderOnce(quotingRenderer{}, Limits{}).Run(bytes.NewBufferString("kind: Secret\napiVersion: v1\nstringData: {a: hunter2abc}\n"))
+	if text := fmt.Sprint(err); strings.Contains(text, "hunter2") || !strings.Contains(text, "(hidden)") {
+		t.Error(text)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/mask"
 )
 
 // Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
@@ -250,8 +252,11 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 	case r := <-done:
 		if r.err == nil {
 			p.outputs[input] = r.out.String()
+			return r.out, nil
 		}
-		return r.out, r.err
+		var secrets mask.Mask // the program may quote its input
+		secrets.AddManifest(input)
+		return nil, secrets.Error(r.err)
 	case <-time.After(p.limit): // Helm starts its program without a context
 		return nil, fmt.Errorf("the post-renderer did not finish within %s", p.limit)
 	}

@@ -3,6 +3,7 @@ package mask
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -65,8 +66,12 @@ const maxName = 64
 // variable matches a value in a script or a template that refers to another one.
 var variable = regexp.MustCompile(`^(\$[({]|\$[A-Z_]+$|\$\d$|\{\{|<\w)`)
 
-// urlPassword matches the credentials in a URL.
-var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
+// urlPassword matches the credentials in a URL. A password should have no @ or slash in it, but many have. The number of a
+// port with a path is none.
+var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/"']+|\d*[^\s/"'\d][^\s"']*)@`)
+
+// strictPassword matches the credentials in a URL of which the host may have another one, as in a list of URLs.
+var strictPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
 // dsnPassword matches the credentials in the address of a database as Go's driver for MySQL reads it.
 var dsnPassword = regexp.MustCompile(`[\w.-]+:([^\s"']+)@(?:tcp|unix)\(`)
@@ -76,7 +81,8 @@ func passwords(text string) (out []string) {
 	if !strings.Contains(text, "@") {
 		return nil
 	}
-	for _, m := range urlPassword.FindAllStringSubmatch(text, -1) {
+	found := slices.Concat(urlPassword.FindAllStringSubmatch(text, -1), strictPassword.FindAllStringSubmatch(text, -1))
+	for _, m := range found {
 		out = append(out, m[2])
 		if plain, err := url.PathUnescape(m[2]); err == nil && plain != m[2] {
 			out = append(out, plain)

@@ -168,6 +168,10 @@ func TestObjectHidesFields(t *testing.T) {
 			"{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: NQ==, new: Ng==}, immutable: true}",
 			"{apiVersion: v1, kind: Secret, type: x, data: {a: (hidden), b: (hidden), gone: (hidden)}, immutable: true}",
 			`{apiVersion: v1, kind: Secret, type: x, data: {a: (hidden), b: "(hidden, changed)", new: (hidden)}, immutable: true}`},
+		{"texts", "{kind: ConfigMap, data: {a: 'user=x;password=hunter2aa', b: 'host=db password=hunter2bb', d: 'password=true'}, args: ['Server=h;Pwd=hunter2aa;x=y']}",
+			"{kind: ConfigMap, data: {a: 'user=x;password=hunter2cc', b: 'host=db password=hunter2bb', c: \"user: x\\npassword: hunter2aa\\n\", d: 'password=true'}, args: ['Server=h;Pwd=hunter2cc;x=y']}",
+			"{kind: ConfigMap, data: {a: 'user=x;password=(hidden)', b: 'host=db password=(hidden)', d: 'password=true'}, args: ['Server=h;Pwd=(hidden);x=y']}",
+			"{kind: ConfigMap, data: {a: 'user=x;password=(hidden, changed)', b: 'host=db password=(hidden)', c: \"user: x\\npassword: (hidden)\\n\", d: 'password=true'}, args: ['Server=h;Pwd=(hidden, changed);x=y']}"},
 		{"a list", "{}", "{apiVersion: v1, kind: SecretList, items: [{data: {a: MQ==}}, {apiVersion: v1, kind: Secret, stringData: {b: x}}]}", "{}",
 			"{apiVersion: v1, kind: SecretList, items: [{apiVersion: v1, kind: Secret, data: {a: (hidden)}}, {apiVersion: v1, kind: Secret, stringData: {b: (hidden)}}]}"},
 		{"wrong types", "{}", "{apiVersion: v1, kind: Secret, stringData: [x], data: y, immutable: z}", "{}",
@@ -276,9 +280,11 @@ func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 func TestPasswordsInURLsAreHidden(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
-		`Get "http://u:pw@h/x": refused`:    `Get "http://u:(hidden)@h/x": refused`,
-		"oci://u:p%40w@h:1/x, redis://:x@h": "oci://u:(hidden)@h:1/x, redis://:(hidden)@h",
-		"http://h:80/a@b and mail me@x":     "http://h:80/a@b and mail me@x",
+		`Get "http://u:pw@h/x": refused`:                                                      `Get "http://u:(hidden)@h/x": refused`,
+		"oci://u:p%40w@h:1/x, redis://:x@h":                                                   "oci://u:(hidden)@h:1/x, redis://:(hidden)@h",
+		"http://h:80/a@b and mail me@x":                                                       "http://h:80/a@b and mail me@x",
+		"https://u:p@ss@h/x and https://u:p/w#@h, 'amqp://u:1/w@h'":                           "https://u:(hidden)@h/x and https://u:(hidden)@h, 'amqp://u:1/w@h'",
+		"oci://localhost:5000/repo@sha256:abc":                                                "oci://localhost:5000/repo@sha256:abc",
 		"https://h/v.yaml?x=1&api_key=k3y: refused, https://h/c.tgz?X-Amz-Signature=0f3a&y=2": "https://h/v.yaml?x=1&api_key=(hidden): refused, https://h/c.tgz?X-Amz-Signature=(hidden)&y=2",
 	} {
 		if got := m.Text(in); got != want {

@@ -49,7 +49,7 @@ func listItems(object map[string]any) iter.Seq[map[string]any] {
 }
 
 // Object hides the secret values of an object, which it modifies: all values of a Secret, and in
-// other kinds those of fields, variables and arguments that are named like credentials. If before
+// other kinds those of fields, variables and arguments that are named like credentials, also inside texts. If before
 // is not nil, Object also hides its values, and marks values of object that differ from it as Changed.
 func Object(object, before map[string]any) {
 	secret := isSecret(object) || isSecret(before)
@@ -118,9 +118,12 @@ func hideCredentials(value, old any) {
 		name, _ := v["name"].(string)
 		for k, e := range v {
 			text, isText := e.(string)
-			if isText && (isCredential(k) || k == "value" && text != "" && isCredential(name)) {
+			switch {
+			case isText && (isCredential(k) || k == "value" && text != "" && isCredential(name)):
 				v[k] = hideScalars(e, k, b)
-			} else {
+			case isText:
+				v[k] = hideEmbedded(text, b[k])
+			default:
 				hideCredentials(e, b[k])
 			}
 		}
@@ -128,6 +131,21 @@ func hideCredentials(value, old any) {
 		b, _ := old.([]any)
 		hideInList(v, b)
 	}
+}
+
+// hideEmbedded hides the secrets inside a text, such as a file in a ConfigMap. old is the previous value.
+func hideEmbedded(text string, old any) string {
+	secrets := embeddedSecrets(text)
+	if len(secrets) == 0 {
+		return text
+	}
+	var m Mask
+	m.add(secrets)
+	hidden := m.Text(text)
+	if before, ok := old.(string); ok && before != text && hideEmbedded(before, nil) == hidden {
+		return strings.ReplaceAll(hidden, Hidden, Changed)
+	}
+	return hidden
 }
 
 // hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
@@ -146,7 +164,11 @@ func hideInList(list, old []any) {
 				previous = o
 			}
 		}
-		hideCredentials(e, previous)
+		if text, ok := e.(string); ok {
+			list[i] = hideEmbedded(text, previous)
+		} else {
+			hideCredentials(e, previous)
+		}
 	}
 	text := Hidden
 	if !slices.EqualFunc(list, old, sameScalar) && old != nil {
