@@ -294,6 +294,9 @@ type Operation struct {
 	Namespace string `json:"namespace"`
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
+	// Source is where an install or an upgrade found the chart: the absolute path of a folder or a package on the machine of the
+	// run, or a reference without credentials. "" if it needed more than the reference, such as --repo.
+	Source string `json:"source,omitempty"`
 	// File is the path of the helmfile of a stack, absolute on the machine of the run; "" if it is not a file.
 	File     string `json:"file,omitempty"`
 	Revision int    `json:"revision,omitempty"`

@@ -107,7 +107,9 @@ func (d *Deploy) renderInto(s *session.Session, p *planInput) (info event.Operat
 		return info, nil, err
 	}
 	p.hooks = hookEvents(d.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
-	return s.Info("install", r.release), tree, nil
+	info = s.Info("install", r.release)
+	info.Source = d.Source
+	return info, tree, nil
 }
 
 // explainForbiddenWithPlan is like explainForbidden. If the chart can be planned as an install, the error also names the

@@ -33,6 +33,7 @@ import (
 // ChartOptions holds the options that install and upgrade share, named like Helm's flags.
 type ChartOptions struct {
 	Chart  *charts.Chart
+	Source string // see event.Operation
 	Values map[string]any
 	// NotLoaded is why the chart or the values could not be loaded, nil if they were. The operation is then refused, or ends
 	// the run that an earlier pod of its Job began.

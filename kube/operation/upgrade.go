@@ -148,7 +148,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision, info.PreviousChart = state.goodRevision(), session.ChartName(state.Current)
+	info.Source, info.PreviousRevision, info.PreviousChart = d.Source, state.goodRevision(), session.ChartName(state.Current)
 	return p.planRevision(s, info, tree)
 }
 
@@ -298,7 +298,7 @@ func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevi
 	info := p.Info
 	info.Name = "rollback"
 	info.Revision, info.ToRevision = info.Revision+1, goodRevision
-	info.PreviousRevision, info.PreviousChart = 0, ""
+	info.Source, info.PreviousRevision, info.PreviousChart = "", 0, ""
 	rb := Rollback{
 		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,
 		ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,

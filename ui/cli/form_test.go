@@ -22,7 +22,7 @@ type formRig struct {
 func newFormRig(t *testing.T, ns string) *formRig {
 	t.Helper()
 	r := &formRig{t: t, cluster: testcluster.Get(t), ns: ns, dir: t.TempDir()}
-	r.env = []string{"KUBECONFIG=" + r.cluster.Kubeconfig, "HELM_NAMESPACE=" + ns, "EDITOR=sed -i s/second/third/", "LOCKSTEP_ASCII=1"}
+	r.env = []string{"KUBECONFIG=" + r.cluster.Kubeconfig, "HELM_NAMESPACE=" + ns, "EDITOR=sed -i s/second/third/", "LOCKSTEP_ASCII=1", "XDG_STATE_HOME=" + t.TempDir()}
 	writeFiles(t, r.dir, map[string]string{
 		"basket/Chart.yaml":           "apiVersion: v2\nname: basket\nversion: 1.0.0\ndescription: A chart of the test\n",
 		"basket/values.yaml":          "word: default\nextra: false\n",
@@ -35,7 +35,7 @@ func newFormRig(t *testing.T, ns string) *formRig {
 // lockstep runs a command without a terminal.
 func (r *formRig) lockstep(args ...string) {
 	r.t.Helper()
-	if out, code, _ := runProgram(r.t, append(r.env, "XDG_STATE_HOME="+r.t.TempDir()), args...); code != 0 {
+	if out, code, _ := runProgram(r.t, r.env, args...); code != 0 {
 		r.t.Fatalf("lockstep %v: exit code %d\n%s", args, code, out)
 	}
 }
@@ -143,7 +143,7 @@ func TestFormUpgradesByTheLastValues(t *testing.T) {
 	r.lockstep("install", "cart", filepath.Join(r.dir, "basket"), "--create-namespace", "--set", "word=first")
 	r.lockstep("upgrade", "cart", filepath.Join(r.dir, "basket"), "--set", "word=second,extra=true")
 	c := r.open("upgrade", "cart")
-	c.await(0, "A chart of the test")
+	c.await(0, "used last") // the selected one
 	c.press(enter, "the version of the folder")
 	c.press(tab, "edit values")
 	c.press("e", "values saved to")

@@ -21,10 +21,11 @@ import (
 	"lockstep/engine/text"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/home/form"
+	"lockstep/ui/report"
 )
 
-// charts suggests the charts in folders here, those of Helm's repositories, and the registries that Helm is logged in to.
-// Those with the name of the release's chart come first.
+// charts suggests where a run of this user found the release's chart last, the charts in folders here, those of Helm's
+// repositories, and the registries that Helm is logged in to. Those with the name of the release's chart come first.
 func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, error) {
 	found := slices.Concat(localCharts(ctx, typedFolder(in.Chart)), s.repositoryCharts(), s.registries())
 	if name, version := s.installed(ctx, in); name != "" {
@@ -35,11 +36,37 @@ func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, e
 			}
 		}
 	}
-	list := make([]form.Suggestion, len(found))
-	for n, c := range found {
-		list[n] = c.Suggestion
+	var list []form.Suggestion
+	last := s.lastSource(in)
+	if last != "" {
+		list = append(list, form.Suggestion{Value: last, About: "used last", Best: true})
+	}
+	for _, c := range found {
+		if c.Value != last {
+			list = append(list, c.Suggestion)
+		}
 	}
 	return list, nil
+}
+
+// lastSource returns where the last recorded run that deployed the release found its chart, "" if that is unknown.
+func (s source) lastSource(in form.Input) string {
+	dir, err := report.RunDir()
+	if err != nil || in.Operation != form.Upgrade || in.Name == "" {
+		return ""
+	}
+	client, err := s.Connect()
+	if err != nil {
+		return "" // the plan will say it
+	}
+	runs := report.RecordedRuns(dir)
+	at := slices.IndexFunc(runs, func(r report.Run) bool {
+		return r.Release == in.Name && r.Namespace == in.Namespace && r.Context == client.ContextName() && r.Source != ""
+	})
+	if at < 0 {
+		return ""
+	}
+	return runs[at].Source
 }
 
 // chart is a suggested chart; its name is "" if only the chart itself tells it.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,6 +85,19 @@ func defaultKeyring() string {
 		return filepath.Join(dir, "pubring.gpg")
 	}
 	return filepath.Join(homedir.HomeDir(), ".gnupg", "pubring.gpg")
+}
+
+// source returns the reference by which the chart can be found again, see event.Operation.
+func (c *ChartFlags) source(chart string) string {
+	if path, err := filepath.Abs(chart); err == nil && c.RepoURL == "" {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	if u, err := url.Parse(chart); err != nil || u.User != nil || u.RawQuery != "" || c.RepoURL != "" || c.Username != "" {
+		return ""
+	}
+	return chart
 }
 
 // Load finds and loads a chart. Credentials are hidden in its errors.

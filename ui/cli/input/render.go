@@ -72,6 +72,7 @@ func (i *ChartInput) Load(ctx context.Context, a *command.App, ref string) (kube
 	if o.Chart, err = i.Chart.Load(ctx, ref, a.Settings); err != nil {
 		return o, err
 	}
+	o.Source = i.Chart.source(ref)
 	o.Values, err = command.Load(ctx, "the values", func(context.Context) (map[string]any, error) { return charts.Values(i.Values, a.Settings) })
 	if err != nil {
 		return o, err
