@@ -40,7 +40,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		err = Aborted(ending, err)
 	}
 	wrote, lost, edit := op.wrote(a), op.lost(), op.editOf(ending)
-	newer := newerRevision(cmp.Or(lost, err))
+	newer := NewerRevision(cmp.Or(lost, err))
 	op.mu.Lock()
 	createdBeforeEdit := op.createdBeforeEdit
 	op.mu.Unlock()

@@ -238,8 +238,8 @@ type changedError struct {
 
 func (e *changedError) Error() string { return e.message }
 
-// newerRevision returns the newest revision of the release if err says that another writer created it, else nil.
-func newerRevision(err error) *event.NewerRevision {
+// NewerRevision returns the newest revision of the release if err says that another writer created it, else nil.
+func NewerRevision(err error) *event.NewerRevision {
 	var lost *lease.LostError
 	var changed *changedError
 	switch {

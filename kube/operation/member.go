@@ -9,6 +9,8 @@ import (
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -28,14 +30,37 @@ import (
 // Provides returns the objects that the operation creates.
 func (op *Operation) Provides() (*session.Provided, error) { return preflight.Provides(op.prepared) }
 
-// NeedsReplan reports whether the plan may change once the releases that this one needs are deployed, because they may add kinds
+// NeedsReplan reports whether the plan may have changed since the releases that this one needs are deployed: the run has
+// deployed one of them (deployed), and the templates look up objects that are not the release's own; or they may have added kinds,
 // and the templates may ask which kinds the cluster serves.
-func (op *Operation) NeedsReplan() (bool, error) {
+func (op *Operation) NeedsReplan(deployed bool) bool {
 	target := op.prepared.Target.Release
-	if target == nil || !op.prepared.Common.Provided.MayAddKinds() {
-		return false, nil
+	switch {
+	case target == nil:
+		return false
+	case deployed && op.looksUpOthers():
+		return true
 	}
-	return charts.AsksCluster(target.Chart, target.Config), nil
+	return op.prepared.Common.Provided.MayAddKinds() && charts.AsksCluster(target.Chart, target.Config)
+}
+
+// looksUpOthers reports whether the templates look up anything but objects of the release itself, such as its own passwords.
+func (op *Operation) looksUpOthers() bool {
+	p := op.prepared
+	return slices.ContainsFunc(p.Target.Lookups, func(t connect.Target) bool {
+		return !slices.ContainsFunc(p.Apply.Resources, func(r plan.Resource) bool { return isTarget(t, r.Object) })
+	})
+}
+
+// LooksUp reports whether the templates look up an object.
+func (op *Operation) LooksUp(o plan.Object) bool {
+	return slices.ContainsFunc(op.prepared.Target.Lookups, func(t connect.Target) bool { return isTarget(t, o) })
+}
+
+// isTarget reports whether a request is about an object.
+func isTarget(t connect.Target, o plan.Object) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
+	return t.Group == o.Group && t.Resource == plural.Resource && t.Namespace == o.Namespace && t.Name == o.Name
 }
 
 // Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
@@ -320,7 +345,7 @@ func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) 
 	if revision == 0 {
 		r.Status = event.NoRelease
 	}
-	if newer := newerRevision(err); newer != nil {
+	if newer := NewerRevision(err); newer != nil {
 		r.Newer = newer
 		r.Revision, r.Status = newer.Revision, newer.Status
 		return r, nil

@@ -63,7 +63,7 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 	if lost := r.op.lost(); lost != nil {
 		end.Status = event.Aborted
 		end.Exit = event.ExitFailed
-		end.Newer = newerRevision(lost)
+		end.Newer = NewerRevision(lost)
 	}
 	result := "the rollback also failed"
 	resultWithError := result + ": " + err.Error()

@@ -55,7 +55,7 @@ func (s *Stack) check(m *member, phase string, o plan.Object) error {
 	}
 	var check *operation.Check
 	var err error
-	if m.unchanged {
+	if s.isUnchanged(m) {
 		check, err = s.plannedOperation(m).Check(!first || ran > 0, !first) // planning has compared the objects
 	} else {
 		check, err = s.plannedOperation(m).CheckDeployed()

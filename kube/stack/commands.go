@@ -76,7 +76,7 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	var begun []event.Command
 	for _, m := range members {
 		op := s.operation(m)
-		if op == nil || m.unchanged {
+		if op == nil || s.isUnchanged(m) {
 			continue
 		}
 		for _, id := range op.FindGroups(text) {
@@ -213,7 +213,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
 	case started:
 		s.refuse(c, fmt.Sprintf("release %s has already run", m.id))
-	case op == nil || m.unchanged:
+	case op == nil || s.isUnchanged(m):
 		s.refuse(c, fmt.Sprintf("release %s has nothing to do", m.id))
 	default:
 		s.setBreakpoint(m, c)

@@ -153,7 +153,7 @@ func (s *Stack) usesOf(m *member) iter.Seq2[plan.Object, use] {
 				return
 			}
 		}
-		if m.unchanged {
+		if s.isUnchanged(m) {
 			return
 		}
 		undo := use{member: m, hook: true, unlikely: !s.common(m).RollbackOnFailure}

@@ -225,6 +225,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 		}
 	}
 	s.warnUnmatched()
+	s.warnLookups()
 	shared, more := s.checkSharedObjects()
 	s.warnings = append(s.warnings, shared...)
 	return errors.Join(append(errs, more...)...)
@@ -367,11 +368,11 @@ func (s *Stack) resolveBreakpoints() error {
 		}
 		found := false
 		for _, m := range s.members {
-			if m.op == nil || m.unchanged {
+			if m.op == nil {
 				continue
 			}
 			for _, id := range m.op.FindGroups(text) {
-				found = true
+				found = found || !m.unchanged // which a new plan may change
 				if !m.restored {
 					m.breakpoints[id] = event.Set
 				}

@@ -129,7 +129,7 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 		notReady: m.notReady, changed: len(m.changed) > 0,
 		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Code == event.NothingWritten,
 	}
-	op, rollback, why := m.op, m.rollback, m.why
+	op, rollback, why, outcome := m.op, m.rollback, m.why, m.result
 	if s.rollingBack && why == "" && rollback == nil && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {
 		why = "its own rollback failed"
 	}
@@ -143,6 +143,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)
 		f.record, f.known = record, err == nil
+		if untouched := record.Created == 0 && record.RolledBack == 0; untouched && f.record.Newer == nil && !earlier {
+			f.record.Newer = operation.NewerRevision(outcome)
+		}
 		if rollback != nil {
 			inRollback, _ := rollback.ReadRecord(ctx) // the ledger is the same
 			f.rolledBack = inRollback.Created

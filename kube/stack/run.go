@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
-	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -109,32 +107,44 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	if s.isRollingBack() {
 		return s.rollBackRelease(m, phaseRollback, o, event.Ready)
 	}
-	if m.unchanged {
-		if err := s.check(m, phaseReleases, o); err != nil {
-			return run.Response{}, err
-		}
-		s.mu.Lock()
-		m.skipped = true
-		s.mu.Unlock()
-		if err := m.op.DeleteDeadLease(); err != nil {
-			s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "R51", Message: err.Error()})
-		}
-		change, message := s.changeOfUnchanged(m)
-		m.observe(o, event.Ready, message)
-		s.stepPast()
-		return run.Response{Change: change}, nil
+	if s.isUnchanged(m) && !s.needsReplan(m) {
+		return s.pass(m, o)
 	}
 	if err := s.checkNeeds(m, phaseReleases); err != nil {
 		return run.Response{}, err
 	}
+	op, err := s.freshOperation(m)
+	if err != nil {
+		return run.Response{}, err
+	}
+	if s.isUnchanged(m) {
+		return s.pass(m, o)
+	}
 	change := event.Configured
-	if m.op.Info().Name == "install" {
+	if op.Info().Name == "install" {
 		change = event.Created
 	}
-	if err := s.runOperation(m, phaseReleases, o, m.op); err != nil {
+	if err := s.runOperation(m, phaseReleases, o, op); err != nil {
 		return run.Response{}, err
 	}
 	m.observe(o, event.Ready, resultText(m.op.Info()))
+	return run.Response{Change: change}, nil
+}
+
+// pass skips an unchanged release if it is ready.
+func (s *Stack) pass(m *member, o plan.Object) (run.Response, error) {
+	if err := s.check(m, phaseReleases, o); err != nil {
+		return run.Response{}, err
+	}
+	s.mu.Lock()
+	m.skipped = true
+	s.mu.Unlock()
+	if err := m.op.DeleteDeadLease(); err != nil {
+		s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "R51", Message: err.Error()})
+	}
+	change, message := s.changeOfUnchanged(m)
+	m.observe(o, event.Ready, message)
+	s.stepPast()
 	return run.Response{Change: change}, nil
 }
 
@@ -186,12 +196,8 @@ func (m *member) observe(o plan.Object, status event.Status, message string) {
 
 // runOperation runs an operation on a release and relays its events.
 func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operation.Operation) error {
-	op, err := s.freshOperation(m, op)
-	if err != nil {
-		return err
-	}
 	s.operationStarted(m, op)
-	err = drive(op, func(e event.Event) { s.relay(m, phase, o, e) })
+	err := drive(op, func(e event.Event) { s.relay(m, phase, o, e) })
 	s.operationEnded(m, err)
 	if err == nil {
 		return nil
@@ -218,31 +224,6 @@ func drive(op *operation.Operation, on func(event.Event)) error {
 	err := op.Run() // closes its feed
 	<-relayed
 	return err
-}
-
-// freshOperation returns op, or a new plan of it if earlier releases may have added kinds that its templates may ask for. The
-// new plan has the ledger of op, so that what somebody else has deployed since is not taken for the revision to start from
-// (R51b).
-func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
-	stale, err := op.NeedsReplan()
-	if err != nil || !stale || s.isRollingBack() {
-		return op, err
-	}
-	m.client.CacheNothing()
-	op.Ledger().Seal(time.Time{})
-	fresh := s.plan(context.Background(), m, provided{}, op.Ledger()) // the releases that it needs are deployed
-	if lost := (*lease.LostError)(nil); errors.As(fresh.err, &lost) {
-		return op, nil // which fails without a write and names the new revision
-	}
-	if fresh.err != nil {
-		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
-	}
-	s.engine.Publish(m.planEvent(fresh.op))
-	s.mu.Lock()
-	m.op = fresh.op
-	s.mu.Unlock()
-	_, shared := s.checkSharedObjects() // only now are its hooks known
-	return fresh.op, errors.Join(shared...)
 }
 
 // relay publishes an event of a release in the stack's feed, and reports the progress of the release to the engine.
@@ -342,7 +323,7 @@ func (s *Stack) fail(cause error) error {
 			end.Status, end.Exit = event.Aborted, event.ExitAborted
 			cause = operation.Aborted(ending, cause)
 		}
-		if ending == nil && !s.anyStarted() {
+		if ending == nil && !s.anyWritten() {
 			end.Exit = event.ExitNothingWritten
 		}
 		rollBack := operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0
@@ -378,11 +359,15 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// anyStarted reports whether the operation of any release has started.
-func (s *Stack) anyStarted() bool {
+// anyWritten reports whether the operation of any release has started and may have written something. One that only found
+// that somebody else had changed the release has not.
+func (s *Stack) anyWritten() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started || m.changedEarlier() })
+	return slices.ContainsFunc(s.members, func(m *member) bool {
+		untouched := m.state.Code == event.NothingWritten && operation.NewerRevision(m.result) != nil
+		return m.started && !untouched || m.changedEarlier()
+	})
 }
 
 // anyFailedGroup reports whether a group failed, which then shows why the run failed.

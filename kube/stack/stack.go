@@ -119,7 +119,7 @@ func (s *Stack) add(m *member) { s.members, s.byID[m.id] = append(s.members, m),
 type planned struct {
 	op        *operation.Operation // nil if there is nothing to remove
 	provides  provided             // with those of the releases that it needs
-	unchanged bool
+	unchanged bool // guarded by Stack.mu while the stack runs
 	err       error
 }
 
@@ -159,7 +159,7 @@ func (s *Stack) Mask() *mask.Mask { return s.opts.Common.Mask }
 // Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {
 	for _, m := range s.members {
-		r := Release{ID: m.id, Operation: s.plannedOperation(m), Remove: m.remove, Pruned: m.pruned, Unchanged: m.unchanged, Cluster: m.cluster, Client: m.client}
+		r := Release{ID: m.id, Operation: s.plannedOperation(m), Remove: m.remove, Pruned: m.pruned, Unchanged: s.isUnchanged(m), Cluster: m.cluster, Client: m.client}
 		for _, n := range m.needs {
 			r.Needs = append(r.Needs, n.id)
 		}
