@@ -8,6 +8,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/kube/mask"
@@ -91,6 +92,41 @@ func (d *checkedDriver) Query(labels map[string]string) ([]release.Releaser, err
 	return list, nil
 }
 
+// decodedDriver is a driver for Secrets or ConfigMaps. Helm's driver leaves out of a query the records that it cannot decode, as
+// if the revisions did not exist; decodedDriver returns an error that names them.
+type decodedDriver struct {
+	driver.Driver
+	// open returns the driver with a function that gets the name of each record that it lists.
+	open func(listed func(name string)) driver.Driver
+}
+
+func newDecodedDriver(open func(listed func(string)) driver.Driver) driver.Driver {
+	return decodedDriver{open(func(string) {}), open}
+}
+
+func (d decodedDriver) Query(labels map[string]string) ([]release.Releaser, error) {
+	var missing []string
+	list, err := d.open(func(name string) { missing = append(missing, name) }).Query(labels)
+	if err != nil || len(list) == len(missing) {
+		return list, err
+	}
+	for _, r := range list {
+		if rel, ok := r.(*rel1.Release); ok {
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == recordName(rel) })
+		}
+	}
+	return nil, damagedError(strings.Join(missing, ", "), "it cannot be decoded")
+}
+
+// recordName returns the name of a listed record.
+func recordName(rel *rel1.Release) string {
+	return fmt.Sprintf("%s.%s.v%s", storage.HelmStorageType, rel.Labels["name"], rel.Labels["version"])
+}
+
+func damagedError(record, defect string) error {
+	return fmt.Errorf("the release record %s is damaged (%s); restore it from a backup, or delete it if you do not need that revision", record, defect)
+}
+
 // damaged returns an error if a record lacks a required field. If key is "", it takes the name of
 // the record from its labels.
 func damaged(r release.Releaser, key string) error {
@@ -103,9 +139,9 @@ func damaged(r release.Releaser, key string) error {
 		return nil
 	}
 	if key == "" {
-		key = fmt.Sprintf("sh.helm.release.v1.%s.v%s", rel.Labels["name"], rel.Labels["version"])
+		key = recordName(rel)
 	}
-	return fmt.Errorf("the release record %s is damaged (%s); restore it from a backup, or delete it if you do not need that revision", key, defect)
+	return damagedError(key, defect)
 }
 
 // defectOf returns the first defect of a record, "" for none.

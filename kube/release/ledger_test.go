@@ -193,7 +193,7 @@ func newRecordsTest(r *rand.Rand) *recordsTest {
 	w := &recordsTest{Rand: r, store: newSecretStore(), latest: 2, foreign: map[string]string{}, noForeign: r.IntN(2) == 0}
 	ledger := NewLedger("ns", "r")
 	ledger.OnLost(func(error) { w.stopped = true })
-	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger)), driver.NewSecrets(w.store)
+	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger, func(string) {})), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
 	_, _ = storage.Init(w.ours).History("r")
 	ledger.Seal(time.Time{})
@@ -415,7 +415,7 @@ func TestAgeOfTheLastLook(t *testing.T) {
 // installs it again. The new revision has a lower number, and is not the run's (R51b).
 func TestInstalledAgain(t *testing.T) {
 	store, ledger := newSecretStore(), NewLedger("ns", "r")
-	ours, other := driver.NewSecrets(newSecrets(store, ledger)), driver.NewSecrets(store)
+	ours, other := driver.NewSecrets(newSecrets(store, ledger, func(string) {})), driver.NewSecrets(store)
 	for n, status := range map[int]rcommon.Status{3: rcommon.StatusSuperseded, 4: rcommon.StatusDeployed} {
 		_ = other.Create(keyOf(n), record(n, status))
 	}

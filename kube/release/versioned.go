@@ -38,9 +38,13 @@ func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace strin
 	l.mu.Unlock()
 	switch d.(type) {
 	case *driver.Secrets:
-		return driver.NewSecrets(newSecrets(c.CoreV1().Secrets(namespace), l))
+		return newDecodedDriver(func(listed func(string)) driver.Driver {
+			return driver.NewSecrets(newSecrets(c.CoreV1().Secrets(namespace), l, listed))
+		})
 	case *driver.ConfigMaps:
-		return driver.NewConfigMaps(newConfigMaps(c.CoreV1().ConfigMaps(namespace), l))
+		return newDecodedDriver(func(listed func(string)) driver.Driver {
+			return driver.NewConfigMaps(newConfigMaps(c.CoreV1().ConfigMaps(namespace), l, listed))
+		})
 	case *driver.Memory:
 		return d
 	}
@@ -104,6 +108,7 @@ type client[T metav1.Object, L runtime.Object] interface {
 type versionedClient[T metav1.Object, L runtime.Object] struct {
 	client client[T, L]
 	ledger *Ledger
+	listed func(name string) // called for each record of a list
 }
 
 // secrets and configMaps are clients for Helm's drivers. The methods of versionedClient take
@@ -121,12 +126,12 @@ type (
 	configMapInterface struct{ typedcorev1.ConfigMapInterface }
 )
 
-func newSecrets(c typedcorev1.SecretInterface, l *Ledger) secrets {
-	return secrets{versionedClient[*corev1.Secret, *corev1.SecretList]{c, l}, secretInterface{c}}
+func newSecrets(c typedcorev1.SecretInterface, l *Ledger, listed func(string)) secrets {
+	return secrets{versionedClient[*corev1.Secret, *corev1.SecretList]{c, l, listed}, secretInterface{c}}
 }
 
-func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger) configMaps {
-	return configMaps{versionedClient[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l}, configMapInterface{c}}
+func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger, listed func(string)) configMaps {
+	return configMaps{versionedClient[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l, listed}, configMapInterface{c}}
 }
 
 // record returns the state of the record in an object. ok is false if the object is not a record of
@@ -160,6 +165,7 @@ func (v versionedClient[T, L]) List(ctx context.Context, opts metav1.ListOptions
 	}
 	var all []snapshot
 	err = meta.EachListItem(list, func(o runtime.Object) error {
+		v.listed(o.(metav1.Object).GetName())
 		if s, ok := v.ledger.record(o.(metav1.Object)); ok {
 			all = append(all, s)
 		}
