@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/cli/values"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
 	"lockstep/kube/mask"
@@ -29,16 +30,19 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	words, longer := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...)), s.longerTimeouts(state)
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
 		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
-		if !added && !slices.Contains(without, name) && !slices.Contains(longer, "--"+name) {
+		if !added && !slices.Contains(without, name) && !slices.Contains(longer, "--"+name) && !(name == "install" && isUninstalled(state)) {
 			words = append(words, set...)
 		}
 	}, s.mask)
+	if s.cmd.Name() == "upgrade" && isUninstalled(state) {
+		words = append(words, "--install")
+	}
 	words = append(words, longer...)
 	why := "after fixing it"
 	switch {
 	case longer != nil:
 		why = "with more time, or after fixing it"
-	case state.Status == event.Aborted && (rolledBack(state) || state.RollbackStopped() || state.Release == event.NoRelease):
+	case state.Status == event.Aborted && (rolledBack(state) || state.RollbackStopped() || isUninstalled(state)):
 		why = "to run it again"
 	case state.Status == event.Aborted:
 		why = "to continue"
@@ -167,7 +171,7 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 	next := []string{s.rerun(state, args, without...)}
 	switch {
 	case rolledBack(state):
-	case state.Release == event.NoRelease:
+	case isUninstalled(state):
 	case state.Release != "failed": // another run is active, or the record could not be written
 		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:
@@ -196,7 +200,7 @@ func (s suggester) afterSuccess(state *event.State) []string {
 }
 
 func (s suggester) afterRollback(state *event.State) []string {
-	if wroteNothing(state) {
+	if wroteNothing(state) || state.Release == event.NoRelease {
 		return nil
 	}
 	if state.Status == event.Succeeded {
@@ -241,6 +245,11 @@ func (s suggester) afterTest(state *event.State) []string {
 // suggest.
 func wroteNothing(state *event.State) bool {
 	return state.Exit == command.ExitNothingWritten || state.Code == event.NothingWritten
+}
+
+// isUninstalled reports whether there is nothing left to upgrade: somebody else uninstalled the release, or the run did.
+func isUninstalled(state *event.State) bool {
+	return state.Release == event.NoRelease || state.Release == rcommon.StatusUninstalled.String()
 }
 
 // rolledBack reports whether the operation was rolled back completely.
