@@ -94,13 +94,14 @@ func (f *Fact) KeepSent(i *resource.Info) {
 // Changed returns whether an apply created, configured or did not change the object, and records its version. The apply
 // configured it if the version is another one than that to which the apply was sent: an update that only removes fields of
 // others, or only reorders a list, leaves no trace in Helm's managed fields. These tell who made other versions since the
-// operation read the object: the last attempt, whose answer was lost, or others.
+// operation read the object: the last attempt, whose answer was lost, or others. The apply created the object if there was
+// none before the operation, or if it is not the one to which the apply was sent: that was gone.
 func (f *Fact) Changed(i *resource.Info) event.Change {
-	before := f.before
+	before, sentTo := f.before, f.seen
 	f.recordWrite(i)
 	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, generation: generationOf(i)}
 	switch {
-	case before.Absent():
+	case before.Absent(), sentTo.Known && sentTo.UID != f.seen.UID:
 		return event.Created
 	case before.Version == i.ResourceVersion:
 		return event.Unchanged

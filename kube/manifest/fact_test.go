@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -57,6 +58,40 @@ func TestChanged(t *testing.T) {
 		u.SetManagedFields(tt.answer)
 		if got := f.Changed(&resource.Info{ResourceVersion: tt.version, Object: u}); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// TestCreatedAgain: an apply created the object if there was none before, or another one, which is gone, also if the run learns that
+// from the answer alone. After that, the object is the run's.
+func TestCreatedAgain(t *testing.T) {
+	object := func(uid, version string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: version}}
+	}
+	for name, tt := range map[string]struct {
+		before, seen *metav1.PartialObjectMetadata
+		want         event.Change
+	}{
+		"none before":                   {nil, nil, event.Created},
+		"gone before the apply":         {object("old", "1"), nil, event.Created},
+		"gone during the apply":         {object("old", "1"), object("old", "1"), event.Created},
+		"the same":                      {object("new", "7"), object("new", "7"), event.Unchanged},
+		"created meanwhile, by another": {object("old", "1"), object("new", "5"), event.Configured},
+	} {
+		i, f := infoOf("Gauge", "v1", "a"), &Fact{}
+		answer(i, tt.before, f)
+		if tt.seen != nil {
+			f.see(tt.seen)
+		} else {
+			f.see(nil)
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetUID("new")
+		u.SetResourceVersion("7")
+		for n, want := range []event.Change{tt.want, event.Unchanged} {
+			if got := f.Changed(&resource.Info{ResourceVersion: "7", Object: u}); got != want {
+				t.Errorf("%s: answer %d: %s, want %s", name, n+1, got, want)
+			}
 		}
 	}
 }

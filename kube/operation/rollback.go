@@ -102,7 +102,7 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 		target: session.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
-		conflicts: preflight.CheckOwners(b, list, claims),
+		conflicts: preflight.CheckOwners(b, list, claims, nil),
 		old:       old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
 		hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)

@@ -164,7 +164,7 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 		return nil, err
 	}
 	claims.Hooks = claims.AdoptHooks(r.builder, r.list)
-	p.conflicts = preflight.CheckOwners(r.builder, r.list, claims)
+	p.conflicts = preflight.CheckOwners(r.builder, r.list, claims, d.Provided)
 	p.rendered, p.target.Release, p.target.Outputs, p.target.Lookups, p.target.Claims = r, r.release, r.outputs, r.lookups, claims
 	return tree, nil
 }

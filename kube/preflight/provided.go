@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/manifest"
@@ -24,7 +25,7 @@ func providedObjects(p *session.Provided) map[plan.Object]*incomingObject {
 // keepsFields are the kinds of provided objects whose fields matter: volumes, what runs to completion, and its permissions.
 var keepsFields = []string{"StorageClass", "PersistentVolume", "Job", "Pod", "ConfigMap", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
 
-// Provides returns the objects that an operation creates.
+// Provides returns the objects that an operation creates, and those that it deletes.
 func Provides(p *session.Prepared) (*session.Provided, error) {
 	out := session.NewProvided()
 	if p.Target.NewNamespace {
@@ -32,6 +33,16 @@ func Provides(p *session.Prepared) (*session.Provided, error) {
 	}
 	if p.Target.Release == nil {
 		return out, nil
+	}
+	for g, o := range event.Objects(p.Phases) {
+		if g.Phase.Kind == event.PhaseRemove {
+			out.Removed[o] = p.Common.Scope("").Owner()
+		}
+	}
+	for _, r := range p.Apply.Resources {
+		if p.Target.Claims.Take {
+			out.TakenOver[r.Object] = true
+		}
 	}
 	docs := slices.Clone(p.Target.CRDs.Docs)
 	texts := []string{p.Target.Release.Manifest}

@@ -109,11 +109,11 @@ func Refuse(s *session.Session, p *session.Prepared, incoming *Incoming, readErr
 	return refusal(p)
 }
 
-// CheckOwners returns a conflict for each existing object of list that the release may not write to.
-// Helm reports only the first conflict.
-func CheckOwners(b *manifest.Builder, list helmkube.ResourceList, claims manifest.Claims) (conflicts []plan.Warning) {
+// CheckOwners returns a conflict for each existing object of list that the release may not write to, unless an earlier release of
+// the run deletes it. Helm reports only the first conflict.
+func CheckOwners(b *manifest.Builder, list helmkube.ResourceList, claims manifest.Claims, earlier *session.Provided) (conflicts []plan.Warning) {
 	for f := range distinctFacts(b, list) {
-		if f.Late || f.Generated {
+		if f.Late || f.Generated || earlier.Removes(f.Resource.Object, f.Seen()) {
 			continue
 		}
 		if notOwned := (*manifest.NotOwned)(nil); errors.As(claims.Check(b.Scope(), f), &notOwned) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,9 +14,11 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
@@ -142,6 +145,11 @@ func (s *objects) read(ctx context.Context, i *resource.Info) (*unstructured.Uns
 	return s.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
+// removedEarlier reports whether an earlier release of the run deletes an object of its own.
+func (s *objects) removedEarlier(o plan.Object, live *unstructured.Unstructured) bool {
+	return s.prepared.Common.Provided.Removes(o, manifest.FactOf(o, live).Seen())
+}
+
 // useLists makes live read objects with lists.
 func (s *objects) useLists() {
 	s.listed = &liveLists{
@@ -185,4 +193,23 @@ func (s *objects) info(obj plan.Object) (*resource.Info, error) {
 		return nil, err
 	}
 	return &resource.Info{Mapping: mapping, Namespace: obj.Namespace, Name: obj.Name}, nil
+}
+
+// previewLate previews an object whose kind the cluster does not serve yet in its version. In another version the object may
+// exist.
+func (s *objects) previewLate(ctx context.Context, c *change) error {
+	i, err := s.info(c.Object)
+	if err != nil {
+		return nil // the kind is new
+	}
+	switch live, err := s.live(ctx, i); {
+	case err == nil:
+		c.Action = inspect.Modify
+		c.Message = fmt.Sprintf("exists as %s; the cluster does not serve the new version yet, so the changes are unknown", live.GetAPIVersion())
+		return nil
+	case apierrors.IsNotFound(err), diagnose.LacksPermission(err):
+		return nil
+	default:
+		return fmt.Errorf("read %s: %w", c.Object, err)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -153,7 +154,9 @@ func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, 
 	}
 	c.Action = inspect.Create
 	switch f := s.builder.Fact(i); {
-	case v == nil && (f.Late || f.Generated):
+	case v == nil && f.Late:
+		return s.previewLate(ctx, c)
+	case v == nil && f.Generated:
 		return nil
 	case f.Generated:
 		c.Message = "gets a new name each time"
@@ -181,8 +184,22 @@ func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, 
 	case !updates:
 		c.Action, c.Message = inspect.Unchanged, "exists; objects in crds/ are never changed"
 		return nil
+	case live.GetDeletionTimestamp() != nil:
+		c.Message = creationAfter(live)
+		return nil
+	case s.removedEarlier(c.Object, live):
+		c.Message = "the release that has it now deletes it first"
+		return nil
 	}
 	return s.previewUpdate(ctx, c, kind, i, live)
+}
+
+// creationAfter says when the operation creates an object that is being deleted.
+func creationAfter(live *unstructured.Unstructured) string {
+	if f := live.GetFinalizers(); len(f) > 0 {
+		return "is being deleted; waits for " + text.Named("finalizer", f) + ", then is created"
+	}
+	return "is being deleted; is created as soon as it is gone"
 }
 
 // hasRun reports whether a missing object is a Job that the deployed revision has run, see Change.HasRun.
@@ -369,6 +386,9 @@ func (s *objects) previewRemoval(ctx context.Context, c *change) error {
 	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
 	if c.Message == "" {
 		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), c.Object)
+	}
+	if c.Message == "" && s.prepared.Info.Name == "uninstall" && s.prepared.Common.Provided.TakesOver(c.Object) {
+		c.Message = "another release of this run takes it over first"
 	}
 	if c.Message != "" {
 		c.Action = inspect.Keep

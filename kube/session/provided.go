@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/manifest"
 )
 
 // Provided are objects that other releases create before an operation starts (S3). The checks
@@ -17,11 +18,18 @@ type Provided struct {
 	Versions map[schema.GroupVersionKind]bool // the same kinds, by version
 	// OperatorsMayAddKinds is set if an operator among the objects may add kinds that are not in Kinds.
 	OperatorsMayAddKinds bool
+	// Removed are the objects that the operations of these releases delete, with their owner (manifest.Owner).
+	Removed map[plan.Object]string
+	// TakenOver are the objects that these releases have afterwards, whoever had them before (--take-ownership).
+	TakenOver map[plan.Object]bool
 }
 
 // NewProvided returns an empty Provided.
 func NewProvided() *Provided {
-	return &Provided{Objects: map[plan.Object]map[string]any{}, Kinds: map[plan.GroupKind]bool{}, Versions: map[schema.GroupVersionKind]bool{}}
+	return &Provided{
+		Objects: map[plan.Object]map[string]any{}, Kinds: map[plan.GroupKind]bool{}, Versions: map[schema.GroupVersionKind]bool{},
+		Removed: map[plan.Object]string{}, TakenOver: map[plan.Object]bool{},
+	}
 }
 
 // Add adds the objects of others, which may be nil.
@@ -32,6 +40,8 @@ func (p *Provided) Add(others *Provided) {
 	maps.Copy(p.Objects, others.Objects)
 	maps.Copy(p.Kinds, others.Kinds)
 	maps.Copy(p.Versions, others.Versions)
+	maps.Copy(p.Removed, others.Removed)
+	maps.Copy(p.TakenOver, others.TakenOver)
 	p.OperatorsMayAddKinds = p.OperatorsMayAddKinds || others.OperatorsMayAddKinds
 }
 
@@ -43,6 +53,15 @@ func (p *Provided) Has(o plan.Object) bool {
 	_, ok := p.Objects[o]
 	return ok
 }
+
+// Removes reports whether the operation of the release that an object belongs to deletes it. An object that a removal keeps is
+// not deleted.
+func (p *Provided) Removes(o plan.Object, seen manifest.Seen) bool {
+	return p != nil && seen.Owner != "" && p.Removed[o] == seen.Owner && !seen.Keep
+}
+
+// TakesOver reports whether the releases take over an object.
+func (p *Provided) TakesOver(o plan.Object) bool { return p != nil && p.TakenOver[o] }
 
 // MayAddKinds reports whether CRDs or operators among the objects may add kinds.
 func (p *Provided) MayAddKinds() bool {

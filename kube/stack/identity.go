@@ -208,3 +208,23 @@ func (p provided) addAll(others provided) {
 		p.add(cluster, objects)
 	}
 }
+
+// awaitPlans waits for the plans of the releases that a release needs, and returns what they provide. A removal comes after all
+// releases that are deployed.
+func (s *Stack) awaitPlans(m *member) provided {
+	before := provided{}
+	for _, n := range m.needs {
+		<-n.prepared
+		if n.err != nil {
+			m.err = errDependency
+		}
+		before.addAll(n.provides)
+	}
+	for _, n := range s.members {
+		if m.remove && !n.remove {
+			<-n.prepared
+			before.addAll(n.provides)
+		}
+	}
+	return before
+}

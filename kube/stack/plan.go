@@ -196,14 +196,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 	for _, m := range s.members {
 		wg.Go(func() {
 			defer close(m.prepared)
-			before := provided{}
-			for _, n := range m.needs {
-				<-n.prepared
-				if n.err != nil {
-					m.err = errDependency
-				}
-				before.addAll(n.provides)
-			}
+			before := s.awaitPlans(m)
 			if m.err != nil && s.opts.Journal.Entry(m.id).Before().Start == nil {
 				return
 			}
