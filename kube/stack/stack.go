@@ -119,7 +119,7 @@ func (s *Stack) add(m *member) { s.members, s.byID[m.id] = append(s.members, m),
 type planned struct {
 	op        *operation.Operation // nil if there is nothing to remove
 	provides  provided             // with those of the releases that it needs
-	unchanged bool // guarded by Stack.mu while the stack runs
+	unchanged bool                 // guarded by Stack.mu while the stack runs
 	err       error
 }
 
