@@ -361,6 +361,7 @@ func (s *Stack) operationEnded(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.result = err
+	m.unwritten = m.state.Code == event.NothingWritten && !s.rollingBack
 	s.ran++
 	m.look.ran, m.look.at = s.ran, time.Now()
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })

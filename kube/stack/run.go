@@ -359,15 +359,11 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// anyWritten reports whether the operation of any release has started and may have written something. One that only found
-// that somebody else had changed the release has not.
+// anyWritten reports whether the operation of any release may have written something.
 func (s *Stack) anyWritten() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.members, func(m *member) bool {
-		untouched := m.state.Code == event.NothingWritten && operation.NewerRevision(m.result) != nil
-		return m.started && !untouched || m.changedEarlier()
-	})
+	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started && !m.unwritten || m.changedEarlier() })
 }
 
 // anyFailedGroup reports whether a group failed, which then shows why the run failed.

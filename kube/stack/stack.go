@@ -96,6 +96,7 @@ type member struct {
 	restored    bool                 // breakpoints are those that an earlier pod has kept
 	skipped     bool                 // because it was unchanged
 	started     bool                 // its operation has started
+	unwritten   bool                 // its operation ended before its first write
 	result      error                // of its operation
 	rolledBack  bool                 // by the rollback of the stack, or left alone by it (R51b)
 	rollback    *operation.Operation // of the rollback of the stack, nil until it starts

@@ -58,3 +58,37 @@ func TestChangedSincePlanning(t *testing.T) {
 		}
 	}
 }
+
+// TestLoserOfTwoRuns (S5): two runs of the same file, planned at the same time. The one that comes second finds the release locked or
+// changed, writes nothing, and says so with its exit code.
+func TestLoserOfTwoRuns(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	for n := range stack {
+		stack[n].Values = map[string]any{"data": "two"}
+	}
+	second := mustPrepare(t, b, stack)
+	first, err := b.prepare(false, nil, stack...)
+	lost := false
+	state, _ := b.run(first, err, func(e event.Event) {
+		if e.Kind != event.KindGroup || e.Group != "a:config" || e.Status != event.Ready || lost {
+			return
+		}
+		lost = true
+		if err := second.Run(); err == nil {
+			t.Error("both runs succeeded")
+		}
+	})
+	var loser event.State
+	for _, e := range second.Feed().Events() {
+		loser.Apply(e)
+	}
+	if !lost || state.Exit != 0 || loser.Exit != event.ExitNothingWritten || result(&loser, "b").Result != event.NotStarted {
+		t.Errorf("exit %d; the second run: exit %d, %s: %s", state.Exit, loser.Exit, loser.Outcome, phrase.Reason(&loser))
+	}
+	if got := b.history("a", "b"); got[0] != "a 2 deployed" || got[1] != "b 2 deployed" {
+		t.Errorf("history %v", got)
+	}
+}
