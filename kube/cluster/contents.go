@@ -18,13 +18,17 @@ import (
 )
 
 // WhyInUse returns why an object of the release is kept although it is the release's own: others would be deleted with it. It is
-// a namespace that contains other releases, or a CRD of which there are objects that the release does not delete.
-func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, o plan.Object) (string, error) {
+// a namespace that contains other releases or, if no deployed revision has it, anything that is not of the release; or a CRD of
+// which there are objects that the release does not delete.
+func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, claims manifest.Claims, o plan.Object) (string, error) {
 	switch kind := o.GroupKind(); {
 	case scope.Owner() == "":
 		return "", nil
 	case kind == plan.GroupKind{Kind: "Namespace"}:
-		return otherReleases(ctx, c, scope, o.Name)
+		if why, err := otherReleases(ctx, c, scope, o.Name); err != nil || why != "" {
+			return why, err
+		}
+		return (&contents{client: c, scope: scope, claims: claims, namespace: o.Name, leftover: !claims.Unmarked[o]}).whyInUse(ctx)
 	case kind == plan.GroupKind{Group: crds.Group, Kind: "CustomResourceDefinition"}:
 		return otherObjects(ctx, c, scope, o.Name)
 	}
@@ -93,18 +97,24 @@ func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, 
 
 // inUseText says how many objects a CRD has: "it has 4 objects in 2 namespaces: a/x, a/y, b/z and 1 more".
 func inUseText(names []string, namespaces map[string]bool) string {
-	const most = 3
 	if len(names) == 0 {
 		return ""
 	}
-	where, more := "", ""
+	where := ""
 	if !namespaces[""] {
 		where = " in " + text.Count(len(namespaces), "namespace")
 	}
+	return "it has " + text.Count(len(names), "object") + where + ": " + firstThree(names)
+}
+
+// firstThree lists at most three names, and counts the others.
+func firstThree(names []string) string {
+	const most = 3
+	more := ""
 	if n := len(names) - most; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return "it has " + text.Count(len(names), "object") + where + ": " + strings.Join(names[:min(len(names), most)], ", ") + more
+	return strings.Join(names[:min(len(names), most)], ", ") + more
 }
 
 // storedResource returns the resource of a CRD in the version in which its objects are stored, which needs no conversion by a

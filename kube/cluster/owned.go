@@ -102,6 +102,8 @@ type Removal struct {
 	Keep bool
 	// UID, if not empty, keeps another object of the same name.
 	UID types.UID
+	// Created reports whether a leftover may be what a revision created; nil for other objects. Others are kept.
+	Created func(plan.Object, manifest.Seen) bool
 
 	// Taken are kept too.
 	Taken *TakenOver
@@ -123,6 +125,8 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 		return "it existed before this release took it over"
 	case claims.InCRDs(f.Resource.Object):
 		return "crds/ of the chart has it"
+	case r.Created != nil && !r.Created(f.Resource.Object, s):
+		return "somebody else created it: the failed revision did not"
 	case r.Keep && s.Keep:
 		return "helm.sh/resource-policy: keep"
 	}
@@ -151,7 +155,7 @@ func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (fou
 		if kept := s.whyKept(f, how); kept != "" {
 			return true, kept, nil
 		}
-		if used, err := WhyInUse(ctx, s.Client, s.Builder.Scope(), f.Resource.Object); err != nil || used != "" {
+		if used, err := WhyInUse(ctx, s.Client, s.Builder.Scope(), s.Claims, f.Resource.Object); err != nil || used != "" {
 			return true, used, err
 		}
 		_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).DeleteWithOptions(i.Namespace, i.Name,

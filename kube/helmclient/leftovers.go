@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
+	"lockstep/kube/manifest"
 )
 
 // Leftovers are objects of other revisions to remove (R32a): Newer before the objects of the old
@@ -22,6 +23,23 @@ type Leftovers struct{ Newer, Older []Leftover }
 type Leftover struct {
 	Manifest string
 	Planned  Planned
+	// Created reports whether an object may be what a revision created. A removal keeps the others.
+	Created func(plan.Object, manifest.Seen) bool
+}
+
+// Removal says how the leftovers are deleted.
+func (l Leftover) Removal() cluster.Removal {
+	return cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, Created: l.Created}
+}
+
+// Of returns the leftovers that a phase removes. found is false if it removes other objects.
+func (l Leftovers) Of(phase string) (left Leftover, found bool) {
+	for _, left := range slices.Concat(l.Newer, l.Older) {
+		if left.Planned.Phase.Name == phase {
+			return left, true
+		}
+	}
+	return Leftover{}, false
 }
 
 // Planned returns the phases of the leftovers.
@@ -45,7 +63,11 @@ func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resourc
 // removeLeftovers removes leftovers as planned.
 func (c *Client) removeLeftovers(left []Leftover) error {
 	for _, l := range left {
-		list, _, err := c.builder().Build(l.Manifest)
+		c.cfg.announce(l.Planned.Phase) // that of a rollback after a failure is new
+		list, _, err := c.builder().BuildTarget(l.Manifest)
+		if err == nil {
+			err = c.builder().ResolveStored(list...)
+		}
 		if err != nil {
 			return fmt.Errorf("read the manifest of %s: %w", l.Planned.Phase.Name, err)
 		}
@@ -55,8 +77,7 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 			f := c.builder().Fact(i)
 			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })
 		})
-		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true}
-		if err := c.removeStage(l.Planned, list, removal); err != nil {
+		if err := c.removeStage(l.Planned, list, l.Removal()); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ type Seen struct {
 	Known   bool
 	Version string // its resourceVersion, "" if it did not exist
 	UID     types.UID
+	Created time.Time
 	Owner   string // in the form of OwnerOf
 	Marks   Marks
 	Applied bool // Helm manages some of its fields
@@ -35,7 +37,7 @@ type Seen struct {
 func SeenAs(m metav1.Object) Seen {
 	a := m.GetAnnotations()
 	return Seen{
-		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(),
+		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time,
 		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
 		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
 	}
@@ -100,7 +102,7 @@ type Claims struct {
 	Advice TakeAdvice
 	// Brought reports whether a revision of the release has brought an object that exists. One with helm.sh/resource-policy:
 	// keep may be what an older revision left behind: so only those since the last deployed one count for it. nil for unknown.
-	Brought func(o plan.Object, keep bool) bool
+	Brought func(plan.Object, Seen) bool
 	// GivenBack reports whether an object existed before a revision that failed took it over, and is its owner's again, or
 	// nobody's: nothing is left over of it, even if it has the marks of the release, as before. nil for unknown.
 	GivenBack func(plan.Object, Seen) bool
@@ -146,7 +148,7 @@ func (c Claims) TakesOver(scope Scope, f *Fact) bool {
 	if s.Version == "" || !c.Owns(scope, f) {
 		return s.Version != "" && (c.Take || c.adoptsHook(f))
 	}
-	return c.Brought != nil && f.Existed() && !c.Unmarked[o] && !c.Brought(o, s.Keep)
+	return c.Brought != nil && f.Existed() && !c.Unmarked[o] && !c.Brought(o, s)
 }
 
 // InCRDs reports whether an object is a CRD in crds/ of the target's chart.

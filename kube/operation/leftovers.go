@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -24,6 +25,8 @@ type leftoverSearch struct {
 	claims    manifest.Claims
 	// planned are the objects of the target and of the old revision, which are already in the plan.
 	planned []helmkube.ResourceList
+	// contains are the objects of the manifests that were read.
+	contains map[string]map[plan.Object]bool
 }
 
 // leftovers returns the leftovers of all revisions. Each object is planned with the newest revision that has it.
@@ -31,6 +34,7 @@ type leftoverSearch struct {
 // Rule R32a: all objects that any revision created, even a failed or interrupted one, are
 // removed if the target lacks them and they still exist and belong to the release.
 func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
+	l.contains = map[string]map[plan.Object]bool{}
 	known := map[plan.Object]bool{}
 	for _, list := range l.planned {
 		for _, r := range l.builder.Resources(list) {
@@ -68,7 +72,9 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 		message := fmt.Sprintf("objects that only revision %d created are kept: %v; delete them yourself if they are no longer needed", rel.Version, err)
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: message})
 	}
-	added := addUnknown(known, l.builder.Resources(list))
+	objects := l.builder.Resources(list)
+	l.contains[rel.Manifest] = addUnknown(map[plan.Object]bool{}, objects)
+	added := addUnknown(known, objects)
 	removable := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		return f != nil && added[f.Resource.Object] && !f.Late && !f.Generated && !manifest.HasKeepPolicy(i)
@@ -78,7 +84,14 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	}
 	ordering := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
 	planned, more := ordering.PlanLeftovers(rel.Version, revision.Revision, l.builder.Resources(removable))
-	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
+	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned, Created: l.created}, newer, append(warnings, more...)
+}
+
+// created reports whether an object, as it was last seen, may be what one of the revisions created.
+func (l leftoverSearch) created(o plan.Object, s manifest.Seen) bool {
+	return slices.ContainsFunc(l.revisions, func(rel *rel1.Release) bool {
+		return l.contains[rel.Manifest][o] && mayHaveCreated(l.session.Ledger, rel, s)
+	})
 }
 
 // addUnknown adds to known the objects that are not in it, and returns them.

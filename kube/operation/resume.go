@@ -30,7 +30,8 @@ type releaseState struct {
 	stored        *rel1.Release // the latest revision as it is stored now
 	marks         []release.Mark
 	warnings      []plan.Warning
-	lastRunKilled bool           // it left its Lease
+	lastRunKilled bool // it left its Lease
+	ledger        *release.Ledger
 	start         *journal.Start // the state when the Job's run began; nil outside a cluster and in the first pod
 }
 
@@ -44,7 +45,7 @@ func loadRelease(s *session.Session, operation string) (state *releaseState, fou
 	if err != nil || !found {
 		return nil, false, err
 	}
-	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead, start: s.Common.Journal.Before().Start}
+	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead, start: s.Common.Journal.Before().Start, ledger: s.Ledger}
 	if err := state.checkOwn(s); err != nil {
 		return nil, false, err
 	}
@@ -156,7 +157,7 @@ func completedByJob(s *session.Session) bool {
 func (r *releaseState) claims(common session.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
 	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target)}
 	if r == nil {
-		c.Brought = func(plan.Object, bool) bool { return false }
+		c.Brought = func(plan.Object, manifest.Seen) bool { return false }
 		return c, nil
 	}
 	c.Brought = r.brought(b)
@@ -173,24 +174,33 @@ func (r *releaseState) claims(common session.Common, b *manifest.Builder, target
 }
 
 // brought returns Claims.Brought. It reads the manifests when it is called for the first time.
-func (r *releaseState) brought(b *manifest.Builder) func(o plan.Object, keep bool) bool {
-	objects := sync.OnceValue(func() map[plan.Object]bool { // with whether a revision since the last deployed one has it
-		all, since := map[plan.Object]bool{}, r.SinceDeployed()
+func (r *releaseState) brought(b *manifest.Builder) func(plan.Object, manifest.Seen) bool {
+	since := r.SinceDeployed()
+	revisions := sync.OnceValue(func() map[plan.Object][]*rel1.Release {
+		all := map[plan.Object][]*rel1.Release{}
 		for _, rel := range r.All {
 			if !r.MayHaveLeft(rel) {
 				continue
 			}
 			list, _, _ := b.BuildTarget(rel.Manifest) // what cannot be read has brought nothing, so no removal touches it
 			for _, res := range b.Resources(list) {
-				all[res.Object] = all[res.Object] || slices.Contains(since, rel)
+				all[res.Object] = append(all[res.Object], rel)
 			}
 		}
 		return all
 	})
-	return func(o plan.Object, keep bool) bool {
-		since, found := objects()[o]
-		return since || found && !keep
+	return func(o plan.Object, s manifest.Seen) bool {
+		return slices.ContainsFunc(revisions()[o], func(rel *rel1.Release) bool {
+			return mayHaveCreated(r.ledger, rel, s) && (!s.Keep || slices.Contains(since, rel))
+		})
 	}
+}
+
+// mayHaveCreated reports whether an object that a revision contains, as it was last seen, may be the one that it created. All that a
+// deployed revision contains is the release's, as in Helm. Another one has only what was created while its run was under way:
+// somebody may have deleted that and created the object again.
+func mayHaveCreated(ledger *release.Ledger, rel *rel1.Release, s manifest.Seen) bool {
+	return release.WasDeployed(rel) || ledger.Span(rel.Version).Has(s.Created)
 }
 
 // taken returns what failed revisions have taken over from others.

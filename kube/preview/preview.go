@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -381,11 +380,14 @@ func (s *objects) previewRemoval(ctx context.Context, c *change) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = inspect.Delete
-	leftover := strings.TrimPrefix(c.Phase, event.RollbackPrefix) != string(event.PhaseRemove)
-	removal := cluster.Removal{Keep: leftover || s.prepared.Info.Name != "uninstall", Taken: cluster.NewTakenOver(s.prepared.Taken)}
+	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall"}
+	if left, found := s.prepared.Leftovers.Of(c.Phase); found {
+		removal = left.Removal()
+	}
+	removal.Taken = cluster.NewTakenOver(s.prepared.Taken)
 	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
 	if c.Message == "" {
-		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), c.Object)
+		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), s.prepared.Target.Claims, c.Object)
 	}
 	if c.Message == "" && s.prepared.Info.Name == "uninstall" && s.prepared.Common.Provided.TakesOver(c.Object) {
 		c.Message = "another release of this run takes it over first"

@@ -46,6 +46,7 @@ type entry struct {
 	sent     []rcommon.Status // by writes without an answer
 	deleting bool             // the run has sent a delete request
 	changed  bool             // somebody else has changed the status
+	span     Span
 }
 
 // snapshot is the state of a record in the storage.
@@ -54,6 +55,7 @@ type snapshot struct {
 	status   rcommon.Status
 	uid      types.UID
 	version  string
+	span     Span
 }
 
 // NewLedger returns the ledger of a run.
@@ -230,7 +232,7 @@ func (l *Ledger) update(s snapshot) (why string, newer *event.NewerRevision) {
 		}
 		return why, newer
 	}
-	e.uid, e.version, e.status = s.uid, s.version, s.status
+	e.uid, e.version, e.status, e.span = s.uid, s.version, s.status, s.span
 	return "", nil
 }
 
@@ -292,7 +294,7 @@ func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 	switch {
 	case e == nil:
 	case err == nil:
-		*e = entry{uid: stored.uid, version: stored.version, status: sent.status}
+		*e = entry{uid: stored.uid, version: stored.version, status: sent.status, span: stored.span}
 	case answered(err) || errors.Is(err, driver.ErrReleaseExists):
 		at := slices.Index(e.sent, sent.status) // an earlier one may have the same status
 		e.sent = slices.Delete(e.sent, at, at+1)

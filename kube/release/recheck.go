@@ -58,7 +58,7 @@ func (l *Ledger) inProgress() (all Snapshots, latest snapshot) {
 		if e.uid == "" || e.status == "" || e.deleting || len(e.sent) > 0 {
 			return nil, snapshot{}
 		}
-		s := snapshot{revision, e.status, e.uid, e.version}
+		s := snapshot{revision, e.status, e.uid, e.version, e.span}
 		if all = append(all, s); revision > latest.revision {
 			latest = s
 		}

@@ -142,7 +142,7 @@ func (r *Revisions) LastGoodBefore(version int) int {
 		switch {
 		case !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed:
 			return 0
-		case rel.Version < version && wasDeployed(rel):
+		case rel.Version < version && WasDeployed(rel):
 			return rel.Version
 		}
 	}
@@ -157,7 +157,7 @@ func (r *Revisions) SinceDeployed() (out []*rel1.Release) {
 		if gone := rel.Info.Status == rcommon.StatusUninstalled || rel.Info.Status == rcommon.StatusSuperseded; gone && !rel.Info.Deleted.IsZero() {
 			break
 		}
-		if out = append(out, rel); wasDeployed(rel) {
+		if out = append(out, rel); WasDeployed(rel) {
 			break
 		}
 	}
@@ -171,7 +171,7 @@ func (r *Revisions) Taken(job string, objectsOf func(*rel1.Release) map[plan.Obj
 	for _, rel := range r.All {
 		record := ReadRecord(rel)
 		switch {
-		case !wasDeployed(rel) || CreatedBy(rel, job):
+		case !WasDeployed(rel) || CreatedBy(rel, job):
 			if record != nil && record.Authored == rel.Version {
 				all = append(all, record.Taken...)
 			}
@@ -183,16 +183,23 @@ func (r *Revisions) Taken(job string, objectsOf func(*rel1.Release) map[plan.Obj
 	return all
 }
 
-// wasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as
+// WasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as
 // superseded if the rollback from it fails, but does not change its description.
-func wasDeployed(rel *rel1.Release) bool {
+func WasDeployed(rel *rel1.Release) bool {
 	switch rel.Info.Status {
 	case rcommon.StatusDeployed:
 		return true
 	case rcommon.StatusSuperseded:
-		return !strings.Contains(rel.Info.Description, `" failed: `)
+		return !describedAsFailed(rel)
 	}
 	return false
+}
+
+// describedAsFailed reports whether a description is one that Helm or lockstep gives a failed revision, and no other text of a user.
+func describedAsFailed(rel *rel1.Release) bool {
+	return slices.ContainsFunc([]string{"Release", "Upgrade", "Rollback", "Uninstall of"}, func(what string) bool {
+		return strings.HasPrefix(rel.Info.Description, fmt.Sprintf("%s %q failed: ", what, rel.Name))
+	})
 }
 
 // Others returns the revisions except old that may have left objects behind, newest first.
@@ -208,5 +215,5 @@ func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 // MayHaveLeft reports whether objects may exist that a revision brought and a later one lacks: that of one that was deployed were
 // removed by the next one that was, or by the uninstall. Somebody may have restored them since.
 func (r *Revisions) MayHaveLeft(rel *rel1.Release) bool {
-	return !wasDeployed(rel) && rel.Info.Status != rcommon.StatusUninstalled || slices.Contains(r.SinceDeployed(), rel)
+	return !WasDeployed(rel) && rel.Info.Status != rcommon.StatusUninstalled || slices.Contains(r.SinceDeployed(), rel)
 }

@@ -76,7 +76,7 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 func (r *Revisions) Usual() map[event.Unit]time.Duration {
 	usual := map[event.Unit]time.Duration{}
 	for _, rel := range slices.Backward(r.All) {
-		if !wasDeployed(rel) {
+		if !WasDeployed(rel) {
 			continue
 		}
 		for _, t := range TimingsOf(rel) {

@@ -139,7 +139,8 @@ func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger, listed func(stri
 func (l *Ledger) record(o metav1.Object) (s snapshot, ok bool) {
 	labels := o.GetLabels()
 	revision, err := strconv.Atoi(labels["version"])
-	return snapshot{revision, rcommon.Status(labels["status"]), o.GetUID(), o.GetResourceVersion()}, err == nil && labels["name"] == l.release
+	status := rcommon.Status(labels["status"])
+	return snapshot{revision, status, o.GetUID(), o.GetResourceVersion(), spanOf(o, status)}, err == nil && labels["name"] == l.release
 }
 
 func (l *Ledger) observeObject(o metav1.Object) error {

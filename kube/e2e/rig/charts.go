@@ -23,9 +23,14 @@ func UnpullableDeployment(name string, annotations map[string]string) string {
 
 // failingDocs returns a Job that fails at once, and an object that waits for it.
 func failingDocs() string {
-	text := Job("fails", map[string]string{"helm.sh/layer": "fails"}, "10ms", "  backoffLimit: 0")
-	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1) +
+	return FailingJob(map[string]string{"helm.sh/layer": "fails"}) +
 		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
+}
+
+// FailingJob returns a Job that fails.
+func FailingJob(annotations map[string]string) string {
+	text := Job("fails", annotations, "10ms", "  backoffLimit: 0")
+	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1)
 }
 
 // FailingChart returns a chart that creates two ConfigMaps, one after the other, and then fails.

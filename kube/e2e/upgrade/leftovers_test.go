@@ -4,8 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -78,5 +83,144 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 				t.Errorf("ConfigMaps %v, Jobs %v, want %v", got, r.Jobs(), tt.stays)
 			}
 		})
+	}
+}
+
+// failUpgrade upgrades to some documents and a Job that fails.
+func failUpgrade(r *rig.Rig, rollBack bool, docs ...string) rig.Outcome {
+	r.T.Helper()
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, append(docs, rig.FailingJob(nil))...), func(u *kube.Deploy) { u.RollbackOnFailure, u.WaitForJobs = rollBack, plan.AllJobs }))
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.State.Exit != event.ExitFailed {
+		r.T.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	return out
+}
+
+// createAgain creates a ConfigMap with the marks of the release, in the place of one that may exist, in another second than
+// what happened before: objects have the time of their creation in seconds.
+func createAgain(r *rig.Rig, name string) {
+	r.T.Helper()
+	now := time.Now().Truncate(time.Second)
+	r.Eventually("the next second", func() bool { return time.Now().Truncate(time.Second).After(now) })
+	configMaps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+	_ = configMaps.Delete(r.T.Context(), name, metav1.DeleteOptions{}) // it may be gone
+	r.Create(rig.Object("v1/ConfigMap/"+name, map[string]string{"meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": r.Namespace},
+		"  labels: {app.kubernetes.io/managed-by: Helm}"))
+}
+
+// TestLeftoverIsWhatTheRevisionCreated: somebody creates an object again that only a failed revision had, with the marks of the
+// release. Neither an upgrade nor the rollback of the next one that fails deletes it, and the plan says so (R32a).
+func TestLeftoverIsWhatTheRevisionCreated(t *testing.T) {
+	t.Parallel()
+	a, b := rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), nil))
+	failUpgrade(r, false, a, b)
+	createAgain(r, "b")
+	if lines, _ := r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil))); !slices.Contains(lines, "edge:(unsequenced) ConfigMap/b keep") {
+		t.Errorf("the plan is %q", lines)
+	}
+	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if !slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept }) {
+		t.Error("no event says that the upgrade keeps b")
+	}
+	failUpgrade(r, true, a, b)
+	r.MustRun(r.Uninstall())
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("left are %v, want [b]", got)
+	}
+}
+
+// TestLeftoverNamespace: a namespace that only a failed revision had stays while something in it is not of the release, whoever
+// removes it: an upgrade, or the rollback of the upgrade that created it (R31a). Then it goes.
+func TestLeftoverNamespace(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	extra := r.Namespace + "-extra"
+	a, namespace := rig.ConfigMap("a", nil), "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+extra+"}\n"
+	inside := rig.ConfigMap("inside", nil)
+	inside = strings.Replace(inside, "  name: inside", "  name: inside\n  namespace: "+extra, 1)
+	good := rig.UseChart(rig.ChartOf(t, a), nil)
+	terminating := func() bool {
+		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), extra, metav1.GetOptions{})
+		return err != nil || ns.DeletionTimestamp != nil
+	}
+	r.Deploy("plain", good)
+	failUpgrade(r, false, a, namespace, inside)
+	precious := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}}
+	if _, err := r.Cluster.CoreV1().ConfigMaps(extra).Create(t.Context(), precious, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, changes := r.Changes(r.Upgrade("plain", good))
+	if c := changes["Namespace/"+extra]; c.Action != "keep" || c.Message != "it contains 1 object not of this release: ConfigMap/precious" {
+		t.Errorf("the plan says %s: %s", c.Action, c.Message)
+	}
+	out := r.MustRun(r.Upgrade("plain", good))
+	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
+		return e.Object != nil && e.Object.Name == extra && e.Change == event.Kept && strings.Contains(e.Message, "ConfigMap/precious")
+	}) {
+		t.Error("no event says that the upgrade keeps the namespace")
+	}
+	failUpgrade(r, true, a, namespace)
+	if terminating() {
+		t.Fatal("the namespace is deleted, although it contains an object of somebody else")
+	}
+	if err := r.Cluster.CoreV1().ConfigMaps(extra).Delete(t.Context(), "precious", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.MustRun(r.Upgrade("plain", good))
+	if !terminating() {
+		t.Error("the namespace is left, although nothing is in it")
+	}
+}
+
+// TestNamespaceWithObjectsOfOtherReleases: a namespace stays while it has an object of another release, in whatever namespace the
+// records of that release are (R31a).
+func TestNamespaceWithObjectsOfOtherReleases(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	extra := r.Namespace + "-guest"
+	a, namespace := rig.ConfigMap("a", nil), "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+extra+"}\n"
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, namespace), nil))
+	guest := strings.Replace(rig.ConfigMap("guest", nil), "  name: guest", "  name: guest\n  namespace: "+extra, 1)
+	r.MustHelm("install", "other", rig.MakeDir(t, rig.Files{"templates/all.yaml": guest}))
+	_, changes := r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if c := changes["Namespace/"+extra]; c.Action != "keep" || c.Message != "it contains objects of release other" {
+		t.Errorf("the plan says %s: %s", c.Action, c.Message)
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if got := r.ConfigMaps(extra); !slices.Contains(got, "guest") {
+		t.Errorf("the namespace has %v", got)
+	}
+}
+
+// TestRollbackAnnouncesLeftovers: the rollback of a failed upgrade deletes what an earlier failed revision left. Its plan has the
+// phase, so the log, the screen and the counts have the objects (R32a).
+func TestRollbackAnnouncesLeftovers(t *testing.T) {
+	t.Parallel()
+	a := rig.ConfigMap("a", nil)
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), nil))
+	failUpgrade(r, false, a, rig.ConfigMap("b", nil))
+	out := failUpgrade(r, true, a, rig.ConfigMap("c", nil))
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("left are %v, want [a]", got)
+	}
+	var gone []string
+	for _, p := range out.State.Phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if o.Status == event.Gone {
+					gone = append(gone, p.Name+" "+o.Object.Name)
+				}
+			}
+		}
+	}
+	if want := "rollback/remove-2 b"; !slices.Contains(gone, want) {
+		t.Errorf("the state has %q, want %q", gone, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -27,6 +28,13 @@ func TestUnservedVersion(t *testing.T) {
 		},
 		"upgrade": func(r *rig.Rig, api string, stopServing func()) {
 			r.Deploy("plain", chart(rig.Object(api+"/v1/Thing/it", nil), config))
+			stopServing()
+			r.MustRun(r.Upgrade("plain", chart(config)))
+		},
+		"leftover": func(r *rig.Rig, api string, stopServing func()) {
+			r.Deploy("plain", chart(config))
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/it", nil), config, rig.FailingJob(nil)), func(u *kube.Deploy) { u.WaitForJobs = plan.AllJobs }))
+			r.MustFail(op, err)
 			stopServing()
 			r.MustRun(r.Upgrade("plain", chart(config)))
 		},

@@ -42,6 +42,7 @@ func (r *responseObject) object() *Object {
 //   - a run deleted an object that no release owned, and that lockstep had not made;
 //   - a run deleted an object of a release on which it did not work;
 //   - a run deleted an object that had existed before its release took it over, and that no deployed revision has had since;
+//   - a run deleted a namespace that had an object of another release;
 //   - a run wrote to a release, its record or its objects, after somebody else had made a newer revision of it.
 //
 // It needs a log with objects. A connection counts as one run until it takes the lock of the release again. What a write
@@ -74,7 +75,8 @@ type writers struct {
 // held is an existing object: whose it is, since when, and who made it.
 type held struct {
 	Object
-	since time.Time
+	since time.Time // of the last write
+	made  time.Time
 	maker string // user agent
 	// borrowed says that it existed before its release took it over, and that no revision that was deployed has had it since.
 	borrowed bool
@@ -85,7 +87,8 @@ type revision struct {
 	name, agent, connection string
 	at                      time.Time
 	record                  *Record
-	deployed                bool // it was deployed once
+	deployed                bool      // it was deployed once
+	ended                   time.Time // of its run, zero while it is unfinished
 }
 
 const (
@@ -126,9 +129,9 @@ func (w *writers) add(e Event) (problem string) {
 	case e.Verb == "delete":
 		delete(w.objects, o)
 	case e.After != nil && e.Verb != "delete":
-		now := held{Object: *e.After, since: e.At, maker: e.UserAgent}
+		now := held{Object: *e.After, since: e.At, made: e.At, maker: e.UserAgent}
 		if existed {
-			now.maker = before.maker
+			now.maker, now.made = before.maker, before.made
 			now.borrowed = !now.Hook && (before.borrowed || now.Owner != "" && w.borrows(e, before)) // also once it is given back
 		}
 		w.objects[o] = now
@@ -146,14 +149,17 @@ func (w *writers) record(e Event, release string) (problem string) {
 	at := slices.IndexFunc(all, func(r revision) bool { return r.name == e.Object.Name })
 	switch {
 	case e.Verb == "create":
-		all = append(all, revision{e.Object.Name, e.UserAgent, e.Connection, e.At, nil, false})
+		all = append(all, revision{name: e.Object.Name, agent: e.UserAgent, connection: e.Connection, at: e.At})
 		at = len(all) - 1
 	case e.Verb == "delete" && at >= 0:
 		all = slices.Delete(slices.Clone(all), at, at+1)
 		at = -1
 	}
 	if at >= 0 && e.After != nil {
-		all[at].record = e.After.Record
+		all[at].record, all[at].ended = e.After.Record, e.At
+		if status := e.After.Record.Status; strings.HasPrefix(status, "pending-") || status == "uninstalling" {
+			all[at].ended = time.Time{}
+		}
 		if e.After.Record.Status == "deployed" {
 			all[at].deployed = true
 			w.deployed(release, e.After.Record)
@@ -174,19 +180,24 @@ func (w *writers) deployed(release string, record *Record) {
 }
 
 // brought reports whether a revision of its release may have brought an object that somebody else has made: the last one that was
-// deployed and later ones, and those that never were deployed.
+// deployed, and while their runs were under way, those that never were.
 func (w *writers) brought(o held, name string) bool {
 	if o.maker == "lockstep" || strings.HasPrefix(o.maker, "Helm/") {
 		return true
 	}
 	passed, known := false, false
 	for _, r := range slices.Backward(w.revisions[o.Owner]) {
-		if (!passed || !r.deployed) && r.record.has(o.Kind, name) {
+		if (!passed && r.deployed || !r.deployed && r.underWay(o.made)) && r.record.has(o.Kind, name) {
 			return true
 		}
 		passed, known = passed || r.deployed, known || r.record != nil
 	}
 	return !known // else the log has no records
+}
+
+// underWay reports whether the run of a revision may have made an object then. Objects have the time of their creation in seconds.
+func (r revision) underWay(at time.Time) bool {
+	return !at.Before(r.at.Truncate(time.Second)) && (r.ended.IsZero() || !at.Truncate(time.Second).After(r.ended))
 }
 
 // borrows reports whether a write makes an existing object that of a release whose revisions do not have it. Revisions before the
@@ -230,6 +241,8 @@ func (w *writers) foreign(e Event, before held) string {
 		return "deleted an object of release " + before.Owner
 	case e.Verb == "delete" && before.Owner != "" && !before.Hook && !w.brought(before, e.Object.Name):
 		return "deleted an object that no revision of release " + before.Owner + " has created since the last deployed one, made by " + before.maker
+	case e.Verb == "delete" && e.Object.Resource == "namespaces" && w.guest(e, before.Owner) != "":
+		return "deleted a namespace with an object of release " + w.guest(e, before.Owner)
 	case e.Verb == "delete" && before.borrowed:
 		return Borrowed + before.Owner + " took it over, made by " + before.maker
 	case e.After != nil && e.Verb != "delete" && e.After.Owner != "" && before.Owner != e.After.Owner && !(before.Owner == "" && before.maker == "lockstep"):
@@ -239,6 +252,16 @@ func (w *writers) foreign(e Event, before held) string {
 		return "took over an object of release " + before.Owner
 	}
 	return w.outdated(e, before.Owner)
+}
+
+// guest returns another release than the owner of a namespace that has an object in it, "" for none.
+func (w *writers) guest(e Event, owner string) string {
+	for o, h := range w.objects {
+		if o.Namespace == e.Object.Name && h.Owner != "" && h.Owner != owner && h.since.Before(e.Received) {
+			return h.Owner
+		}
+	}
+	return ""
 }
 
 // outdated returns why a connection of lockstep must not have written to a release: its newest revision is somebody

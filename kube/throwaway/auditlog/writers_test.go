@@ -35,11 +35,16 @@ func secretOf(t *testing.T, what string) string {
 }
 
 // logOf makes a log of lines "AGENT VERB RESOURCE/NAME [OWNER]", one millisecond apart. OWNER is - for none, hook, a release, or
-// keep-RELEASE for a policy of keep. Of a release record it is what secretOf takes.
+// keep-RELEASE for a policy of keep. Of a release record it is what secretOf takes. "later" lets two seconds pass.
 func logOf(t *testing.T, lines ...string) Log {
 	t.Helper()
 	var text strings.Builder
+	later := 0
 	for n, l := range lines {
+		if l == "later" {
+			later += 2_000_000
+			continue
+		}
 		f := strings.Fields(l)
 		resource, name, _ := strings.Cut(f[2], "/")
 		body := ""
@@ -57,7 +62,7 @@ func logOf(t *testing.T, lines ...string) Log {
 			}
 			body = `,"responseObject":{"kind":"ConfigMap","metadata":` + meta + `}`
 		}
-		e := line(1000*n, f[1], fmt.Sprintf(`"resource":%q,"name":%q,"namespace":"ns"`, resource, name), body)
+		e := line(1000*n+later, f[1], fmt.Sprintf(`"resource":%q,"name":%q,"namespace":"ns"`, resource, name), body)
 		text.WriteString(strings.Replace(e, "helm/4", f[0], 1))
 	}
 	log, err := read(t, text.String())
@@ -141,6 +146,18 @@ func TestForeignWrites(t *testing.T) {
 			one + " create" + record + "a.v2 pending-upgrade:y", one + " delete configmaps/x", one + " update" + record + "a.v2 deployed:y",
 			"kubectl/1 create configmaps/x a", two + " create" + record + "a.v3 pending-upgrade:z", two + " delete configmaps/x",
 		}, "no revision of release ns/a has created"},
+		{"made again after the run of the failed revision", []string{
+			one + " create" + record + "a.v1 pending-install:x", one + " patch configmaps/x a", one + " update" + record + "a.v1 failed:x", "later",
+			"kubectl/1 delete configmaps/x", "kubectl/1 create configmaps/x a", two + " create" + record + "a.v2 pending-upgrade:z", two + " delete configmaps/x",
+		}, "no revision of release ns/a has created"},
+		{"made by somebody else during the run of the failed revision", []string{
+			one + " create" + record + "a.v1 pending-install:x", "later", "kubectl/1 create configmaps/x a", "later", one + " update" + record + "a.v1 failed:x",
+			two + " create" + record + "a.v2 pending-upgrade:z", two + " delete configmaps/x",
+		}, ""},
+		{"a namespace with an object of another release", []string{
+			one + " create" + record + "a.v1 pending-install:x", one + " patch namespaces/ns a", one + " patch configmaps/x a",
+			"Helm/4 create configmaps/y b", one + " delete namespaces/ns",
+		}, "a namespace with an object of release ns/b"},
 		{"restored, but of the deployed revision", []string{
 			one + " create" + record + "a.v1 pending-install:x", one + " patch configmaps/x a", one + " update" + record + "a.v1 deployed:x",
 			"kubectl/1 delete configmaps/x", "kubectl/1 create configmaps/x a", two + " update" + record + "a.v1 uninstalling:x", two + " delete configmaps/x",
