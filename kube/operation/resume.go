@@ -178,7 +178,7 @@ func (r *releaseState) brought(b *manifest.Builder) func(plan.Object, manifest.S
 	since := r.SinceDeployed()
 	revisions := sync.OnceValue(func() map[plan.Object][]*rel1.Release {
 		all := map[plan.Object][]*rel1.Release{}
-		for _, rel := range r.All {
+		for _, rel := range slices.Concat(r.All, r.Pruned()) {
 			if !r.MayHaveLeft(rel) {
 				continue
 			}
@@ -200,7 +200,7 @@ func (r *releaseState) brought(b *manifest.Builder) func(plan.Object, manifest.S
 // deployed revision contains is the release's, as in Helm. Another one has only what was created while its run was under way:
 // somebody may have deleted that and created the object again.
 func mayHaveCreated(ledger *release.Ledger, rel *rel1.Release, s manifest.Seen) bool {
-	return release.WasDeployed(rel) || ledger.Span(rel.Version).Has(s.Created)
+	return release.WasDeployed(rel) || ledger.Span(rel).Has(s.Created)
 }
 
 // taken returns what failed revisions have taken over from others.

@@ -52,6 +52,8 @@ type Record struct {
 	Authored int    `json:"authored,omitempty"`
 	// Taken are the objects of others that revision Authored has taken over.
 	Taken []Taken `json:"taken,omitempty"`
+	// Pruned are the revisions whose records were deleted when revision Authored was created.
+	Pruned []Pruned `json:"pruned,omitempty"`
 }
 
 // Taken is an object that existed before a release took it over (--take-ownership), with the marks of its owner then.
@@ -142,8 +144,8 @@ func signed(rel *rel1.Release) bool {
 
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
 // uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
-// the objects that it has taken over, nil if the revision is not the run's.
-func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken) error {
+// the objects that it has taken over, nil if the revision is not the run's, pruned the revisions that it has deleted.
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -152,6 +154,7 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	if created {
 		author := lease.NewAuthor(job)
 		r.Author, r.Process, r.Authored, r.Job, r.Undo = author.Name, author.Process, rel.Version, job, undo
+		r.Pruned = pruned
 	}
 	if created || taken != nil {
 		r.Taken = taken

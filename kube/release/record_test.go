@@ -30,7 +30,7 @@ func TestDeployedBy(t *testing.T) {
 		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
 		for _, locked := range []bool{true, false} { // without permissions for Leases, the revision still names its Job (S13)
 			rel.Chart.Files = nil
-			if err := sign(rel, true, locked, test.created, test.undo, nil); err != nil {
+			if err := sign(rel, true, locked, test.created, test.undo, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := CreatedBy(rel, job), test.created == job; got != want {

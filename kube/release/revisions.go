@@ -202,14 +202,14 @@ func describedAsFailed(rel *rel1.Release) bool {
 	})
 }
 
-// Others returns the revisions except old that may have left objects behind, newest first.
+// Others returns the revisions except old that may have left objects behind, newest first, and then those that were pruned.
 func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
 		if (old == nil || rel.Version != old.Version) && r.MayHaveLeft(rel) {
 			out = append(out, rel)
 		}
 	}
-	return out
+	return append(out, r.Pruned()...)
 }
 
 // MayHaveLeft reports whether objects may exist that a revision brought and a later one lacks: that of one that was deployed were

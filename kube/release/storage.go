@@ -29,7 +29,8 @@ type Driver struct {
 type writeLog struct {
 	mu sync.Mutex
 	WriteResult
-	readErr error // of the last List or Query, which leaves the existing revisions unknown
+	pruned  []Pruned // for the record of the next revision
+	readErr error    // of the last List or Query, which leaves the existing revisions unknown
 }
 
 // DriverOptions configures a Driver. All fields are optional.
@@ -52,6 +53,8 @@ type DriverOptions struct {
 	Timings func() []Timing
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
+	// Span returns the span of a stored revision (Record.Pruned).
+	Span func(revision int) Span
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
 }
@@ -143,7 +146,10 @@ func (d *Driver) sign(rel *rel1.Release, created bool) error {
 	if d.opts.Taken != nil && (created || rel.Version == d.WriteResult().Created) {
 		taken = d.opts.Taken()
 	}
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken)
+	d.log.mu.Lock()
+	pruned := d.log.pruned
+	d.log.mu.Unlock()
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned)
 }
 
 // SaveTaken adds what the run has taken over since to the record of the revision that it created.
@@ -327,7 +333,14 @@ func answered(err error) bool {
 // Delete deletes a revision. One that no longer exists is deleted: an uninstall that deletes the release's own
 // namespace deletes its records with it.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
+	var span Span
+	if d.opts.Span != nil {
+		span = d.opts.Span(revisionIn(key))
+	}
 	rel, err := d.inner.Delete(key)
+	if deleted, ok := rel.(*rel1.Release); ok && err == nil && deleted != nil && d.opts.Span != nil && !d.WriteResult().Uninstalling {
+		d.notePruned(deleted, span)
+	}
 	if errors.Is(err, driver.ErrReleaseNotFound) || apierrors.IsNotFound(err) {
 		err = nil
 	}

@@ -224,3 +224,35 @@ func TestRollbackAnnouncesLeftovers(t *testing.T) {
 		t.Errorf("the state has %q, want %q", gone, want)
 	}
 }
+
+// TestLeftoversOfPrunedRevisions: the limit of the history deletes the records of failed revisions. What they created is still removed
+// by the next upgrade that succeeds, or the uninstall, even if Helm has upgraded the release in between; what somebody else has
+// created again stays (R32a).
+func TestLeftoversOfPrunedRevisions(t *testing.T) {
+	t.Parallel()
+	a := rig.ConfigMap("a", nil)
+	for _, operation := range []string{"upgrade", "uninstall", "helm"} {
+		r := rig.NewNamed(t, "pruned-"+operation)
+		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), nil))
+		for _, name := range []string{"b", "c", "d", "e"} {
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, rig.ConfigMap(name, nil), rig.FailingJob(nil)), func(u *kube.Deploy) {
+				u.WaitForJobs, u.HistoryMax = plan.AllJobs, 2
+			}))
+			r.MustFail(op, err)
+		}
+		createAgain(r, "c")
+		if operation == "helm" {
+			r.MustHelm("upgrade", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": a}), "--history-max=3")
+		}
+		want := []string{"a", "c"}
+		if operation == "uninstall" {
+			r.MustRun(r.Uninstall())
+			want = []string{"c"}
+		} else {
+			r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), func(u *kube.Deploy) { u.HistoryMax = 2 })))
+		}
+		if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, want) || len(r.Jobs()) > 0 {
+			t.Errorf("%s: left are %v and the Jobs %v, want %v", operation, got, r.Jobs(), want)
+		}
+	}
+}
