@@ -44,3 +44,27 @@ func TestPostRendererErrorsHideSecrets(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestErrorsOfTemplatesHideSecrets (S14): an error of a template hides the values that Secrets take from other templates, or take
+// apart, and not the names that these use.
+func TestErrorsOfTemplatesHideSecrets(t *testing.T) {
+	const quote = `{{ fail (printf "%s of %s" .Values.login.pin .Values.fullnameOverride) }}`
+	for name, secret := range map[string]string{
+		"include":  "stringData: {a: {{ include \"outer\" . }}}",
+		"with":     "{{ with .Values.login }}\nstringData: {a: {{ .pin }}}{{ end }}",
+		"range":    "stringData:\n{{ range $k, $v := .Values.login }}\n  {{ $k }}: {{ $v }}{{ end }}",
+		"variable": "{{ $login := .Values.login }}\nstringData: {a: {{ $login.pin }}}",
+		"direct":   "stringData: {a: {{ .Values.login.pin }}}",
+	} {
+		_, err := Render(t.Context(), load(t, tree{
+			"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+			"templates/_helpers.tpl": `{{ define "name" }}{{ .Values.fullnameOverride }}{{ end }}{{ define "inner" }}{{ template "name" . }}{{ .Values.login.pin }}{{ end }}
+{{ define "outer" }}{{ include "inner" . }}{{ include "outer" . }}{{ end }}`,
+			"templates/secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n" + secret,
+			"templates/zero.yaml":   quote,
+		}), map[string]any{"fullnameOverride": "corner-shop", "login": map[string]any{"pin": "hunter2abc"}}, testOptions)
+		if text := fmt.Sprint(err); strings.Contains(text, "hunter") || !strings.Contains(text, "(hidden) of corner-shop") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

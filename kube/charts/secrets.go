@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,22 +56,84 @@ var (
 	secretKind = regexp.MustCompile(`\bkind"?: *"?Secret(List)?\b`)
 	secretData = regexp.MustCompile(`\b(data|stringData)"?:`)
 	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
+	// otherValues matches the values that a template takes apart, and includedName the name of a template that it includes.
+	otherValues  = regexp.MustCompile(`(?:\b(?:with|range)\b|:=)[^}]*`)
+	includedName = regexp.MustCompile(`\b(?:include|template)\s+"([^"]+)"`)
+	definition   = regexp.MustCompile(`{{-?\s*define\s+"([^"]+)"`)
+	// publicValue matches the names of values that are not secret, although a template that a Secret includes uses them.
+	publicValue = regexp.MustCompile(`(?i)(names?|override|host|domain|image|tag|registry|repository|port|version|labels|annotations|type|mode)$`)
 )
 
+// definitions returns the texts of the templates that a chart and its subcharts define, by name.
+func definitions(c *chart.Chart, found map[string]string) map[string]string {
+	for _, t := range c.Templates {
+		text := string(t.Data)
+		at := definition.FindAllStringSubmatchIndex(text, -1)
+		for i, m := range at {
+			end := len(text)
+			if i+1 < len(at) {
+				end = at[i+1][0]
+			}
+			found[text[m[2]:m[3]]] = text[m[1]:end]
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		definitions(sub, found)
+	}
+	return found
+}
+
+// included returns a text, and those of all templates that it includes, which it removes from defined.
+func included(text string, defined map[string]string) string {
+	for _, m := range includedName.FindAllStringSubmatch(text, -1) {
+		body := defined[m[1]]
+		delete(defined, m[1])
+		text += included(body, defined)
+	}
+	return text
+}
+
+// secretParts returns the scalars in a value, except those that are named as if they were not secret.
+func secretParts(name string, v any) (found []any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, e := range v {
+			found = append(found, secretParts(key, e)...)
+		}
+	case []any:
+		for _, e := range v {
+			found = append(found, secretParts(name, e)...)
+		}
+	default:
+		if !publicValue.MatchString(name) {
+			return []any{v}
+		}
+	}
+	return found
+}
+
 // valuesOfSecrets returns the values that the templates of a chart and its subcharts use in the
-// data of Secrets. It looks them up in valueMaps and in the chart's own values.
+// data of Secrets, also in other templates that they include there. It looks them up in valueMaps and in the chart's own values.
 func valuesOfSecrets(c *chart.Chart, valueMaps []map[string]any) (found []any) {
 	valueMaps = append(slices.Clone(valueMaps), c.Values)
+	defined := definitions(c, map[string]string{})
 	for _, t := range c.Templates {
 		for doc := range strings.SplitSeq(string(t.Data), "\n---") {
 			at := secretData.FindStringIndex(doc)
 			if at == nil || !secretKind.MatchString(doc) {
 				continue
 			}
-			for _, m := range valueName.FindAllStringSubmatch(doc[at[1]:], -1) {
-				for _, values := range valueMaps {
-					if v, ok, _ := unstructured.NestedFieldNoCopy(values, strings.Split(m[1], ".")[1:]...); ok {
+			data := doc[at[1]:]
+			more := strings.Join(otherValues.FindAllString(doc, -1), "\n") + included(data, maps.Clone(defined))[len(data):]
+			for _, values := range valueMaps {
+				for _, m := range valueName.FindAllStringSubmatch(data, -1) {
+					if v, ok := valueAt(values, m[1]); ok {
 						found = append(found, v)
+					}
+				}
+				for _, m := range valueName.FindAllStringSubmatch(more, -1) {
+					if v, ok := valueAt(values, m[1]); ok {
+						found = append(found, secretParts(m[1], v)...)
 					}
 				}
 			}
@@ -94,6 +157,12 @@ func valuesOfSecrets(c *chart.Chart, valueMaps []map[string]any) (found []any) {
 		found = append(found, valuesOfSecrets(sub, below)...)
 	}
 	return found
+}
+
+// valueAt returns the value at a path such as .a.b.
+func valueAt(values map[string]any, path string) (any, bool) {
+	v, ok, _ := unstructured.NestedFieldNoCopy(values, strings.Split(path, ".")[1:]...)
+	return v, ok
 }
 
 // HideSecrets hides the values of Secrets, including those that are hooks, in the output of Print. It
