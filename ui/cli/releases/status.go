@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,11 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 	status.Version = revisionFlag(cmd)
 	status.ShowResourcesTable = format == output.Table
 	found, err := status.Run(name)
+	if err != nil && strings.HasPrefix(err.Error(), "no revision for release") { // Helm skips a record that it cannot decode
+		if _, _, why := a.openView(cmd, name); why != nil {
+			return why
+		}
+	}
 	if err != nil {
 		return err
 	}
