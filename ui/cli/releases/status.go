@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -62,7 +64,8 @@ lockstep status -f helmfile.yaml`,
 }
 
 func (a *app) status(cmd *cobra.Command, name string) error {
-	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name) })
+	var live mask.Mask
+	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name, &live) })
 	if err != nil {
 		return err
 	}
@@ -74,10 +77,22 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	case err != nil:
 		d.Warn("cannot show the groups: " + err.Error())
 	}
-	return d.Status([]byte(secrets.Text(text.String())), groups)
+	return d.Status([]byte(live.Text(secrets.Text(text.String()))), groups)
 }
 
-func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+// addLive adds the secrets in the live objects of a release, which somebody else may have changed, to a mask.
+func addLive(live *mask.Mask, rel *rel1.Release) {
+	for _, objects := range rel.Info.Resources {
+		for _, o := range objects {
+			if fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o); err == nil {
+				live.AddObject(fields)
+			}
+		}
+	}
+}
+
+// helmStatus prints a release as Helm does, and adds the secrets in its live objects to a mask.
+func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, live *mask.Mask) error {
 	format := helmFormat(cmd)
 	status := action.NewStatus(a.Helm)
 	status.Version = revisionFlag(cmd)
@@ -95,6 +110,7 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 	if err != nil {
 		return err
 	}
+	addLive(live, rel)
 	return likehelm.Status(out, format, rel)
 }
 
