@@ -29,13 +29,13 @@ type Ledger struct {
 	mu      sync.Mutex
 	onLost  func(error)
 	entries map[int]*entry // by revision
+	deleted map[int]Span   // of the revisions that the run has deleted
 	sealed  bool
 	lost    *lease.LostError
 	newest  func() *rel1.Release // reads the newest revision, nil if that fails
 	looks   sync.Mutex           // held during a look
 	last    look                 // that succeeded
 	writes  int                  // that have ended
-	now     func() time.Time
 }
 
 // entry is the known state of a record.
@@ -60,7 +60,7 @@ type snapshot struct {
 
 // NewLedger returns the ledger of a run.
 func NewLedger(namespace, release string) *Ledger {
-	return &Ledger{namespace: namespace, release: release, entries: map[int]*entry{}, now: time.Now}
+	return &Ledger{namespace: namespace, release: release, entries: map[int]*entry{}, deleted: map[int]Span{}, last: look{now: time.Now}}
 }
 
 // OnLost sets the function to call when the ledger first detects that somebody else has changed a record.
@@ -117,7 +117,7 @@ func (l *Ledger) Seal(read time.Time) {
 	defer l.mu.Unlock()
 	l.sealed = true
 	if read.After(l.last.began) {
-		l.last.began, l.last.ended = read, l.now()
+		l.last.began, l.last.ended = read, l.last.now()
 	}
 }
 
@@ -324,6 +324,9 @@ func (l *Ledger) endDelete(revision int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writes++
+	if e := l.entries[revision]; e != nil {
+		l.deleted[revision] = e.span
+	}
 	delete(l.entries, revision)
 }
 

@@ -359,7 +359,7 @@ func TestAgeOfTheLastLook(t *testing.T) {
 		return slices.Clone(all), nil
 	}
 	l := NewLedger("ns", "r")
-	l.now = func() time.Time { return now }
+	l.last.now = func() time.Time { return now }
 	began := now
 	if _ = l.Look(t.Context(), list); looks != 1 {
 		t.Fatalf("%d looks", looks)

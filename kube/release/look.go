@@ -12,6 +12,7 @@ import (
 type look struct {
 	began, ended time.Time
 	stale        bool
+	now          func() time.Time // the clock
 }
 
 // maxLookAge is how old the last look may be when a write is sent, and freshLook how old if the run has waited since: groups
@@ -24,7 +25,7 @@ const (
 // since returns how long ago a time was: the longer of what the monotonic and the wall clock say, because the first one may
 // stop while the machine is suspended, and the second one may be set back.
 func (l *Ledger) since(t time.Time) time.Duration {
-	now := l.now()
+	now := l.last.now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
@@ -37,7 +38,7 @@ type Records func(context.Context) (Snapshots, error)
 // Look reads the state of all records. It returns a *lease.LostError if somebody else has changed them.
 func (l *Ledger) Look(ctx context.Context, list Records) error {
 	for {
-		before, began := l.countWrites(), l.now()
+		before, began := l.countWrites(), l.last.now()
 		all, err := list(ctx)
 		if err != nil {
 			return fmt.Errorf("read the release records: %w", err)
@@ -47,7 +48,7 @@ func (l *Ledger) Look(ctx context.Context, list Records) error {
 		} else if current {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.last.began, l.last.ended = began, l.now()
+			l.last.began, l.last.ended = began, l.last.now()
 			return l.lostErr()
 		}
 	}

@@ -50,7 +50,7 @@ func TestRecheck(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.Seal(l.now())
+		l.Seal(l.last.now())
 		err := l.Look(context.Background(), l.Records(nil, client, "secrets", "ns"))
 		lists := 0
 		for _, a := range client.Actions() {

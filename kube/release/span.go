@@ -34,7 +34,7 @@ func spanOf(o metav1.Object, status rcommon.Status) Span {
 	return s
 }
 
-// Span returns the span of a stored or pruned revision.
+// Span returns the span of a revision that was stored at the start of the run, or pruned before.
 func (l *Ledger) Span(rel *rel1.Release) Span {
 	if s, found := l.spanOf(rel.Version); found {
 		return s
@@ -42,14 +42,15 @@ func (l *Ledger) Span(rel *rel1.Release) Span {
 	return Span{rel.Info.FirstDeployed, rel.Info.LastDeployed} // of Pruned
 }
 
-// spanOf returns the span of a stored revision.
+// spanOf returns the span of a revision that is stored, or that the run has deleted since.
 func (l *Ledger) spanOf(revision int) (s Span, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[revision]; e != nil {
 		return e.span, true
 	}
-	return Span{}, false
+	s, found = l.deleted[revision]
+	return s, found
 }
 
 // StoredSpan returns the span of a stored revision, the zero Span if it is unknown.
