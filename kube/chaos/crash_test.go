@@ -87,13 +87,7 @@ func (h *harness) judgeRepeated(want *baseline, left snapshot, again *process) e
 	}
 	wrong = append(wrong, h.waitUntil(want.target, false)...)
 	now := h.snapshot()
-	if n := now.count("deployed"); n != want.target.count("deployed") {
-		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
-	}
-	if u := now.unfinished(); len(u) > 0 {
-		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
-	}
-	if len(wrong) == 0 {
+	if wrong = append(wrong, now.wrongRevisions(want.target)...); len(wrong) == 0 {
 		return nil
 	}
 	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the crash left %q; the history is now %q\n", left.history, now.history) + again.outputTail())

@@ -192,13 +192,7 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 func (r *podRun) judgeFailed(want *baseline, p *process) error {
 	wrong := r.waitUntil(snapshot{objects: want.target.objects}, false)
 	now := r.snapshot()
-	if n := now.count("deployed"); n != want.target.count("deployed") {
-		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
-	}
-	if u := now.unfinished(); len(u) > 0 {
-		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
-	}
-	if len(wrong) == 0 {
+	if wrong = append(wrong, now.wrongRevisions(want.target)...); len(wrong) == 0 {
 		return nil
 	}
 	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the history is %q, without faults it is %q\n", now.history, want.target.history) + p.outputTail())

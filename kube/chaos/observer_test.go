@@ -200,6 +200,17 @@ func (s snapshot) count(status string) (n int) {
 	return n
 }
 
+// wrongRevisions says which revisions are not as in the target: another number is deployed, or some are unfinished.
+func (s snapshot) wrongRevisions(target snapshot) (wrong []string) {
+	if n := s.count("deployed"); n != target.count("deployed") {
+		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
+	}
+	if u := s.unfinished(); len(u) > 0 {
+		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
+	}
+	return wrong
+}
+
 // unfinished returns the revisions that are not in a final state, are unreadable, or whose label and content differ.
 func (s snapshot) unfinished() (out []string) {
 	for _, h := range s.history {

@@ -167,11 +167,10 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 		}
 		if err := g.checkLimits(ctx); err != nil {
 			select {
-			case err := <-done:
-				return err
+			case err = <-done: // it ended before the limits were read
 			default:
-				return err
 			}
+			return err
 		}
 	}
 }

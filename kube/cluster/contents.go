@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
@@ -71,26 +72,37 @@ func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, 
 	}
 	var names []string
 	namespaces := map[string]bool{}
+	err = eachObject(ctx, c.Metadata.Resource(resource), func(o *metav1.PartialObjectMetadata) {
+		seen := manifest.SeenAs(o)
+		if (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil {
+			namespaces[o.Namespace] = true
+			names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+		}
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case apierrors.IsForbidden(err):
+		return "you may not list its objects, which would be deleted with it", nil
+	case err != nil:
+		return "", fmt.Errorf("find objects of %s: %w", crd, err)
+	}
+	return inUseText(names, namespaces), nil
+}
+
+// eachObject reads the objects of a resource page by page, and calls visit with each.
+func eachObject(ctx context.Context, resource metadata.ResourceInterface, visit func(*metav1.PartialObjectMetadata)) error {
 	opts := metav1.ListOptions{Limit: 500}
 	for {
-		page, err := c.Metadata.Resource(resource).List(ctx, opts)
-		switch {
-		case apierrors.IsNotFound(err):
-			return "", nil
-		case apierrors.IsForbidden(err):
-			return "you may not list its objects, which would be deleted with it", nil
-		case err != nil:
-			return "", fmt.Errorf("find objects of %s: %w", crd, err)
+		page, err := resource.List(ctx, opts)
+		if err != nil {
+			return err
 		}
-		for _, o := range page.Items {
-			seen := manifest.SeenAs(&o)
-			if (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil {
-				namespaces[o.Namespace] = true
-				names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
-			}
+		for i := range page.Items {
+			visit(&page.Items[i])
 		}
 		if opts.Continue = page.Continue; opts.Continue == "" {
-			return inUseText(names, namespaces), nil
+			return nil
 		}
 	}
 }

@@ -76,27 +76,21 @@ func (c *contents) list(ctx context.Context, resource schema.GroupVersionResourc
 	if resource.Resource == "events" || resource.Resource == "endpoints" { // written by the cluster about other objects
 		return nil
 	}
-	opts := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := c.client.Metadata.Resource(resource).Namespace(c.namespace).List(ctx, opts)
-		switch {
-		case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err):
-			return nil
-		case apierrors.IsForbidden(err):
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.unknown = "you may not list its " + resource.Resource + ", which would be deleted with it"
-			return nil
-		case err != nil:
-			return fmt.Errorf("find %s in namespace %s: %w", resource.Resource, c.namespace, err)
-		}
-		for _, o := range page.Items {
-			c.add(plan.Object{Group: resource.Group, Kind: kind, Namespace: o.Namespace, Name: o.Name}, &o)
-		}
-		if opts.Continue = page.Continue; opts.Continue == "" {
-			return nil
-		}
+	err := eachObject(ctx, c.client.Metadata.Resource(resource).Namespace(c.namespace), func(o *metav1.PartialObjectMetadata) {
+		c.add(plan.Object{Group: resource.Group, Kind: kind, Namespace: o.Namespace, Name: o.Name}, o)
+	})
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unknown = "you may not list its " + resource.Resource + ", which would be deleted with it"
+		return nil
+	case err != nil:
+		return fmt.Errorf("find %s in namespace %s: %w", resource.Resource, c.namespace, err)
 	}
+	return nil
 }
 
 // add adds an object if it is not of the release.

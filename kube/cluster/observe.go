@@ -34,11 +34,11 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		rule := f.Rule
 		rule.JobsComplete = g.JobsComplete
 		rule.FirstStatus = t.send != nil && !f.Late && t.session.Builder.HasStatus(i.Mapping)
+		mayLackLabel := f.Seen().Version != "" && f.Seen().Owner == ""
 		target := status.Target{
-			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled,
+			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled && !mayLackLabel,
 		}
-		target.Labelled = target.Labelled && (f.Seen().Version == "" || f.Seen().Owner != "") // it may have lost its label
-		if t.send == nil {                                                                    // an apply returns the version in its Response
+		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)
 		}
 		if f.Generated || f.Late {
@@ -166,13 +166,11 @@ func (t *Target) ResolveLate() (remain bool) {
 		i := t.infos[obj]
 		f := t.session.Builder.Fact(i)
 		if f.Late = t.session.Builder.Resolve(i) != nil; f.Late {
-			_ = t.session.Builder.ResolveStored(i) // it stays late
+			_ = t.session.Builder.ResolveStored(i) // on an error it stays late
 		}
-		if f.Late {
-			remain = true
-			continue
+		if remain = remain || f.Late; !f.Late {
+			t.startDeferred(obj, i)
 		}
-		t.startDeferred(obj, i)
 	}
 	return remain
 }

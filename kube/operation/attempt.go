@@ -117,7 +117,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
-		Span:           r.op.ledger.StoredSpan,
+		Span:           r.op.ledger.Span,
 		Mask:           r.op.Mask().Text,
 		Timings:        func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})

@@ -39,8 +39,8 @@ func Provides(p *session.Prepared) (*session.Provided, error) {
 			out.Removed[o] = p.Common.Scope("").Owner()
 		}
 	}
-	for _, r := range p.Apply.Resources {
-		if p.Target.Claims.Take {
+	if p.Target.Claims.Take {
+		for _, r := range p.Apply.Resources {
 			out.TakenOver[r.Object] = true
 		}
 	}

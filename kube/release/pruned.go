@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -101,10 +100,4 @@ func namesIn(rel *rel1.Release) string {
 		}
 	}
 	return out.String()
-}
-
-// revisionIn returns the revision in the key of a record, 0 for none.
-func revisionIn(key string) int {
-	revision, _ := strconv.Atoi(key[strings.LastIndex(key, ".v")+len(".v"):])
-	return revision
 }

@@ -34,27 +34,15 @@ func spanOf(o metav1.Object, status rcommon.Status) Span {
 	return s
 }
 
-// Span returns the span of a revision that was stored at the start of the run, or pruned before.
+// Span returns the span of a revision that is stored, that the run has deleted since, or that was pruned before.
 func (l *Ledger) Span(rel *rel1.Release) Span {
-	if s, found := l.spanOf(rel.Version); found {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[rel.Version]; e != nil {
+		return e.span
+	}
+	if s, found := l.deleted[rel.Version]; found {
 		return s
 	}
 	return Span{rel.Info.FirstDeployed, rel.Info.LastDeployed} // of Pruned
-}
-
-// spanOf returns the span of a revision that is stored, or that the run has deleted since.
-func (l *Ledger) spanOf(revision int) (s Span, found bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.entries[revision]; e != nil {
-		return e.span, true
-	}
-	s, found = l.deleted[revision]
-	return s, found
-}
-
-// StoredSpan returns the span of a stored revision, the zero Span if it is unknown.
-func (l *Ledger) StoredSpan(revision int) Span {
-	s, _ := l.spanOf(revision)
-	return s
 }

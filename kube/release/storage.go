@@ -53,8 +53,8 @@ type DriverOptions struct {
 	Timings func() []Timing
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
-	// Span returns the span of a stored revision (Record.Pruned).
-	Span func(revision int) Span
+	// Span returns the span of a revision that has just been deleted (Record.Pruned).
+	Span func(*rel1.Release) Span
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
 }
@@ -333,13 +333,9 @@ func answered(err error) bool {
 // Delete deletes a revision. One that no longer exists is deleted: an uninstall that deletes the release's own
 // namespace deletes its records with it.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
-	var span Span
-	if d.opts.Span != nil {
-		span = d.opts.Span(revisionIn(key))
-	}
 	rel, err := d.inner.Delete(key)
 	if deleted, ok := rel.(*rel1.Release); ok && err == nil && deleted != nil && d.opts.Span != nil && !d.WriteResult().Uninstalling {
-		d.notePruned(deleted, span)
+		d.notePruned(deleted, d.opts.Span(deleted))
 	}
 	if errors.Is(err, driver.ErrReleaseNotFound) || apierrors.IsNotFound(err) {
 		err = nil

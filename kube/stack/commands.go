@@ -116,13 +116,14 @@ func (s *Stack) begun(m *member, group string) bool {
 	return begun
 }
 
-func (s *Stack) refuse(c event.Command, why string) { s.reply(c, event.Refused, why) }
+func (s *Stack) refuse(c event.Command, why string) {
+	s.reply(c, event.Event{Status: event.Refused, Message: why})
+}
 
 // reply publishes the reply to a command that the stack handles without its engine.
-func (s *Stack) reply(c event.Command, status event.Status, message string) {
-	s.engine.Publish(event.Event{
-		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: status, Message: message,
-	})
+func (s *Stack) reply(c event.Command, e event.Event) {
+	e.Kind, e.Command, e.By, e.Answers, e.Phase, e.Group = event.KindCommand, c.Name, c.By, c.ID, c.Phase, c.Group
+	s.engine.Publish(e)
 }
 
 // operation returns the operation of a release that gets its commands, nil if there is nothing to do. While the stack runs,
@@ -156,10 +157,7 @@ func (s *Stack) broadcast(c event.Command) {
 	s.mu.Unlock()
 	if held {
 		hold := event.Hold{Release: pausedBy.id, Commands: []event.CommandName{event.Retry, event.Accept, event.GiveUp, event.Abort}}
-		s.engine.Publish(event.Event{
-			Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group,
-			Status: event.Refused, Message: phrase.Hold(hold, nil), Hold: &hold,
-		})
+		s.reply(c, event.Event{Status: event.Refused, Message: phrase.Hold(hold, nil), Hold: &hold})
 		return
 	}
 	inner := c
@@ -253,7 +251,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 		s.refuse(c, why+": "+err.Error())
 		return
 	}
-	s.reply(c, event.Accepted, "")
+	s.reply(c, event.Event{Status: event.Accepted})
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
 	if c.Accepted != nil {
 		c.Accepted()
