@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/retry"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -173,8 +174,20 @@ func (v *clusterView) crdChanges(p *session.Prepared) (out []change) {
 	return out
 }
 
-// tryChange sends a change as a dry run. It returns the answer of the API server if that refuses the change.
+// tryChange sends a change as a dry run, again if somebody has written to the object meanwhile. It returns the answer of the
+// API server if that refuses the change.
 func (v *clusterView) tryChange(c *change) error {
+	outdated := func(err error) bool { return apierrors.IsConflict(err) && !diagnose.IsFieldConflict(err) }
+	err := retry.OnError(retry.DefaultRetry, outdated, func() error { return v.dryRun(c) })
+	if c.resumes && diagnose.IsImmutable(err) {
+		old, readErr := v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
+		c.replaced = readErr == nil && status.HasFailed(old, c.rule)
+	}
+	return RefusalOf(err)
+}
+
+// dryRun sends a change as a dry run.
+func (v *clusterView) dryRun(c *change) error {
 	live := &unstructured.Unstructured{} // server-side apply only asks whether the object exists
 	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
 	live.SetNamespace(c.info.Namespace)
@@ -187,11 +200,7 @@ func (v *clusterView) tryChange(c *change) error {
 		}
 	}
 	_, err := c.method.DryRun(v.Helm.Client, live, c.old, c.info)
-	if c.resumes && diagnose.IsImmutable(err) {
-		old, readErr := v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
-		c.replaced = readErr == nil && status.HasFailed(old, c.rule)
-	}
-	return RefusalOf(err)
+	return err
 }
 
 // RefusalOf returns the error of a dry run if the API server refused the object, not the dry run or the user, or if no
