@@ -64,6 +64,9 @@ type Observation struct {
 	ReadyBy event.Judge
 	// Note is Event.Note, if Status is Ready.
 	Note string
+	// Spare is how many of its pods need not be ready: all of a paused Deployment, and those of a DaemonSet on nodes that it no
+	// longer fits.
+	Spare int
 	// AwaitsStatus means that a controller writes the object's status, and that only a write since the apply shows that
 	// Status is about what was applied. Until then, the object is in progress (R22a).
 	AwaitsStatus bool

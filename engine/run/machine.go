@@ -113,7 +113,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case refreshed:
 		msg.deadline.group.stage.refreshed(msg.deadline)
 	case lookedAtPods:
-		msg.settling.looking = false
+		m.lookedAtPods(msg.settling)
 	case ticked:
 		m.tick()
 	case transitionRequested:

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // StableAfter is how long a container must run after a restart until its workload counts as ready again (R22c).
@@ -23,6 +24,8 @@ type Pods struct {
 	Down bool
 	// Restart names this container, and says how it ended: "container app exited with code 3".
 	Restart string
+	// Unready is how many pods are not ready.
+	Unready int
 	// Started is when the last container started, among the pods that have a container without a readiness or startup
 	// probe; zero if there are none.
 	Started time.Time
@@ -95,6 +98,9 @@ func (s *stage) holdOf(o *object) *hold {
 			h = hold{until, reason}
 		}
 	}
+	if n := o.pods.Unready - o.last.Spare; n > 0 && o.last.RestartsCount() && s.podsDecide() {
+		return &hold{reason: text.Count(n, "pod") + " not ready"}
+	}
 	if !now.Before(h.until) {
 		return nil
 	}
@@ -102,6 +108,13 @@ func (s *stage) holdOf(o *object) *hold {
 		h.reason = fmt.Sprintf("ready; counts once it has stayed so for %s (lockstep/stable-for)", stable)
 	}
 	return &h
+}
+
+// podsDecide reports whether a pod that is not ready counts against a workload whose status says that it is. Until its pods were
+// looked at, they may be known later than its status.
+func (s *stage) podsDecide() bool {
+	settling := s.m.settling
+	return s.confirming || settling != nil && !settling.looking && !settling.looked.IsZero()
 }
 
 // setReady sets the status of an object that is ready by its rule: Ready, or InProgress while it is held.
@@ -192,6 +205,23 @@ func (m *machine) look(s *settling, due time.Time) bool {
 	return s.looking
 }
 
+// lookedAtPods judges the workloads again: a look reports only what is new about their pods.
+func (m *machine) lookedAtPods(s *settling) {
+	s.looking = false
+	if m.settling != s {
+		return
+	}
+	for _, s := range m.confirmable {
+		for _, g := range s.groups {
+			for _, o := range g.objects {
+				if s.podsCount(g, o) {
+					s.assess(g, o)
+				}
+			}
+		}
+	}
+}
+
 // settle waits until the workloads have settled, and then answers run. Their pods are looked at before and after the wait.
 func (m *machine) settle(run *StageRun) {
 	if m.settling == nil {
@@ -249,7 +279,7 @@ func (m *machine) settlingObjects() (objects, lost []plan.Object) {
 	for _, s := range m.confirmable {
 		for _, g := range s.groups {
 			for _, o := range g.objects {
-				if !s.mustSettle(g, o) || o.last.Note != "" { // a note says why it has no pods
+				if !s.podsCount(g, o) {
 					continue
 				}
 				objects = append(objects, o.actual())
@@ -262,13 +292,14 @@ func (m *machine) settlingObjects() (objects, lost []plan.Object) {
 	return objects, lost
 }
 
-func (s *stage) mustSettle(g *group, o *object) bool {
-	return s.Settle > 0 && g.await && !o.wait.Never && o.last.RestartsCount() && (s.Ends == nil || !s.Ends(g.def))
+// podsCount reports whether the pods of an object decide about the outcome.
+func (s *stage) podsCount(g *group, o *object) bool {
+	return g.await && !o.wait.Never && o.last.RestartsCount() && (s.Ends == nil || !s.Ends(g.def))
 }
 
 // settlesAt returns when a workload has settled, zero if it need not or if that was before.
 func (s *stage) settlesAt(g *group, o *object) (at time.Time) {
-	if !s.mustSettle(g, o) {
+	if s.Settle == 0 || !s.podsCount(g, o) {
 		return at
 	}
 	if !o.lost.IsZero() {

@@ -257,6 +257,7 @@ func TestSettling(t *testing.T) {
 // settled, and again after it; only the look makes the outcome (R22c).
 func TestSettlingIsProven(t *testing.T) {
 	healthy, crashed := pods(0, -sec, false), pods(2*sec, -sec, true)
+	unready := Observation{Pods: &Pods{Started: epoch.Add(-sec), Unready: 1}}
 	silent := Observation{}
 	for name, c := range map[string]struct {
 		watch, first, last Observation
@@ -270,6 +271,9 @@ func TestSettlingIsProven(t *testing.T) {
 		"an unreported crash": {healthy, silent, crashed, 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
 		"a pod goes":          {healthy, silent, pods(0, 0, false), 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s x settles until 6.0s", "6.0s look, read x", "6.0s a running", "66.0s a failed"}},
 		"a pod goes silently": {silent, healthy, pods(0, 0, false), 0, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s x settles until 6.0s", "6.0s look, read x", "6.0s a running", "66.0s a failed"}},
+		"an unready pod":      {healthy, silent, unready, 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
+		"it was known before": {unready, silent, silent, 0, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
+		"it is ready by now":  {unready, silent, healthy, 4 * sec, []string{"0.0s x settles until 4.0s", "4.0s look", "4.0s x settled"}},
 		"a silent crash":      {silent, healthy, crashed, 0, []string{"0.0s look", "0.0s x settles until 4.0s", "4.0s look", "4.0s a running", "64.0s a failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {

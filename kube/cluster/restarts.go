@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -39,6 +40,7 @@ type podRun struct {
 // of returns what is known of the pods of a workload together.
 func (r podRuns) of(o owner) (all run.Pods) {
 	for _, p := range r[o] {
+		all.Unready += p.Unready
 		if p.Restart != "" && (all.Restart == "" || p.Restarted.After(all.Restarted)) {
 			all.Restarted, all.Down, all.Restart = p.Restarted, p.Down, p.Restart
 		}
@@ -122,6 +124,9 @@ func podRunOf(p *corev1.Pod, now time.Time) (out podRun) {
 		}
 	}
 	out.Started = earliest(out.started, now)
+	if !podutils.IsPodReady(p) {
+		out.Unready = 1
+	}
 	return out
 }
 

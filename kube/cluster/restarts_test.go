@@ -37,7 +37,12 @@ func TestPodRuns(t *testing.T) {
 		probe  *corev1.Probe
 		seen   []seen
 		want   run.Pods
+
+		unready bool
 	}{
+		{name: "not ready", probe: probe, unready: true, seen: []seen{{3, running(2), corev1.ContainerState{}, 0, false}}, want: run.Pods{Unready: 1}},
+		{name: "not ready and being deleted", probe: probe, unready: true, seen: []seen{{3, running(2), corev1.ContainerState{}, 0, true}}},
+		{name: "a Job's is not ready", kind: "Job", unready: true, seen: []seen{{3, running(2), corev1.ContainerState{}, 0, false}}},
 		{name: "started", seen: []seen{{2, waiting, corev1.ContainerState{}, 0, false}, {3, running(2), corev1.ContainerState{}, 0, false}}, want: run.Pods{Started: at(3).Time}},
 		{name: "with a probe", probe: probe, seen: []seen{{3, running(2), corev1.ContainerState{}, 0, false}}},
 		{name: "started before it was seen", seen: []seen{{300, running(2), corev1.ContainerState{}, 0, false}}, want: run.Pods{Started: at(2).Time}},
@@ -67,6 +72,9 @@ func TestPodRuns(t *testing.T) {
 			}
 			for _, s := range c.seen {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: corev1.PodSpec{RestartPolicy: c.policy, Containers: []corev1.Container{{Name: "app", ReadinessProbe: c.probe}}}}
+				if !c.unready {
+					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				}
 				if s.deleted {
 					pod.DeletionTimestamp = new(at(s.second))
 				}

@@ -384,12 +384,13 @@ func (op *Operation) diagnose(ctx context.Context, o plan.Object) run.Finding {
 	return d.Object(ctx, o).Finding
 }
 
-// refresh makes the watch of an object report its state.
+// refresh makes the watches of an object and its pods report their state.
 func (op *Operation) refresh(ctx context.Context, o plan.Object) {
 	op.mu.Lock()
 	a := op.attempt
 	op.mu.Unlock()
 	if a != nil {
+		a.runWatcher.Signs.LookAtPods(ctx, []plan.Object{o})
 		a.runWatcher.Watcher.Refresh(ctx, o)
 	}
 }

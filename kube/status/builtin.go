@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,11 @@ type builtInRule struct {
 // Rule R22: ready means Current for kstatus, except for these kinds.
 var builtInRules = []builtInRule{
 	{"apps/DaemonSet", "a pod is ready on every node that fits. With `OnDelete`, pods of an old version count; the note says how many. " +
-		"No fitting node is noted", daemonSetStatus},
+		"No fitting node is noted", func(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+		r := daemonSetStatus(u)
+		r.Spare = kstatus.GetIntField(u.Object, ".status.numberMisscheduled", 0)
+		return r
+	}},
 	{"apps/Deployment", "kstatus decides. `paused` is noted and not waited for, 0 replicas are noted", deploymentStatus},
 	{"apps/ReplicaSet", "kstatus decides; 0 replicas are noted", replicaSetStatus},
 	{"apps/StatefulSet", "all pods are ready. With `OnDelete` or a `partition`, pods of an old version count; the note says how many. " +
@@ -118,7 +123,9 @@ func noReplicas(u *unstructured.Unstructured, r Result) Result {
 
 func deploymentStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-		return result(event.Ready, "").noted(notePaused)
+		r := result(event.Ready, "").noted(notePaused)
+		r.Spare = math.MaxInt
+		return r
 	}
 	return noReplicas(u, byKstatus(u).by(event.ByKstatus))
 }
@@ -176,7 +183,7 @@ func oldPods(n int, why string) string {
 }
 
 // daemonSetStatus does not wait for an update that the strategy OnDelete leaves to people, and notes it.
-func daemonSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+func daemonSetStatus(u *unstructured.Unstructured) Result {
 	if !observed(u) {
 		return byKstatus(u).by(event.ByKstatus)
 	}

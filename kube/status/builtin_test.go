@@ -1,7 +1,9 @@
 package status
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 )
@@ -122,6 +124,22 @@ func TestSpecKeepsItBack(t *testing.T) {
 		add(kind, `{apiVersion: `+kind+`, metadata: {name: x}}`, Rule{}, ready("", ""))
 	}
 	runCompute(t, tests)
+}
+
+// TestSparePods: the status of a workload that is ready says which of its pods need not be (R22c).
+func TestSparePods(t *testing.T) {
+	const onDelete = `updateStrategy: {type: OnDelete}`
+	const deployed = `observedGeneration: 3, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, conditions: [{type: Available, status: "True"}]`
+	for text, want := range map[string]int{
+		workload("Deployment", `paused: true`, ``): math.MaxInt,
+		workload("Deployment", ``, deployed):       0,
+		workload("DaemonSet", ``, `observedGeneration: 3, desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberReady: 1, numberAvailable: 1, numberMisscheduled: 2`): 2,
+		workload("DaemonSet", onDelete, `observedGeneration: 3, desiredNumberScheduled: 1, currentNumberScheduled: 1, numberReady: 1, numberAvailable: 1`):                                             0,
+	} {
+		if r := Compute(object(t, text), Rule{}, time.Time{}); r.Status != event.Ready || r.Spare != want {
+			t.Errorf("%s: %s, %d pods need not be ready, want %d", text, r.Status, r.Spare, want)
+		}
+	}
 }
 
 // TestHeldBack expects that the spec alone tells what the plan warns about (R22).

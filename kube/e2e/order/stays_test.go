@@ -1,6 +1,8 @@
 package order
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,6 +105,65 @@ func TestCrashWithoutAWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := r.Run(op, nil).State; s.Exit != c.exit {
+				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
+			}
+		})
+	}
+}
+
+// stallable is the body of a response that delivers nothing more once stalled is closed.
+type stallable struct {
+	io.ReadCloser
+	ctx     context.Context
+	stalled chan struct{}
+}
+
+func (b stallable) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	select {
+	case <-b.stalled:
+		<-b.ctx.Done()
+		return 0, b.ctx.Err()
+	default:
+		return n, err
+	}
+}
+
+// TestUnreadyBehindItsStatus: a pod is no longer ready, but the status of its Deployment, as far as the run has seen it, still
+// says that all are. The pods themselves are asked before the outcome, also without a time to settle (R22c).
+func TestUnreadyBehindItsStatus(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		web    string
+		settle time.Duration
+		exit   int
+	}{
+		"settles": {strings.Replace(rig.Deployment("web", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/unready-after: 3s", 1), 5 * time.Second, 1},
+		"no time": {strings.Replace(rig.Deployment("web", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/unready-after: 3s", 1), 0, 1},
+		"healthy": {rig.Deployment("web", nil, "0s"), 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			stalled := make(chan struct{})
+			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
+				if q := resp.Request.URL; q.Query().Has("watch") && strings.HasSuffix(q.Path, "/deployments") {
+					resp.Body = stallable{resp.Body, resp.Request.Context(), stalled}
+				}
+				return nil
+			}}, "")
+			hook := rig.Job("last", map[string]string{"helm.sh/hook": "post-install"}, "5s")
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, hook), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = c.settle, 20*time.Second }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var once sync.Once
+			s := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Object.Kind == "Deployment" && e.Status == event.Ready {
+					once.Do(func() { close(stalled) })
+				}
+			}).State
+			if s.Exit != c.exit || c.exit == 1 && !strings.Contains(phrase.Reason(&s), "Deployment/web") {
 				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
 			}
 		})

@@ -126,11 +126,10 @@ func TestBrokenPodsAreKept(t *testing.T) {
 			r := rig.New(t)
 			good := rig.ChartOf(t, database("", ""))
 			r.Deploy("plain", rig.UseChart(good, nil))
-			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, c.bad), func(u *kube.Deploy) { u.ReadinessTimeout = 5 * time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Run(op, nil)
+			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, c.bad), func(u *kube.Deploy) {
+				u.ReadinessTimeout, u.Settle = 5*time.Second, 5*time.Second // nothing is ready for so long
+			}))
+			r.MustFail(op, err, "StatefulSet/db")
 			r.Eventually("a pod is not ready", func() bool {
 				set, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Get(t.Context(), "db", metav1.GetOptions{})
 				return err == nil && set.Status.ReadyReplicas < 2
