@@ -73,7 +73,7 @@ func setError(o values.Options, err error) error {
 // setFile returns the assignment of --set-file with a file. If Helm has changed its name, it is one of a password, if there is any.
 func setFile(o values.Options, name string) (found string) {
 	for _, argument := range o.FileValues {
-		for _, part := range (documents.SetFlag{}).Parts(argument) {
+		for _, part := range documents.Assignments("set-file", argument) {
 			switch _, value, _ := strings.Cut(part, "="); {
 			case value == name:
 				return part
@@ -132,7 +132,7 @@ func setFlags(o values.Options) []documents.SetFlag {
 		{Name: "--set", Arguments: o.Values, Parse: strvals.ParseInto},
 		{Name: "--set-string", Arguments: o.StringValues, Parse: strvals.ParseIntoString},
 		{Name: "--set-file", Arguments: o.FileValues, Parse: parseFile},
-		{Name: "--set-literal", Arguments: o.LiteralValues, Parse: strvals.ParseLiteralInto, Whole: true},
+		{Name: "--set-literal", Arguments: o.LiteralValues, Parse: strvals.ParseLiteralInto},
 	}
 }
 
@@ -141,12 +141,8 @@ func setFlags(o values.Options) []documents.SetFlag {
 func IgnoredValues(o values.Options) (warnings []string) {
 	for _, flag := range setFlags(o) {
 		for _, argument := range flag.Arguments {
-			parts := []string{argument}
-			if !flag.Whole {
-				parts = mask.Assignments(argument)
-			}
 			password := ""
-			for i, text := range parts {
+			for i, text := range flag.Parts(argument) {
 				key, _, assigns := strings.Cut(text, "=")
 				if to := map[string]any{}; text != "" && flag.Parse(text, to) == nil && len(to) == 0 {
 					shown, defect := key, keyDefect(key)

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -13,16 +14,21 @@ type SetFlag struct {
 	Arguments []string
 	// Parse adds the values of an argument to a map, as Helm does.
 	Parse func(argument string, to map[string]any) error
-	// Whole is whether an argument is a single key=value, in which a comma is part of the value.
-	Whole bool
 }
 
 // Parts returns the assignments in an argument.
-func (f SetFlag) Parts(argument string) []string {
-	if f.Whole {
-		return []string{argument}
+func (f SetFlag) Parts(argument string) []string { return Assignments(f.Name, argument) }
+
+// Assignments returns the parts key=value of an argument of --set or a flag like it, as Helm splits them. The argument of
+// another flag, or of --set-literal, is one part: a comma in it is part of the value.
+func Assignments(flag, argument string) []string {
+	switch strings.TrimPrefix(flag, "--") {
+	case "set", "set-string", "setString", "set-file", "state-values-set":
+		return setParts(argument)
+	case "set-json":
+		return jsonParts(argument)
 	}
-	return setParts(argument)
+	return []string{argument}
 }
 
 // Error rewords err, Helm's error about an argument of the flag. Helm quotes what it takes for a key, which is the rest of a
@@ -91,6 +97,24 @@ func setReason(err error) string {
 		}
 	}
 	return "cannot be parsed"
+}
+
+// jsonParts splits key1=JSON,key2=JSON at the ends of the JSON values. A whole JSON object, and what is no JSON, is one part.
+func jsonParts(argument string) (parts []string) {
+	for rest := argument; ; {
+		key, value, _ := strings.Cut(rest, "=")
+		d := json.NewDecoder(strings.NewReader(value))
+		var parsed json.RawMessage
+		if strings.HasPrefix(strings.TrimSpace(rest), "{") || d.Decode(&parsed) != nil {
+			return append(parts, rest)
+		}
+		end := len(key) + 1 + int(d.InputOffset())
+		before, after, more := strings.Cut(rest[end:], ",")
+		if parts = append(parts, rest[:end]+before); !more {
+			return parts
+		}
+		rest = after
+	}
 }
 
 // setParts splits key1=val1,key2={a,b} as Helm does: at commas that are neither escaped nor in a list, and behind a list.

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"lockstep/kube/documents"
 )
 
 // isShortSecret reports whether a value of fewer than minLength characters looks like a secret: it mixes letters and digits,
@@ -74,24 +76,25 @@ const Ellipsis = "…"
 var keyIndex = regexp.MustCompile(`(\[\d*\])+$`)
 
 // Argument returns the value of a flag for display. Ellipsis replaces secrets: values that the mask
-// hides, and in key1=val1,key2=val2 those that are named like credentials. It also replaces values
-// with control characters, which cannot be typed.
+// hides, and in key1=val1,key2=val2 those that are named like credentials. What follows a secret may be its rest, with a comma
+// that is not escaped. It also replaces values with control characters, which cannot be typed.
 func (m *Mask) Argument(flag, value string) string {
 	if isCredential(flag) || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis
 	}
-	parts := Assignments(value)
-	follows := false // a part follows a secret, so it may be its rest
-	for i, part := range parts {
+	var parts []string
+	follows := false
+	for _, part := range documents.Assignments(flag, value) {
 		key, v, assigns := strings.Cut(part, "=")
 		switch {
-		case assigns && !strings.HasPrefix(m.Text(part), key+"="): // a secret with an equals sign
-			parts[i], follows = Ellipsis, true
+		case follows && flag != "set-json":
+			part = Ellipsis
+		case assigns && !strings.HasPrefix(m.Text(part), key+"="), !assigns && m.isSecretValue("", part): // a secret with an equals sign
+			part, follows = Ellipsis, true
 		case assigns && m.isSecretValue(key, v):
-			parts[i], follows = key+"="+Ellipsis, true
-		case !assigns && (follows || m.isSecretValue("", part)):
-			parts[i] = Ellipsis
+			part, follows = key+"="+Ellipsis, true
 		}
+		parts = append(parts, part)
 	}
 	shown := strings.Join(parts, ",")
 	if m.Text(shown) != shown { // a secret with a comma
@@ -123,26 +126,4 @@ func (m *Mask) isSecretValue(key, value string) bool {
 		}
 	}
 	return false
-}
-
-// Assignments splits key1=val1,key2=val2 at commas that are not escaped, quoted, or in
-// brackets.
-func Assignments(value string) (parts []string) {
-	depth, quoted, start := 0, false, 0
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		case c == ',' && depth <= 0:
-			parts, start = append(parts, value[start:i]), i+1
-		}
-	}
-	return append(parts, value[start:])
 }
