@@ -106,3 +106,25 @@ func TestHeartbeatOfAnOldRecord(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }
+
+// TestHeartbeatOfARestart: a workload that waits until its container has run for a while again says once how the container ended.
+func TestHeartbeatOfARestart(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	phase := apply(readPlan("c:a: Deployment/a"))
+	const ended, cause = "container main exited with code 3", "container main exited with code 3 (2 restarts): FATAL: no relation users"
+	at := func(n int, kind event.Kind, message, cause string, wait *event.Wait) event.Event {
+		return event.Event{Time: start.Add(time.Duration(n) * sec), Kind: kind, Phase: phase.Name, Group: "c:a", Object: &phase.Groups[0].Objects[0], Status: event.InProgress, Message: message, Cause: cause, Wait: wait}
+	}
+	const held = ended + "; ready once it has run for 10s again"
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Time: start, Kind: event.KindOperation, Status: event.Running, Operation: &install},
+		{Time: start, Kind: event.KindPlan, Phases: []event.Phase{phase}},
+		at(0, event.KindObject, held, "", nil),
+		at(1, event.KindDiagnosis, cause, cause, nil),
+		at(10, event.KindWaiting, "", "", &event.Wait{State: held, For: 10 * sec, Goal: event.Ready}),
+	}, newTextLog(&out, &out, Options{Style: plain}))
+	if want := "waiting for Deployment/a in c:a: " + cause + " (ready once it has run for 10s again; 10s so far)\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+}

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -50,8 +52,9 @@ func (t *textLog) waitingFor(e event.Event) string {
 	if o != nil && !o.OnlyState { // else the state is newer
 		cause = phrase.CauseAt(g, o, e.Time)
 	}
-	if cause != "" && event.Repeats(state, cause) {
-		state = ""
+	if cause != "" {
+		clauses := strings.Split(state, "; ")
+		state = strings.Join(slices.DeleteFunc(clauses, func(clause string) bool { return event.Repeats(clause, cause) }), "; ")
 	}
 	if e.Status != event.InProgress {
 		state = string(e.Status) + format.WithPrefix(", ", state)
