@@ -67,11 +67,7 @@ type Observation struct {
 	// Spare is how many of its pods need not be ready: all of a paused Deployment, and those of a DaemonSet on nodes that it no
 	// longer fits.
 	Spare int
-	// AwaitsStatus means that a controller writes the object's status, and that only a write since the apply shows that
-	// Status is about what was applied. Until then, the object is in progress (R22a).
-	AwaitsStatus bool
-	// StatusWrite identifies the last write of that status, "" if there was none.
-	StatusWrite string
+	FirstStatus
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).
@@ -80,6 +76,15 @@ type Observation struct {
 	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
 	// than the object's apply do not count (R22).
 	Version uint64
+}
+
+// FirstStatus is what was seen of the writes of an object's status by its controller (R22a).
+type FirstStatus struct {
+	// AwaitsStatus means that a controller writes the object's status, and that only a write since the apply shows that
+	// Status is about what was applied. Until then, the object is in progress (R22a).
+	AwaitsStatus bool
+	// StatusWrite identifies the last write of that status, "" if there was none.
+	StatusWrite string
 }
 
 // NotAwaited returns the observation as it counts for an object that nobody waits for: it is never ready (R22b).

@@ -167,7 +167,7 @@ func TestFirstStatusAtTimeZero(t *testing.T) {
 		b.e.ServerReachable() // the clock is at -2s
 		for _, at := range []time.Duration{2500 * time.Millisecond, 3 * sec} {
 			b.at(at)
-			fake.reports[object](Observation{Object: object, Status: event.Ready, AwaitsStatus: true})
+			fake.reports[object](Observation{Object: object, Status: event.Ready, FirstStatus: FirstStatus{AwaitsStatus: true}})
 		}
 	})
 	want(t, trace, "0.0s c:a running", "4.0s c:a ready")
