@@ -87,7 +87,7 @@ type Options struct {
 	// WatchAfter watches the release after the operation while the screen stays open,
 	// until the context is done. Nil: the screen keeps its last state.
 	WatchAfter func(context.Context) (Source, error)
-	// Home is set if quitting returns to home. Then esc quits, too, unless that would end the run.
+	// Home is set if quitting returns to home. Then esc leads there, too, and leaves a live run running.
 	Home bool
 	// Theme is the look. With theme.Detect as its Background, the screen asks the terminal.
 	Theme theme.Options

@@ -43,7 +43,7 @@ func (m *model) boardKeys() []keys.Binding {
 		}
 		return noSubject()
 	}
-	back := keys.When("home", func() bool { return m.home && m.CanQuit() })
+	back := keys.When("home", func() bool { return m.Home && (m.CanQuit() || m.Leave.ComeBack != "") })
 	if m.back != nil {
 		back = keys.Always("all releases")
 	}

@@ -36,7 +36,6 @@ type model struct {
 	stale   bool                        // the frame is out of date
 	first   bool                        // the user has not seen the screen before
 	ticking bool                        // a tick is scheduled
-	home    bool                        // quitting returns to home
 	restart func(context.Context) error // prepares a restart; nil: not possible
 	next    func(*event.State) []string // suggests commands at the end; may be nil
 	// openRelease is set on the board of a stack: it opens the board of a release.
@@ -66,9 +65,9 @@ type modes struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, stale: true, first: o.First, home: o.Home}
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, stale: true, first: o.First}
 	m.restart, m.next = o.Restart, o.Next
-	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort,
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort, Home: o.Home,
 		Leave: screen.Leave{ComeBack: o.ComeBack, Within: o.Unattended, Do: o.leave}})
 	m.Screen = s
 	m.board = columns.New(s, m.layOut)

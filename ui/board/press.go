@@ -70,7 +70,8 @@ func (m *model) askAbort() tea.Cmd {
 	return m.abort.Open()
 }
 
-// escape closes the inspector, clears the filter, or returns to the stack or to home.
+// escape closes the inspector, clears the filter, or returns to the stack or to home; a run that does not
+// need this screen continues.
 func (m *model) escape() tea.Cmd {
 	switch {
 	case m.insp.Shown:
@@ -79,7 +80,9 @@ func (m *model) escape() tea.Cmd {
 		m.filter.Clear()
 	case m.back != nil:
 		return m.back()
-	case m.home && m.CanQuit():
+	case m.Home && !m.CanQuit() && m.Leave.ComeBack != "":
+		return m.LeaveRunning()
+	case m.Home:
 		return m.quit()
 	}
 	return nil

@@ -127,26 +127,9 @@ func opensHome(root *cobra.Command, args []string) bool {
 	return err == nil && cmd == root && !slices.ContainsFunc(args, other) && command.CheckScreen() == nil
 }
 
-// runFromHome runs a command line for home, and prints its error.
-func runFromHome(signals *command.Signals, args []string) error {
-	own := os.Args
-	defer func() { os.Args = own }()
-	var failed error
-	root := rootFor(signals, true, args)
-	captureErrors(root, &failed)
-	err := cmp.Or(root.ExecuteContext(signals.Context), failed)
-	if err != nil {
-		err = explainUsage(root, args, err)
-		printError(report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto")), err)
-	}
-	return err
-}
-
 // rootFor returns the command to run a command line, without the name of the program, in this process.
-func rootFor(signals *command.Signals, fromHome bool, args []string) *cobra.Command {
-	shared := command.NewApp(signals)
-	shared.FromHome = fromHome
-	root := rootOf(shared)
+func rootFor(signals *command.Signals, args []string) *cobra.Command {
+	root := newRoot(signals)
 	os.Args = append(os.Args[:1:1], args...) // messages say how to run it again
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
@@ -159,6 +142,7 @@ func printError(notices report.Notices, err error) {
 	if shown == nil {
 		return
 	}
+	command.TellHome(shown.Error())
 	if found, ok := errors.AsType[plan.Errors](shown); ok && found.Error() == shown.Error() {
 		for _, e := range found {
 			notices.Error(e)
@@ -218,7 +202,7 @@ lockstep dag ./shop                      # show the order`,
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(deploy.Commands(a.App)...)
-	root.AddCommand(home.New(a.App, func(args []string) error { return runFromHome(a.Signals, args) }))
+	root.AddCommand(home.New(a.App))
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)

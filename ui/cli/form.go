@@ -56,5 +56,5 @@ func asks(cmd *cobra.Command, args []string, needed int) bool {
 
 // runLine runs a command line, without the name of the program, in this process.
 func (a *app) runLine(ctx context.Context, args []string) error {
-	return rootFor(a.Signals, a.FromHome, args).ExecuteContext(ctx)
+	return rootFor(a.Signals, args).ExecuteContext(ctx)
 }

@@ -107,8 +107,8 @@ func TestFormInstallsFromHome(t *testing.T) {
 	if n := r.writes(); n > 0 {
 		t.Errorf("%d objects were written before the start", n)
 	}
-	c.press(enter, "press q to quit")
-	c.press("q", "releases")
+	c.press(enter, "press esc to go home")
+	c.press(esc, "releases")
 	c.await(0, "cart")
 	c.done()
 	if out := r.helm("list"); !strings.Contains(out, "cart") || !strings.Contains(out, "deployed") {

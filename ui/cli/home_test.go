@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestHomeReturnsToRuns closes the terminal of a run. Home shows the run on top and attaches to it, and esc leads back. A second
@@ -36,6 +37,37 @@ func TestHomeReturnsToRuns(t *testing.T) {
 		t.Errorf("without attaching, the exit code is %d, want 2", code)
 	}
 	home.done()
+}
+
+// TestHomeKeepsRuns: d and esc in a run that home has started lead back to home. The run continues on top of home, which attaches
+// to it, and continues without home.
+func TestHomeKeepsRuns(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "home-keeps")
+	home := r.open()
+	home.await(0, "install")
+	home.press("i", "type a name")
+	home.press("cart"+enter, "A chart of the test")
+	home.press(enter, "the version of the folder")
+	home.press(enter, "ready to start")
+	home.press("p", "paused")
+	home.press("q", "leave it running and go back to home")
+	home.press("d", "paused: before the first group")
+	home.press(enter, "attached")
+	home.press("c", "press esc to go home")
+	home.press(esc, "deployed")
+	home.press("u", "used last")
+	home.press(enter, "the version of the folder")
+	home.press("\x10", "ready to start") // ctrl+p
+	home.press("p", "paused")
+	home.press(esc, "paused: before the first group")
+	home.done()
+	r.lockstep("ctl", "cart", "resume")
+	for end := time.Now().Add(time.Minute); !strings.Contains(r.helm("status", "cart"), "STATUS: deployed\nREVISION: 2"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the upgrade has not continued without home:\n%s", r.helm("status", "cart"))
+		}
+	}
 }
 
 // TestHomeAttachesToTheCluster: a run that another machine has started in the cluster stands on top of home, with who started it;

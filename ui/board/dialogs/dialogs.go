@@ -100,6 +100,9 @@ func (d *Dialog) leaveText() string {
 		return ""
 	}
 	said := "leave it running; come back with: " + d.Leave.ComeBack
+	if d.Home {
+		said = "leave it running and go back to home"
+	}
 	switch run, _ := d.RunStatus(); run {
 	case event.Paused:
 		return fmt.Sprintf("%s; paused, it is aborted if nobody attaches within %s", said, canvas.Span(d.Leave.Within))
@@ -118,8 +121,7 @@ func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
 	switch {
 	case c.leaves:
-		d.Leave.Do()
-		return tea.Quit
+		return d.LeaveRunning()
 	case c.command.Name == "":
 		return nil
 	}

@@ -260,6 +260,8 @@ func (h *Header) quitHint() string {
 		return "press q to quit; this deletes the cluster"
 	case h.Stack != nil:
 		return "press esc to see all releases"
+	case h.Home:
+		return "press esc to go home"
 	}
 	return "press q to quit"
 }

@@ -64,6 +64,7 @@ type Run struct {
 	Throwaway bool                // quitting deletes the cluster
 	Command   func(event.Command) // nil if the screen is read-only
 	Abort     func() tea.Cmd      // closes all modes and opens the abort dialog
+	Home      bool                // home opened the screen, and is shown after it
 	Leave     Leave
 }
 
@@ -138,6 +139,12 @@ func (s *Screen) HasReport() bool {
 
 // CanQuit reports whether quitting does not end a run.
 func (s *Screen) CanQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
+
+// LeaveRunning quits the screen, not the run, which Leave allows.
+func (s *Screen) LeaveRunning() tea.Cmd {
+	s.Leave.Do()
+	return tea.Quit
+}
 
 // Failing returns the failed groups of the current phases, the selected one first.
 func (s *Screen) Failing() []*graph.Node {

@@ -146,7 +146,7 @@ func (a *App) Connect() (*kube.Client, error) { return kube.Connect(a.Settings, 
 
 // NewApp returns an App with Helm's settings read from the environment.
 func NewApp(signals *Signals) *App {
-	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals, Logs: &Logs{}}
+	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals, Logs: &Logs{}, FromHome: startedByHome}
 }
 
 // WarnIf prints a non-nil error as a warning.

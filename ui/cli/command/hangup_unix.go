@@ -24,8 +24,11 @@ var terminals = func() (out []int) {
 }()
 
 // DropTerminal replaces a closed terminal with /dev/null, because another session may reuse its
-// device.
+// device. Home, if it has started this process, uses the terminal again.
 func DropTerminal() {
+	if toHome != nil {
+		defer toHome.Close()
+	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return // every write to the closed terminal fails

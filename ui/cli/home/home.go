@@ -1,6 +1,6 @@
 // Package home implements the command home, which lockstep runs without a command in a terminal. It connects the screen of
-// package ui/home to a cluster and to the runs of this machine, and runs the commands that the screen ends with. Only ui/cli
-// imports it.
+// package ui/home to a cluster and to the runs of this machine, and runs the commands that the screen ends with, each in a process
+// that can continue without it. Only ui/cli imports it.
 package home
 
 import (
@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/kube/mask"
 	"lockstep/theme"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/forms"
@@ -25,19 +24,17 @@ release and what each changed, compares any two, replays their runs and rolls ba
 install, roll back, uninstall and test; a form shows the plan and the command before anything is written. "lockstep help keys"
 lists all keys.
 
-Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you quit.
+Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you
+quit. Esc in a live run leads back, too: the run continues, stands on top of home, and continues after you quit home.
 
 Releases are read as Helm stores them, in Secrets or ConfigMaps. Home watches them and the kinds of their objects, so its requests do not grow
 with the number of releases. It knows from the user's rules what is not permitted in a namespace; those keys are dimmed.`
 
-type app struct {
-	*command.App
-	run func(args []string) error
-}
+type app struct{ *command.App }
 
-// New returns the command. run runs a command line of lockstep in this process.
-func New(shared *command.App, run func(args []string) error) *cobra.Command {
-	a := &app{shared, run}
+// New returns the command.
+func New(shared *command.App) *cobra.Command {
+	a := &app{shared}
 	var all bool
 	cmd := &cobra.Command{
 		Use: "home", GroupID: "release", Short: "live runs and releases, and what to do with them", Long: homeLong,
@@ -69,7 +66,7 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 		if err != nil || args == nil {
 			return err
 		}
-		o.Notice, o.NoticeRole = a.start(cmd, args)
+		o.Notice, o.NoticeRole = start(cmd, args)
 	}
 	return context.Cause(cmd.Context())
 }
@@ -85,11 +82,10 @@ func (a *app) show(cmd *cobra.Command, o home.Options) ([]string, error) {
 }
 
 // start runs a command line. It returns what home says about its end.
-func (a *app) start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
-	line := append(command.ConnectionArgs(cmd, nil), args...)
-	err := a.run(line)
-	if err = command.ErrorToShow(err); err == nil {
+func start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
+	failure := command.RunFromHome(append(command.ConnectionArgs(cmd, nil), args...))
+	if failure == "" {
 		return "", theme.Text
 	}
-	return strings.Join(args[:min(len(args), 2)], " ") + ": " + new(mask.Mask).Error(err).Error(), theme.Bad
+	return strings.Join(args[:min(len(args), 2)], " ") + ": " + failure, theme.Bad
 }
