@@ -61,13 +61,25 @@ func (m *model) draw() {
 		m.drawHeader()
 		m.drawTable(l)
 		m.drawPane(l.pane)
-		m.DrawFooter(m.hints(), m.state.Filter, m.matches())
+		query, matches := m.filtered()
+		m.DrawFooter(m.hints(), query, matches)
 	}
 	for _, open := range m.Modes {
 		open.Draw()
 	}
 	m.DrawFlash()
 	m.frame = m.Canvas.String()
+}
+
+// filtered returns the filter that the footer shows, and how many rows match: that of home, or of the mode that covers it.
+func (m *model) filtered() (query, matches string) {
+	if !m.Modes.Covers() {
+		return m.state.Filter, m.matches()
+	}
+	if top, ok := m.Modes.Top().(*past); ok {
+		return top.state.Past.Filter, top.matches()
+	}
+	return "", ""
 }
 
 // hints returns the keys in the footer: those of the topmost mode that covers home, or of home.
@@ -218,7 +230,7 @@ func (m *model) about(r *row) (title string, lines []canvas.Line) {
 		mark := m.Theme.Mark(string(r.part.Status))
 		return r.part.Name, []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.part.Why)}}}
 	case r.run != nil:
-		mark := m.runMark(r.run)
+		mark := m.runMark(r.run.Status)
 		lines = []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.run.Why)}}}
 		return m.Join(m.name(r.run.Key), r.run.Operation), append(lines, canvas.Plain(theme.Quiet, m.Join(whereRuns(r.run), prefixed("by ", r.run.By), "started "+m.ago(r.run.Since))))
 	}
@@ -252,12 +264,12 @@ func (m *model) name(k Key) string {
 	return k.Name
 }
 
-// runMark returns the mark of a run.
-func (m *model) runMark(r *LiveRun) theme.Mark {
-	if r.Status == event.Held {
+// runMark returns the mark of a run in a status.
+func (m *model) runMark(status event.Status) theme.Mark {
+	if status == event.Held {
 		return m.Theme.HeldFailure()
 	}
-	return m.Theme.Mark(string(r.Status))
+	return m.Theme.Mark(string(status))
 }
 
 // releaseMark returns the mark of a release; its glyph is a dot while the health is unknown.
@@ -285,7 +297,7 @@ func (m *model) drawRun(y int, r row, c *columns) {
 		cv.PutFit(x, y, end-x, theme.Quiet, cmp.Or(r.part.Why, mark.Word))
 		return
 	}
-	mark := m.runMark(r.run)
+	mark := m.runMark(r.run.Status)
 	where := ""
 	if r.run.Cluster != "" {
 		where = "in the cluster"

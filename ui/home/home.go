@@ -60,9 +60,16 @@ type State struct {
 	All       bool   // all namespaces are shown
 	Filter    string
 	Sort      Sort
-	Selected  string // the ID of the selected row
-	History   *Key   // the release whose history is open, nil for none
-	Revision  int    // the revision that is selected in the history
+	Selected  string     // the ID of the selected row
+	History   *Key       // the release whose history is open, nil for none
+	Revision  int        // the revision that is selected in the history
+	Past      *PastState // nil unless the past runs are open
+}
+
+// PastState is where the user is in the past runs.
+type PastState struct {
+	Filter   string
+	Selected string // the name of a record
 }
 
 // scope returns the namespace to follow, "" for all.

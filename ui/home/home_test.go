@@ -34,6 +34,10 @@ func TestCommands(t *testing.T) {
 		{"history", "down p", ""}, // no record of its run
 		{"history", "down enter", "watch api --namespace shop --revision 13"},
 		{"history", "r", ""}, // the latest revision
+		{"past", "enter", "replay 20261120-090000-worker"},
+		{"past", "end enter", "replay 20260426-110000-service-009"},
+		{"past-filter", "home enter", "replay 20261120-140000-api"},
+		{"past-filter", "esc esc enter", "watch api --namespace shop"}, // back in home
 		{"empty", "enter", ""},
 		{"three", "q", ""},
 	} {

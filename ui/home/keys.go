@@ -1,6 +1,7 @@
 package home
 
 import (
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -41,6 +42,7 @@ func (m *model) keys() []keys.Binding {
 		operation("i", "install", "install", false, "install…", "a chart as a new release; shows the plan first"),
 		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
+		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "all that this machine has recorded"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
 		{Keys: "s", Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by name, health, last change"},
 		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
@@ -197,8 +199,8 @@ func (m *model) escape() { m.filter.Clear() }
 // Doc documents the keys of home and of the history, part by part.
 func Doc() (out []keys.Key) {
 	m := &model{}
-	for _, part := range []string{partOpen, partChange, partFind, partMove, partHistory} {
-		for _, b := range append(m.keys(), (&history{model: m}).Keys()...) {
+	for _, part := range []string{partOpen, partChange, partFind, partMove, partHistory, partPast} {
+		for _, b := range slices.Concat(m.keys(), (&history{model: m}).Keys(), (&past{model: m}).Keys()) {
 			if b.Part == part {
 				out = append(out, keys.Key{Keys: b.Name(), Part: part, About: b.About, More: b.More})
 			}

@@ -139,6 +139,9 @@ func (m *model) Init() tea.Cmd {
 	if m.state.History != nil {
 		cmds = append(cmds, m.openHistory(*m.state.History))
 	}
+	if m.state.Past != nil {
+		cmds = append(cmds, m.openPast())
+	}
 	if m.options.Open != nil {
 		cmds = append(cmds, m.open(*m.options.Open))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 // The time of all samples.
 var now = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 
+func init() { time.Local = time.UTC } // goldens have local times
+
 // sample is a Source that shows nothing by itself: tests send the snapshots.
 type sample struct {
 	needed  []Key
@@ -36,6 +39,31 @@ func (s *sample) Namespaces(context.Context) ([]string, error) {
 func (s *sample) History(context.Context, Key) (History, error) {
 	return sampleHistory{}, s.history
 }
+
+func (s *sample) PastRuns(context.Context) ([]PastRun, error) { return pastRuns(), nil }
+
+// pastRuns returns a thousand runs, some of which did not succeed.
+var pastRuns = sync.OnceValue(func() (all []PastRun) {
+	names := releases(10)
+	for n := range 1000 {
+		r := PastRun{Key: Key{"shop", names[n%10].Name}, Operation: "upgrade api-2.3.1", Context: "prod-eu", Started: now.Add(-time.Duration(n) * 5 * time.Hour),
+			Took: time.Duration(n*7%100) * time.Second, Status: event.Succeeded}
+		r.Record = r.Started.Format("20060102-150405") + "-" + r.Name
+		switch n % 11 {
+		case 1:
+			r.Status, r.Why = event.Failed, "Deployment/worker: image registry.example.com/shop/worker:0.9.0 cannot be pulled: not found"
+		case 2:
+			r.Operation, r.Context, r.Key = "up", "staging", Key{"", "apps"}
+		case 4:
+			r.Status, r.Operation = event.Aborted, "uninstall"
+		case 6:
+			r.Status, r.Namespace = "cut-off", "data"
+		}
+		all = append(all, r)
+	}
+	all[0].Status, all[0].Why = event.Held, "migrate failed: relation users does not exist"
+	return all
+})
 
 type sampleHistory struct{}
 
@@ -129,6 +157,8 @@ var states = []state{
 	{name: "namespace", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: ": d", form: true},
 	{name: "history", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h", form: true},
 	{name: "compare", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h c down down down", form: true},
+	{name: "past", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "p down", form: true},
+	{name: "past-filter", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "p / f a i l e d enter end", form: true},
 	{name: "help", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "?", form: true},
 }
 
@@ -179,7 +209,7 @@ func (r *rig) run(cmd tea.Cmd) {
 			for _, c := range msg {
 				r.run(c)
 			}
-		case historyMsg, namespacesMsg:
+		case historyMsg, namespacesMsg, pastMsg:
 			r.send(msg)
 		}
 	case <-time.After(20 * time.Millisecond): // a tick, or the next snapshot

@@ -17,6 +17,8 @@ type Source interface {
 	Need(releases []Key)
 	// History reads the revisions of a release.
 	History(ctx context.Context, release Key) (History, error)
+	// PastRuns reads the recorded runs of this machine, the newest first.
+	PastRuns(ctx context.Context) ([]PastRun, error)
 	// Namespaces lists the namespaces to choose from.
 	Namespaces(ctx context.Context) ([]string, error)
 }
@@ -71,6 +73,18 @@ type LiveRun struct {
 	Since     time.Time
 	Cluster   string // the name of its Job, "" on this machine
 	Parts     []Part // the releases of a stack
+}
+
+// PastRun is a recorded run.
+type PastRun struct {
+	Key              // of its release, or of its stack
+	Record    string // the name of its record
+	Operation string // "upgrade payments-1.5.0"
+	Context   string // of its cluster, "" if there is none
+	Started   time.Time
+	Took      time.Duration
+	Status    event.Status // how it ended, or how it stands
+	Why       string       // why it failed, or waits for a person
 }
 
 // Part is a release of a stack.

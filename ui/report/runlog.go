@@ -18,10 +18,13 @@ import (
 	"lockstep/engine/text"
 )
 
+// The newest records are kept: at most maxRuns, with at most maxRunBytes.
 const (
-	maxRuns   = 50
-	runSuffix = ".ndjson"
+	maxRuns     = 1000
+	maxRunBytes = 1 << 30
 )
+
+const runSuffix = ".ndjson"
 
 // RunLog writes the record of a run to a file, which ReadRecord reads. It never fails the
 // operation: if the file cannot be written, it warns once and stops. On a full disk it still writes the closing event, in
@@ -202,12 +205,20 @@ func (r *RunLog) create(e event.Event) error {
 			return err
 		}
 	}
-	if names := Runs(r.dir); len(names) > maxRuns {
-		for _, old := range names[maxRuns:] {
-			_ = RemoveRun(r.dir, old)
+	removeOldRuns(r.dir, maxRuns, maxRunBytes)
+	return nil
+}
+
+// removeOldRuns keeps the newest records, at most limit with at most limitBytes.
+func removeOldRuns(dir string, limit int, limitBytes int64) {
+	for n, name := range Runs(dir) {
+		if info, err := os.Stat(filepath.Join(dir, name+runSuffix)); err == nil {
+			limitBytes -= info.Size()
+		}
+		if n >= limit || limitBytes < 0 {
+			_ = RemoveRun(dir, name) // tried again at the next run
 		}
 	}
-	return nil
 }
 
 // MakePrivate creates a directory that only the user may access, and corrects the mode of an existing one.

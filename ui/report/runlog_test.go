@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -14,14 +15,20 @@ import (
 
 func TestRunLogKeepsLatestRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := range maxRuns + 1 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("00000000-%06d%s", n, runSuffix)), []byte("\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	warn := func(s string) { t.Error(s) }
 	events := aborted(t)
-	for range maxRuns + 2 {
-		r := NewRunLog(dir, warn)
-		Replay(events, r)
-		r.Close()
-		r.Consume(events[0]) // ignored after Close
-	}
+	r := NewRunLog(dir, warn)
+	Replay(events, r)
+	r.Close()
+	r.Consume(events[0]) // ignored after Close
 	names := Runs(dir)
 	if len(names) != maxRuns {
 		t.Fatalf("%d records, want %d", len(names), maxRuns)
@@ -40,6 +47,10 @@ func TestRunLogKeepsLatestRuns(t *testing.T) {
 	}
 	if _, err := FindRun(dir, "nothing"); err == nil {
 		t.Error("found a record that does not exist")
+	}
+	removeOldRuns(dir, maxRuns, info.Size()+1) // room for the record, and for one of the small ones
+	if left := Runs(dir); !slices.Equal(left, names[:2]) {
+		t.Errorf("%d records are kept, want 2", len(left))
 	}
 }
 

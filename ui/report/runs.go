@@ -72,8 +72,8 @@ type RunResult struct {
 	Cause  string       `json:"cause,omitempty"`
 }
 
-// ending returns the outcome as it is shown, see event.Ending.
-func (r Run) ending() event.Status {
+// Ending returns the outcome as it is shown, see event.Ending.
+func (r Run) Ending() event.Status {
 	if r.State != "" {
 		return event.Status(r.State)
 	}
@@ -115,8 +115,11 @@ func RecordedRuns(dir string) RunList {
 	return runs
 }
 
-// tailSize is the number of bytes at the end of a record that are searched for the last event.
-const tailSize = 256 << 10
+// The end of a record is searched for the last event: tailSize bytes, and more up to maxTail if they are not enough.
+const (
+	tailSize = 4 << 10
+	maxTail  = 256 << 10
+)
 
 // readSummary reads the first and the last event of a record.
 func readSummary(path string) (Run, error) {
@@ -134,18 +137,28 @@ func readSummary(path string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	tail := make([]byte, min(end, tailSize))
-	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
-		return Run{}, err
-	}
-	for _, l := range slices.Backward(bytes.Split(tail, []byte("\n"))) {
-		var e event.Event
-		if len(l) > 0 && json.Unmarshal(l, &e) == nil {
+	for size := int64(tailSize); size <= maxTail; size *= 8 {
+		tail := make([]byte, min(end, size))
+		if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+			return Run{}, err
+		}
+		if e, ok := lastEvent(tail); ok {
 			last = e
 			break
 		}
 	}
 	return newRun("", first, last), nil
+}
+
+// lastEvent returns the last event in the end of a record.
+func lastEvent(tail []byte) (e event.Event, ok bool) {
+	for _, l := range slices.Backward(bytes.Split(tail, []byte("\n"))) {
+		e = event.Event{}
+		if len(l) > 0 && json.Unmarshal(l, &e) == nil {
+			return e, true
+		}
+	}
+	return event.Event{}, false
 }
 
 // FindRun returns the path of a record. name is a path, the name of a record in dir, or a unique prefix
@@ -286,7 +299,7 @@ func (runs RunList) text(to Stream) string {
 	}
 	rows := [][]string{head}
 	for _, r := range runs {
-		row := append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took())
+		row := append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.Ending()), r.took())
 		if known {
 			row = slices.Insert(row, cluster, clean(r.Context))
 		}

@@ -87,12 +87,14 @@ func TestLastEventAfterLongLines(t *testing.T) {
 	dir := t.TempDir()
 	events := aborted(t)
 	log := events[1]
-	log.Kind, log.Phases, log.Lines = event.KindLog, nil, []string{strings.Repeat("x", 2*tailSize)}
+	log.Kind, log.Phases, log.Lines = event.KindLog, nil, []string{strings.Repeat("x", 2*maxTail)}
 	last := events[len(events)-1]
 	save(t, dir, "a", []event.Event{events[0], log, last})
 	save(t, dir, "b", []event.Event{events[0], log})
+	last.Outcome = strings.Repeat("x", 2*tailSize)
+	save(t, dir, "c", []event.Event{events[0], log, last})
 	runs := RecordedRuns(dir)
-	if len(runs) != 2 || runs[0].Outcome != Killed || runs[1].Outcome != "aborted" || runs[1].Seconds == 0 {
+	if len(runs) != 3 || runs[0].Outcome != "aborted" || runs[1].Outcome != Killed || runs[2].Outcome != "aborted" || runs[2].Seconds == 0 {
 		t.Errorf("%+v", runs)
 	}
 }

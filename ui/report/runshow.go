@@ -87,7 +87,7 @@ func (r *Record) text(to Stream) string {
 	var b strings.Builder
 	d, style := r.details(), to.Style
 	line := func(text string) { b.WriteString("  " + clean(text) + "\n") }
-	b.WriteString(style.glyph(r.ending()) + " " + r.headline(style) + "\n")
+	b.WriteString(style.glyph(r.Ending()) + " " + r.headline(style) + "\n")
 	reason := r.Message
 	if len(d.Failures) > 0 { // the failures below have the reason
 		reason = r.State.Outcome
@@ -241,7 +241,7 @@ func (d runsDiff) text(to Stream) string {
 	style := to.Style
 	var rows [][]string
 	for _, r := range []*Run{&d.A, &d.B} {
-		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation+" "+r.Release), style.mark(r.ending()), r.took()))
+		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation+" "+r.Release), style.mark(r.Ending()), r.took()))
 	}
 	b.WriteString(joinLines(tableIn(rows, to.Width, 1)) + "\n")
 	rows = nil

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
 	"lockstep/ui/cli/runs"
@@ -191,15 +192,20 @@ func urgency(r home.LiveRun) int {
 	return slices.Index([]event.Status{event.Waiting, event.Running, event.Paused, event.Held}, r.Status)
 }
 
+// describeOperation names an operation with the chart that it deploys.
+func describeOperation(name, chart string) string {
+	if name == "uninstall" {
+		return name
+	}
+	return text.Join(" ", name, chart)
+}
+
 // describe fills in how a run stands.
 func describe(row *home.LiveRun, s *event.State) {
 	row.Status, row.Why = s.RunStatus()
 	row.Since = s.Started
 	op := s.Operation
-	row.Operation = op.Name
-	if op.Chart != "" && op.Name != "uninstall" {
-		row.Operation += " " + op.Chart
-	}
+	row.Operation = describeOperation(op.Name, op.Chart)
 	if row.Status == "" {
 		row.Status = event.Running
 	}

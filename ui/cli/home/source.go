@@ -5,10 +5,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/ui/cli/runs"
 	"lockstep/ui/home"
 	"lockstep/ui/report"
 )
@@ -152,6 +154,28 @@ func (h *history) Revisions() (all []home.Revision) {
 		all = append(all, row)
 	}
 	return all
+}
+
+// PastRuns reads the recorded runs of this machine.
+func (s *source) PastRuns(context.Context) ([]home.PastRun, error) {
+	_, recorded, err := runs.Recorded()
+	out := make([]home.PastRun, len(recorded))
+	for i, r := range recorded {
+		out[i] = home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
+			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r)}
+	}
+	return out, err
+}
+
+// whyOf says why a run waits for a person, or did not succeed.
+func whyOf(r report.Run) string {
+	switch {
+	case r.Why != "" || r.Outcome == string(event.Succeeded):
+		return r.Why
+	case r.Object != nil && r.Cause != "":
+		return r.Object.String() + ": " + r.Cause
+	}
+	return r.Message
 }
 
 // Namespaces lists the namespaces of the cluster.

@@ -20,7 +20,7 @@ import (
 )
 
 const runsLong = `List the recorded runs of this user on this machine, newest first, or only those of a release, with an outcome or since a
-time. lockstep keeps the last 50 records, readable only by
+time. lockstep keeps the last 1,000 records, up to 1 GiB, readable only by
 their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 
 --in-cluster and -A list runs in the cluster instead, as long as their Jobs are kept: "lockstep help in-cluster".
@@ -67,7 +67,7 @@ lockstep runs rm --older-than 30d`,
 			if inCluster || allNamespaces {
 				return a.listClusterRuns(cmd, allNamespaces)
 			}
-			dir, all, err := listRuns()
+			dir, all, err := Recorded()
 			if err != nil {
 				return err
 			}
@@ -181,9 +181,9 @@ func parseAge(flag, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// listRuns returns the recorded runs of this machine, and the directory of their records. It marks live
+// Recorded returns the recorded runs of this machine, and the directory of their records. It marks live
 // runs as running.
-func listRuns() (dir string, runs report.RunList, err error) {
+func Recorded() (dir string, runs report.RunList, err error) {
 	if dir, err = report.RunDir(); err != nil {
 		return "", nil, err
 	}
@@ -260,7 +260,7 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 // removeRuns removes the named records, or the matching ones if no names are given. If a name
 // is invalid, nothing is removed.
 func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.Run) bool) error {
-	dir, runs, err := listRuns()
+	dir, runs, err := Recorded()
 	if err != nil {
 		return err
 	}

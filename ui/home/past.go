@@ -1,0 +1,193 @@
+package home
+
+import (
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/text"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/line"
+)
+
+// partPast is the heading of the keys of the past runs.
+const partPast = "in the past runs"
+
+// past is the mode that lists the recorded runs of this machine, the newest first.
+type past struct {
+	*model
+	filter   *line.Line
+	read     bool
+	err      error
+	all      []PastRun
+	rows     []*PastRun // those that match the filter
+	selected int
+	top      int // the first row in view
+}
+
+// pastMsg is the answer of Source.PastRuns.
+type pastMsg struct {
+	runs []PastRun
+	err  error
+}
+
+// openPast opens the past runs.
+func (m *model) openPast() tea.Cmd {
+	if m.state.Past == nil {
+		m.state.Past = &PastState{}
+	}
+	p := &past{model: m}
+	p.filter = line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: p.setFilter, OnClear: func() { p.setFilter("") }, Status: p.matches})
+	m.Modes.Open(p)
+	ctx, source := m.ctx, m.options.Source
+	return func() tea.Msg {
+		runs, err := source.PastRuns(ctx)
+		return pastMsg{runs, err}
+	}
+}
+
+// Update takes the runs once they have been read, and selects the one that was selected before.
+func (p *past) Update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case pastMsg:
+		p.read, p.all, p.err = true, msg.runs, msg.err
+		p.arrange()
+	case tea.MouseWheelMsg:
+		p.move(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
+	}
+	return nil
+}
+
+// arrange filters the runs, and keeps the selection.
+func (p *past) arrange() {
+	words := strings.Fields(strings.ToLower(p.state.Past.Filter))
+	p.rows, p.selected = p.rows[:0], 0
+	for i := range p.all {
+		r := &p.all[i]
+		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why) {
+			continue
+		}
+		if r.Record == p.state.Past.Selected {
+			p.selected = len(p.rows)
+		}
+		p.rows = append(p.rows, r)
+	}
+}
+
+func (p *past) setFilter(query string) {
+	p.state.Past.Filter = query
+	p.arrange()
+}
+
+// matches says how many runs match the filter.
+func (p *past) matches() string { return text.Count(len(p.rows), "run") }
+
+func (p *past) move(by int) {
+	p.selected = min(max(p.selected+by, 0), max(len(p.rows)-1, 0))
+	if p.selected < len(p.rows) {
+		p.state.Past.Selected = p.rows[p.selected].Record
+	}
+}
+
+// room is the number of rows that fit.
+func (p *past) room() int { return max(p.H-1-firstLine-1, 1) }
+
+// Keys returns the keys of the past runs in the order of the footer.
+func (p *past) Keys() []keys.Binding {
+	none := keys.Unless(func() bool { return len(p.rows) > 0 }, "nothing is selected")
+	return []keys.Binding{
+		{Keys: "esc p", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(p.back), Part: partPast, About: "back", More: "clears the filter first"},
+		{Keys: "enter", Hint: keys.Always("replay"), Disabled: none, Do: func() tea.Cmd { return p.run("replay", p.rows[p.selected].Record) }, Part: partPast, About: "replay the run"},
+		{Keys: "/", Hint: keys.Always("filter"), Do: func() tea.Cmd { return p.filter.Open() }, Part: partPast, About: "filter…", More: "by release, operation, outcome, date or cause"},
+		{Keys: "up k", Do: keys.By(p.move, -1), Part: partPast, About: "newer"},
+		{Keys: "down j", Do: keys.By(p.move, 1), Part: partPast, About: "older"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: func() tea.Cmd { p.move(1 - p.room()); return nil }, Part: partPast, About: "page up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Do: func() tea.Cmd { p.move(p.room() - 1); return nil }, Part: partPast, About: "page down"},
+		{Keys: "home g", Do: func() tea.Cmd { p.move(-len(p.rows)); return nil }, Part: partPast, About: "newest run"},
+		{Keys: "end G", Do: func() tea.Cmd { p.move(len(p.rows)); return nil }, Part: partPast, About: "oldest run"},
+		{Keys: "q ctrl+c", Label: "q", Also: "ctrl-c", Hint: keys.Always("quit"), Do: p.quit, Part: partPast, About: "quit"},
+		{Keys: "?", Hint: keys.Always("help"), Do: p.help.Open, Part: partPast, About: "help"},
+	}
+}
+
+// back clears the filter, or closes the list.
+func (p *past) back() {
+	if p.state.Past.Filter != "" {
+		p.filter.Clear()
+		return
+	}
+	p.state.Past = nil
+	p.Modes.Close(p)
+}
+
+// started returns the start of the run in local time.
+func (r *PastRun) started() string { return r.Started.Local().Format("2006-01-02 15:04") }
+
+// target returns the release of the run, with its cluster and its namespace if they are not the ones shown.
+func (p *past) target(r *PastRun) string {
+	name := p.name(r.Key)
+	if r.Context != "" && r.Context != p.options.Context {
+		name += " in " + r.Context
+	}
+	return name
+}
+
+// Draw draws the list instead of the table.
+func (p *past) Draw() {
+	cv := p.Canvas
+	cv.Blank(canvas.Rect{W: p.W, H: p.H - 1})
+	if p.TooSmall() {
+		return
+	}
+	p.drawTitle("home "+p.Theme.Lines.More+" past runs", "recorded on this machine", p.matches())
+	say := func(role theme.Role, said string) {
+		for i, l := range canvas.Wrap(said, p.W-6) {
+			cv.Put(3, firstLine+1+i, role, l)
+		}
+	}
+	switch {
+	case p.err != nil:
+		say(theme.Bad, p.err.Error())
+	case !p.read:
+		say(theme.Quiet, "reading the records")
+	case len(p.all) == 0:
+		say(theme.Text, "no run has been recorded yet")
+	case len(p.rows) == 0:
+		say(theme.Text, "nothing matches the filter")
+	default:
+		p.drawRows(canvas.Rect{Y: firstLine, W: p.W, H: p.room()})
+	}
+}
+
+// drawRows draws the runs in view.
+func (p *past) drawRows(in canvas.Rect) {
+	cv := p.Canvas
+	p.top = scroll(p.top, p.selected, len(p.rows), in.H)
+	shown := p.rows[p.top:min(p.top+in.H, len(p.rows))]
+	target, operation, took := 7, 9, 0
+	for _, r := range shown {
+		target, operation = max(target, canvas.Width(p.target(r))), max(operation, canvas.Width(r.Operation))
+		took = max(took, canvas.Width(canvas.Took(r.Took)))
+	}
+	target, operation = min(target, p.W*3/10), min(operation, p.W/4)
+	for i, r := range shown {
+		y, mark := in.Y+i, p.runMark(r.Status)
+		if p.top+i == p.selected {
+			cv.Highlight(0, y, p.W)
+			cv.Put(0, y, theme.Key, p.Theme.Lines.Cursor)
+		}
+		cv.Put(2, y, mark.Role, mark.Glyph)
+		x := cv.Put(4, y, theme.Quiet, r.started()) + gap
+		cv.PutFit(x, y, target, theme.Strong, p.target(r))
+		x += target + gap
+		cv.PutFit(x, y, operation, theme.Text, r.Operation)
+		x += operation + gap
+		cv.PutRight(x+took, y, theme.Quiet, canvas.Took(r.Took))
+		x += took + gap
+		x = cv.PutFit(x, y, p.W-2-x, mark.Role, mark.Word)
+		cv.PutFit(x, y, p.W-2-x, theme.Text, prefixed(": ", r.Why))
+	}
+	cv.ScrollBar(p.W-1, in, p.top, len(p.rows))
+}
