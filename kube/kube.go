@@ -8,10 +8,12 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/drift"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/incluster"
 	"lockstep/kube/lease"
@@ -34,6 +36,7 @@ type (
 	Rollback     = operation.Rollback
 	Uninstall    = operation.Uninstall
 	ReleaseTest  = operation.ReleaseTest
+	Repair       = operation.Repair
 	View         = view.View
 	Recovery     = operation.Recovery
 	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
@@ -146,6 +149,22 @@ func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, er
 // not succeed, it also compares the release with the cluster. It fails if a run holds the lock.
 func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) {
 	return operation.Recover(ctx, c.Client, common)
+}
+
+// Drift compares releases with the cluster (S18). A release that cannot be compared has an Error.
+func (c *Client) Drift(ctx context.Context, releases []ReleaseKey) ([]inspect.Drift, error) {
+	return drift.Find(ctx, c.Client, releases)
+}
+
+// DriftOfAll is like Drift for all releases of a namespace, "" for all namespaces, except those that are uninstalled.
+func (c *Client) DriftOfAll(ctx context.Context, namespace string) ([]inspect.Drift, error) {
+	return drift.FindAll(ctx, c.Client, namespace)
+}
+
+// PrepareRepair prepares a repair of what the cluster has otherwise than the record of a release. Both results are nil if
+// nothing differs.
+func (c *Client) PrepareRepair(ctx context.Context, r Repair) (*Operation, error) {
+	return operation.PrepareRepair(ctx, c.Client, r)
 }
 
 // PrepareView prepares a view of a revision of a release, 0 for the latest.

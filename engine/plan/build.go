@@ -155,6 +155,7 @@ func (p *planner) build() *Plan {
 	}
 	p.resolveDuplicates(charts)
 	p.checkWaitFor()
+	p.warnIgnoredDrift(charts)
 	for _, c := range charts {
 		p.sequence(c)
 	}

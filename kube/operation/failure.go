@@ -157,6 +157,8 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 	switch {
 	case operation == "test":
 		return "the release is unchanged"
+	case operation == "repair" && s.err == nil:
+		return "the record of the release is unchanged (" + s.status + ")"
 	case s.err != nil:
 		pending := "pending-" + operation
 		if operation == "uninstall" {

@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/drift"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
@@ -164,4 +172,129 @@ func changesTo(s *session.Session, revs *release.Revisions, revision int) ([]ins
 		return nil, err
 	}
 	return preview.Changes(s.Context, s.Client, p)
+}
+
+// Repair holds the options of a repair. It applies the objects of the deployed revision again that the cluster has otherwise
+// (S18).
+type Repair struct{ Common }
+
+// PrepareRepair checks and plans a repair. It does not change the release. It returns nil, nil if nothing differs.
+func PrepareRepair(ctx context.Context, c *connect.Client, r Repair) (*Operation, error) {
+	return prepare(ctx, c, &r.Common, ending{}, nil, r.prepare)
+}
+
+func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, error) {
+	state, err := release.MustExist(loadRelease(s, "repair"))
+	if err != nil {
+		return nil, wrapReadError(s, "repair", err)
+	}
+	rel := state.Last
+	if rel.Info.Status != rcommon.StatusDeployed {
+		return nil, drift.NotDeployed(rel)
+	}
+	found, err := drift.Compare(s.Context, s.Client, s.Common.Mask, []*rel1.Release{rel})
+	if err != nil {
+		return nil, err
+	}
+	if differ, _ := found[0].Drifted(); differ == 0 {
+		return nil, nil
+	}
+	s = s.Recorded(rel)
+	p, incoming, err := r.plan(s, state, found[0])
+	if err != nil {
+		return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
+	}
+	if p, err = preflight.Check(s, p, incoming); err != nil {
+		return nil, err
+	}
+	run := func(a *attempt) (*rel1.Release, error) { return r.run(a, found[0]) }
+	return newOperation(c, task{prepared: p, do: run}), nil
+}
+
+// plan plans the groups of the objects that differ, in the order of all groups.
+func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Release) (*session.Prepared, *preflight.Incoming, error) {
+	target := *state.Last
+	target.Hooks = nil
+	b := s.Builder(target.Chart.Name())
+	all, err := buildRevision(b, &target)
+	if err != nil {
+		return nil, nil, err
+	}
+	info := s.Info("repair", &target)
+	ordering := helmclient.Ordering{Root: target.Chart.Name(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(b, s.Common, info), WaitOutside: b.WaitOutside}
+	apply, _, err := ordering.PlanApply(release.TreeOf(&target), b.Resources(all), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := differing(b, all, found)
+	differs := map[plan.Object]bool{}
+	for _, res := range b.Resources(list) {
+		differs[res.Object] = true
+	}
+	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, func(o plan.Object) bool { return differs[o] })
+	apply.Resources = b.Resources(list)
+	b.Prefetch(s.Context, list, nil)
+	claims, err := state.claims(r.Common, b, &target, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	server := serverSide("", &target)
+	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true}
+	return &session.Prepared{
+		Common: s.Common, Info: info, Old: session.OldRevision{Release: &target},
+		Target: session.Target{Release: &target, Tree: release.TreeOf(&target), Method: method, Claims: claims},
+		Work:   helmclient.Work{Apply: apply}, Phases: helmclient.Phases(apply), Warnings: append(state.warnings, found.Warnings...),
+		Conflicts: preflight.CheckOwners(b, list, claims, nil),
+		Basis:     session.Basis{Last: state.stored, Lease: s.Lease, UsualDurations: state.Usual()},
+	}, &preflight.Incoming{Builder: b, List: list}, nil
+}
+
+// differing returns the objects of a list that the cluster has otherwise, as the repair sends them.
+func differing(b *manifest.Builder, all helmkube.ResourceList, found *drift.Release) (list helmkube.ResourceList) {
+	differs := map[plan.Object]bool{}
+	for _, o := range found.Objects {
+		differs[o.Object] = o.Unread == ""
+	}
+	for _, i := range all {
+		f := b.Fact(i)
+		if f == nil || f.Generated || !differs[f.Resource.Object] {
+			continue
+		}
+		if u, ok := i.Object.(*unstructured.Unstructured); ok {
+			found.Keep(f.Resource.Object, u)
+		}
+		b.Scope().Mark(i) // as Helm's action does
+		list = append(list, i)
+	}
+	return list
+}
+
+// run applies the objects. Client-side apply also needs to know what is to be removed.
+func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
+	target := a.op.prepared.Target.Release
+	if err := a.client.ExpectHooks(target); err != nil {
+		return nil, err
+	}
+	if err := a.admitFirst(); err != nil {
+		return nil, err
+	}
+	if _, err := a.acquireLock(a.op.prepared.Last); err != nil {
+		return nil, err
+	}
+	all, err := a.client.Build(strings.NewReader(target.Manifest), false)
+	if err != nil {
+		return nil, err
+	}
+	list := differing(a.session.Builder, all, found)
+	var old helmkube.ResourceList
+	for _, i := range list {
+		live := *i
+		live.Object = i.Object.DeepCopyObject()
+		if u, ok := live.Object.(*unstructured.Unstructured); ok {
+			found.Undo(a.session.Builder.Fact(i).Resource.Object, u)
+		}
+		old = append(old, &live)
+	}
+	_, err = a.client.Update(old, list)
+	return nil, err
 }

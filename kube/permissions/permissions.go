@@ -165,6 +165,9 @@ func (op Operation) addRecords(to Set) {
 	switch {
 	case op.Name == "test", op.Name == "recover":
 		delete(verbs, "create")
+	case op.Name == "repair":
+		delete(verbs, "create")
+		delete(verbs, "update")
 	case op.Name == "uninstall":
 		delete(verbs, "create")
 		verbs["delete"] = ""

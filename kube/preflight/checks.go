@@ -34,7 +34,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 	if p.Target.NewNamespace {
 		view.newNamespace = p.Common.Namespace
 	}
-	createsSecret := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
+	createsSecret := p.Info.Name != "test" && p.Info.Name != "repair" && connect.RecordResource(connect.StorageDriver()) == "secrets"
 	groupsReady := p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil
 	checks := []func() findings{
 		func() findings {

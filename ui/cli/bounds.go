@@ -22,8 +22,8 @@ const completionLimit = 10 * time.Second
 // bounds are how long commands may take without the screen (R54). Help pages wait for nobody.
 var bounds = map[string]command.Bound{
 	"install": operates, "upgrade": operates, "rollback": operates, "uninstall": operates, "test": operates, "up": operates, "down": operates,
-	"recover": {Limit: 5 * time.Minute},
-	"plan":    byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "rbac": byTimeout,
+	"recover": {Limit: 5 * time.Minute}, "drift": operates,
+	"plan": byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "rbac": byTimeout,
 	"manifests": byTimeout,
 	"status":    reads, "list": reads, "history": reads, "get": reads, "get all": reads, "get values": reads, "get manifest": reads, "get notes": reads,
 	"get hooks": reads, "get metadata": reads,

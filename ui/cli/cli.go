@@ -165,7 +165,7 @@ const rootLong = `lockstep deploys Helm charts in the order they declare. It wor
 flags. Kubernetes objects form groups, which are applied in the order of their dependencies, within a chart and between
 subcharts. You can watch, pause and step through a deployment.
 
-Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan: 0 no changes, 4 changes.`
+Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan and drift: 0 no changes, 4 changes.`
 
 func newRoot(signals *command.Signals) *cobra.Command { return rootOf(command.NewApp(signals)) }
 
@@ -203,7 +203,7 @@ lockstep dag ./shop                      # show the order`,
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(deploy.Commands(a.App)...)
 	root.AddCommand(home.New(a.App))
-	root.AddCommand(releases.Commands(a.App)...)
+	root.AddCommand(releases.Commands(a.App, deploy.NewRepair(a.App))...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
 	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())

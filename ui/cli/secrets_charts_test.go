@@ -26,7 +26,7 @@ const (
 // secretTests maps each command to its test. Add a new command after adding a test for its secrets.
 var secretTests = map[string]string{
 	"install": hiddenInRelease, "upgrade": hiddenInRelease, "uninstall": hiddenInRelease, "plan": hiddenInRelease, "history": hiddenInRelease,
-	"status": hiddenInRelease, "watch": hiddenInRelease, "replay": hiddenInRelease, "runs show": hiddenInRelease,
+	"status": hiddenInRelease, "drift": hiddenInRelease, "watch": hiddenInRelease, "replay": hiddenInRelease, "runs show": hiddenInRelease,
 	"rollback": hiddenInRelease, "recover": hiddenInRelease, "list": hiddenInRelease, "test": hiddenInRelease, "runs": hiddenInRelease, "plan rollback": hiddenInRelease, "plan uninstall": hiddenInRelease,
 	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
 	"up": hiddenInRelease, "down": hiddenInRelease, "home": hiddenInRelease,

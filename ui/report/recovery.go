@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/report/format"
 )
@@ -128,4 +130,73 @@ func (r Recovery) marks() (lines []string) {
 		lines = append(lines, state)
 	}
 	return cleaned(lines...)
+}
+
+// Drift is how the cluster differs from the records of releases (S18).
+type Drift struct {
+	Releases []inspect.Drift `json:"releases"`
+}
+
+func (d Drift) jsonForm() any { return Drift{append([]inspect.Drift{}, d.Releases...)} } // never null
+
+func (d Drift) text(to Stream) string {
+	var b strings.Builder
+	drifted, failed := 0, 0
+	for _, r := range d.Releases {
+		differ, unread := r.Drifted()
+		if r.Error != "" || unread > 0 {
+			failed++
+		}
+		if differ > 0 {
+			drifted++
+		}
+		if len(d.Releases) > 1 && len(r.Objects) == 0 && r.Error == "" { // the last line counts it
+			continue
+		}
+		b.WriteString(driftOf(r, differ, unread, to.Style))
+	}
+	if n := len(d.Releases); n != 1 {
+		counts := []string{fmt.Sprintf("%d without drift", n-drifted-failed), fmt.Sprintf("%d with drift", drifted)}
+		if failed > 0 {
+			counts = append(counts, fmt.Sprintf("%d not compared completely", failed))
+		}
+		fmt.Fprintf(&b, "%s: %s\n", text.Count(n, "release"), strings.Join(counts, ", "))
+	}
+	return b.String()
+}
+
+// driftOf writes a release: a line, and the objects that differ.
+func driftOf(r inspect.Drift, differ, unread int, style Style) string {
+	var b strings.Builder
+	verb := "differ"
+	if differ == 1 {
+		verb = "differs"
+	}
+	b.WriteString(style.render(theme.Strong, r.Release) + clean(" in namespace "+r.Namespace+format.WithPrefix(", context ", r.Context)))
+	switch {
+	case r.Error != "":
+		b.WriteString(": " + clean(r.Error) + "\n")
+		return b.String()
+	case differ > 0:
+		fmt.Fprintf(&b, ", revision %d: %d of %s %s\n", r.Revision, differ, text.Count(len(r.Compared), "object"), verb)
+	case unread == 0:
+		fmt.Fprintf(&b, ", revision %d: no drift\n", r.Revision)
+	default:
+		fmt.Fprintf(&b, ", revision %d:\n", r.Revision)
+	}
+	for _, o := range r.Objects {
+		b.WriteString("  " + style.render(theme.Strong, o.Object.String()))
+		switch {
+		case o.Unread != "":
+			b.WriteString(" not compared: " + clean(o.Unread) + "\n")
+		case o.Gone:
+			b.WriteString(" " + style.render(theme.Bad, format.WithReason("gone", o.Message)) + "\n")
+		default:
+			b.WriteString("\n")
+		}
+		for _, f := range o.Fields {
+			b.WriteString("    " + clean(f.Field) + ": " + style.render(theme.Busy, format.DriftValues(f)) + style.render(theme.Quiet, format.DriftAuthor(f)) + "\n")
+		}
+	}
+	return b.String()
 }

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 const recoverLong = `Mark a release as failed if a killed run left it pending or uninstalling, and show its objects: which match the latest
@@ -141,4 +145,31 @@ func (s suggester) afterRecovery(r *kube.Recovery) []string {
 		next = append(next, rollback(r.GoodRevision))
 	}
 	return next
+}
+
+// NewRepair returns a function that applies again what the cluster has otherwise than the record of a release (S18), and prints
+// the run as lines.
+func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, timeout time.Duration) error {
+	return func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, timeout time.Duration) error {
+		here := *shared
+		here.Settings = settings
+		a := &app{&here}
+		reporter, err := reportfile.NewReporter(nil, nil)
+		if err != nil {
+			return err
+		}
+		return a.prepareAndRun(cmd, operationSpec{
+			runOptions: runOptions{hangup: command.HangupContinue, reporter: reporter, common: kube.Common{Timeout: timeout, Heartbeat: heartbeat}},
+			release:    name, abortOutcome: "the record of the release does not change",
+			next: func(s *event.State, m *mask.Mask) []string {
+				if s.Status == event.Succeeded || wroteNothing(s) {
+					return nil
+				}
+				return []string{suggester{a, cmd, m}.related(s, "to see what still differs", "drift", name)}
+			},
+			prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+				return c.PrepareRepair(ctx, kube.Repair{Common: common})
+			},
+		})
+	}
 }

@@ -17,12 +17,13 @@ type file struct {
 	special bool
 }
 
-// parseFiles parses FORMAT=FILE arguments and checks that the files can be written.
-func parseFiles(args []string) (files []file, err error) {
+// parseFiles parses FORMAT=FILE arguments and checks that the files can be written. There are at least two formats.
+func parseFiles(args []string, formats ...string) (files []file, err error) {
 	for _, arg := range args {
 		format, name, ok := strings.Cut(arg, "=")
-		if !ok || name == "" || formats[format] == nil {
-			return nil, fmt.Errorf("--report %s: use junit=FILE, json=FILE or markdown=FILE", arg)
+		if !ok || name == "" || !slices.Contains(formats, format) {
+			last := len(formats) - 1
+			return nil, fmt.Errorf("--report %s: use %s=FILE or %s=FILE", arg, strings.Join(formats[:last], "=FILE, "), formats[last])
 		}
 		f := file{format: format, name: name}
 		if err := f.probe(); err != nil {

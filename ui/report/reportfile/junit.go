@@ -76,6 +76,11 @@ func (o *Outcome) junit() []byte {
 	for _, g := range o.Groups {
 		all.Suites = append(all.Suites, o.junitGroup(g))
 	}
+	return all.write()
+}
+
+// write counts the cases and returns the XML.
+func (all junitSuites) write() []byte {
 	for i := range all.Suites {
 		s := &all.Suites[i]
 		for _, c := range s.Cases {

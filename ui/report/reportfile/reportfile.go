@@ -27,7 +27,7 @@ type Reporter struct {
 // NewReporter returns a Reporter for the arguments of --report, FORMAT=FILE. It checks that the files can be written.
 // github is nil outside GitHub Actions.
 func NewReporter(args []string, github *GitHub) (*Reporter, error) {
-	files, err := parseFiles(args)
+	files, err := parseFiles(args, "junit", "json", "markdown")
 	if err != nil {
 		return nil, err
 	}
@@ -41,16 +41,22 @@ func (r *Reporter) Reported() bool { return r.reported }
 // others; the error names those that failed.
 func (r *Reporter) Report(o *Outcome) error {
 	r.reported = true
-	var errs []error
-	for _, f := range r.files {
-		if err := f.write(formats[f.format](o)); err != nil {
-			errs = append(errs, fmt.Errorf("cannot write the %s report: %w", f.format, err))
-		}
-	}
+	errs := []error{writeAll(r.files, func(format string) []byte { return formats[format](o) })}
 	if r.github != nil {
 		r.github.annotateAll(o)
 		if err := r.github.appendSummary(o); err != nil {
 			errs = append(errs, fmt.Errorf("cannot write the job summary: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeAll writes a report to each file, in its format. The error names those that failed.
+func writeAll(files []file, report func(format string) []byte) error {
+	var errs []error
+	for _, f := range files {
+		if err := f.write(report(f.format)); err != nil {
+			errs = append(errs, fmt.Errorf("cannot write the %s report: %w", f.format, err))
 		}
 	}
 	return errors.Join(errs...)

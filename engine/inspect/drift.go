@@ -1,0 +1,60 @@
+package inspect
+
+import (
+	"time"
+
+	"lockstep/engine/plan"
+)
+
+// Drift is how the cluster differs from the record of a release (S18). Secret values are hidden.
+type Drift struct {
+	Release   string `json:"release"`
+	Namespace string `json:"namespace"`
+	Context   string `json:"context,omitempty"` // of the kubeconfig, if the releases have several
+	Revision  int    `json:"revision,omitempty"`
+	// Compared are the objects that the record has, in its order, and Objects those that differ. Both are empty if Error says why
+	// the release could not be compared.
+	Compared []plan.Object   `json:"-"`
+	Objects  []DriftedObject `json:"objects"`
+	// Warnings say what was not compared, or not as the chart wants it.
+	Warnings []plan.Warning `json:"warnings,omitempty"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// DriftedObject is an object that the cluster has otherwise than the record says.
+type DriftedObject struct {
+	Object plan.Object `json:"object"`
+	// Gone is set if the cluster does not have the object, or deletes it. Message says more.
+	Gone    bool           `json:"gone,omitempty"`
+	Message string         `json:"message,omitempty"`
+	Fields  []DriftedField `json:"fields,omitempty"`
+	// Unread is why the object could not be compared; then it has no Fields.
+	Unread string `json:"unread,omitempty"`
+}
+
+// DriftedField is a field that the cluster has otherwise.
+type DriftedField struct {
+	Field   string `json:"field"`   // spec.template.spec.containers[web].image
+	Pointer string `json:"pointer"` // the JSON pointer to it, in the record
+	From    any    `json:"from"`
+	// To is the value in the cluster, null if the field is gone.
+	To   any  `json:"to"`
+	Gone bool `json:"gone,omitempty"`
+	// Manager is the field manager that has the field now, with the subresource that it wrote, and At when it last wrote. They
+	// are empty if the managed fields do not tell.
+	Manager     string    `json:"manager,omitempty"`
+	Subresource string    `json:"subresource,omitempty"`
+	At          time.Time `json:"at,omitzero"`
+}
+
+// Drifted returns how many objects differ, and how many could not be compared.
+func (d Drift) Drifted() (differ, unread int) {
+	for _, o := range d.Objects {
+		if o.Unread != "" {
+			unread++
+		} else {
+			differ++
+		}
+	}
+	return differ, unread
+}

@@ -1,0 +1,213 @@
+// Package drift compares the records of releases with the cluster: what somebody has changed or deleted since Helm applied it
+// (S18). It writes nothing. Find reads the records, Compare the objects; the result for a release is a Release. Packages kube
+// and kube/operation import it.
+package drift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
+)
+
+// Release is a release that was compared with the cluster.
+type Release struct {
+	inspect.Drift
+	found map[plan.Object]differences
+}
+
+// differences are those of an object. Kept ones do not count.
+type differences struct {
+	counted, kept []manifest.Difference
+	live          *unstructured.Unstructured
+}
+
+// Keep gives an object to send the values that the cluster has in the fields whose differences do not count.
+func (r *Release) Keep(o plan.Object, u *unstructured.Unstructured) {
+	takeLive(u, r.found[o].kept, r.found[o].live)
+}
+
+// Undo gives a recorded object the values that the cluster has in the fields whose differences count. Client-side apply removes
+// what this object has and the one to send lacks.
+func (r *Release) Undo(o plan.Object, u *unstructured.Unstructured) {
+	takeLive(u, r.found[o].counted, r.found[o].live)
+}
+
+func takeLive(u *unstructured.Unstructured, fields []manifest.Difference, live *unstructured.Unstructured) {
+	if len(fields) == 0 {
+		return
+	}
+	u.Object = manifest.AsStored(u).Object
+	for _, d := range fields {
+		d.Keep(u.Object, live.Object)
+	}
+}
+
+// target is an object of a record.
+type target struct {
+	release *Release
+	info    *resource.Info
+	object  plan.Object
+	ignored []string // JSON pointers
+	live    *unstructured.Unstructured
+	err     error // why it is unknown; also that there is none
+}
+
+// Compare compares deployed revisions with the cluster. It reads each kind in a namespace with at most three requests, however
+// many releases have objects there. Secrets hides values in the result.
+func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release) ([]*Release, error) {
+	r := &reader{ctx: ctx, client: c}
+	out := make([]*Release, len(releases))
+	var targets []*target
+	for n, rel := range releases {
+		out[n] = &Release{
+			Drift: inspect.Drift{Release: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Objects: []inspect.DriftedObject{}},
+			found: map[plan.Object]differences{},
+		}
+		found, err := targetsOf(c, out[n], rel)
+		if err != nil {
+			return nil, fmt.Errorf("release %s in namespace %s: read the manifest of revision %d: %w", rel.Name, rel.Namespace, rel.Version, err)
+		}
+		targets = append(targets, found...)
+	}
+	r.readAll(targets)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the objects: %w", context.Cause(ctx))
+	}
+	for _, t := range targets {
+		r.compare(t, secrets)
+	}
+	for _, rel := range out {
+		rel.Warnings = secrets.Warnings(rel.Warnings)
+	}
+	return out, nil
+}
+
+// targetsOf returns the objects of a record, except those whose names the API server generates: nothing says which they are.
+func targetsOf(c *connect.Client, r *Release, rel *rel1.Release) (targets []*target, err error) {
+	helm, err := c.Helm(rel.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	b := manifest.NewBuilder(c, helm, nil, manifest.Scope{Release: rel.Name, Namespace: rel.Namespace, Root: rel.Chart.Name()})
+	list, _, err := b.BuildTarget(rel.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	known := map[plan.Object]*target{}
+	for _, i := range list {
+		f := b.Fact(i)
+		if f.Generated {
+			continue
+		}
+		b.Scope().Mark(i)
+		t := &target{release: r, info: i, object: f.Resource.Object}
+		if f.Late {
+			t.err = errNoKind
+		}
+		if t.ignored, err = plan.ReadIgnoredDrift(f.Resource.Annotations); err != nil {
+			r.Warnings = append(r.Warnings, plan.Warning{Rule: "S18", Object: &t.object, Message: fmt.Sprintf("%s: %v", t.object, err)})
+		}
+		if earlier := known[t.object]; earlier != nil { // the last one in the manifest is applied (R13)
+			*earlier = *t
+			continue
+		}
+		known[t.object] = t
+		targets, r.Compared = append(targets, t), append(r.Compared, t.object)
+	}
+	return targets, nil
+}
+
+// errNoKind is the error for an object whose kind the cluster does not have.
+var errNoKind = errors.New("the cluster does not have its kind")
+
+// compare adds the object to its release if the cluster has it otherwise, or if that is unknown.
+func (r *reader) compare(t *target, secrets *mask.Mask) {
+	o := inspect.DriftedObject{Object: t.object}
+	switch {
+	case t.err != nil && !apierrors.IsNotFound(t.err) && !errors.Is(t.err, errNoKind):
+		o.Unread = secrets.Text(t.err.Error())
+	case t.live == nil && cluster.Expires(t.info): // the cluster deletes it after it has finished
+		return
+	case t.live == nil:
+		o.Gone = true
+		if errors.Is(t.err, errNoKind) {
+			o.Message = t.err.Error()
+		}
+	case t.live.GetDeletionTimestamp() != nil:
+		o.Gone, o.Message = true, "is being deleted"
+		if f := t.live.GetFinalizers(); len(f) > 0 {
+			o.Message += "; waits for " + text.Named("finalizer", f)
+		}
+	default:
+		if o.Fields = r.fields(t, secrets); len(o.Fields) == 0 {
+			return
+		}
+	}
+	t.release.Objects = append(t.release.Objects, o)
+}
+
+// fields returns the fields that the cluster has otherwise, except those that the chart ignores, and the replicas of a workload
+// that an autoscaler sets.
+func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.DriftedField) {
+	sent, ok := t.info.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	recorded := manifest.AsStored(sent)
+	var counted, kept []manifest.Difference
+	for _, d := range manifest.Differences(recorded, t.live) {
+		if plan.InPointer(d.Pointer(), t.ignored) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
+			kept = append(kept, d)
+		} else {
+			counted = append(counted, d)
+		}
+	}
+	if len(counted) == 0 {
+		return nil
+	}
+	t.release.found[t.object] = differences{counted, kept, t.live}
+	secrets.AddObject(t.live.Object)
+	shown := t.live.DeepCopy()
+	mask.Object(shown.Object, recorded.Object)
+	for _, d := range counted {
+		fields = append(fields, inspect.DriftedField{
+			Field: secrets.Text(d.Field()), Pointer: secrets.Text(d.Pointer()), From: hidden(d.Recorded(recorded.Object), secrets), To: hidden(d.Live(shown.Object), secrets),
+			Gone: d.Gone, Manager: d.Manager, Subresource: d.Subresource, At: d.At,
+		})
+	}
+	return fields
+}
+
+// hidden returns a value without secrets in its texts.
+func hidden(value any, secrets *mask.Mask) any {
+	switch v := value.(type) {
+	case string:
+		return secrets.Text(v)
+	case []any:
+		out := make([]any, len(v))
+		for n, x := range v {
+			out[n] = hidden(x, secrets)
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for name, x := range v {
+			out[secrets.Text(name)] = hidden(x, secrets)
+		}
+		return out
+	}
+	return value
+}

@@ -1,0 +1,127 @@
+package drift
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+)
+
+const (
+	// maxGets is the number of objects in a collection up to which each is read by itself.
+	maxGets = 3
+	// maxConcurrent limits how many collections are read at a time.
+	maxConcurrent = 16
+)
+
+// reader reads live objects.
+type reader struct {
+	ctx    context.Context
+	client *connect.Client
+
+	mu      sync.Mutex
+	scalers map[string]map[plan.Object]bool // what autoscalers scale, by namespace
+}
+
+// collection is a resource in a namespace.
+type collection struct {
+	gvr       schema.GroupVersionResource
+	namespace string
+}
+
+// readAll reads the live objects of all targets.
+func (r *reader) readAll(targets []*target) {
+	byCollection := map[collection][]*target{}
+	for _, t := range targets {
+		if t.err == nil {
+			k := collection{t.info.Mapping.Resource, t.info.Namespace}
+			byCollection[k] = append(byCollection[k], t)
+		}
+	}
+	var reads errgroup.Group
+	reads.SetLimit(maxConcurrent)
+	for k, wanted := range byCollection {
+		reads.Go(func() error {
+			r.read(k, wanted)
+			return nil
+		})
+	}
+	_ = reads.Wait() // the targets have the errors
+}
+
+// read reads the objects of a collection: each by itself if there are few, else with one list of those that Helm has marked.
+// Those that this list lacks, because somebody has deleted them or removed their label, need up to two more requests.
+func (r *reader) read(k collection, wanted []*target) {
+	if len(wanted) > maxGets {
+		missing, err := r.list(k, manifest.ManagedByKey+"=Helm", wanted)
+		if err == nil && len(missing) >= maxGets {
+			missing, err = r.list(k, "owner!=helm", missing) // all but Helm's records, which are large
+			if err == nil {
+				return
+			}
+		}
+		wanted = missing
+	}
+	for _, t := range wanted {
+		if t.live, t.err = r.client.Dynamic.Resource(k.gvr).Namespace(k.namespace).Get(r.ctx, t.info.Name, metav1.GetOptions{}); t.err != nil {
+			t.live = nil
+		}
+	}
+}
+
+// list reads the wanted objects of a collection, and returns those that it does not have. It returns all with an error.
+func (r *reader) list(k collection, selector string, wanted []*target) (missing []*target, err error) {
+	found, err := r.client.Dynamic.Resource(k.gvr).Namespace(k.namespace).List(r.ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return wanted, err
+	}
+	byName := make(map[string]*unstructured.Unstructured, len(found.Items))
+	for n := range found.Items {
+		byName[found.Items[n].GetName()] = &found.Items[n]
+	}
+	for _, t := range wanted {
+		if t.live = byName[t.info.Name]; t.live == nil {
+			missing = append(missing, t)
+		}
+	}
+	return missing, nil
+}
+
+var scalers = schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
+
+// isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If
+// that is not permitted, no workload counts as scaled.
+func (r *reader) isScaled(t *target) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	namespace := t.object.Namespace
+	if r.scalers == nil {
+		r.scalers = map[string]map[plan.Object]bool{}
+	}
+	if r.scalers[namespace] == nil {
+		scaled := map[plan.Object]bool{}
+		r.scalers[namespace] = scaled
+		list, err := r.client.Dynamic.Resource(scalers).Namespace(namespace).List(r.ctx, metav1.ListOptions{})
+		if err != nil {
+			if !apierrors.IsNotFound(err) {
+				t.release.Warnings = append(t.release.Warnings, plan.Warning{Rule: "S18", Message: "the autoscalers of namespace " + namespace +
+					" cannot be listed, so the replicas that they set count as drift: " + err.Error()})
+			}
+			return false
+		}
+		for _, a := range list.Items {
+			ref, _, _ := unstructured.NestedStringMap(a.Object, "spec", "scaleTargetRef")
+			gv, _ := schema.ParseGroupVersion(ref["apiVersion"])
+			scaled[plan.Object{Group: gv.Group, Kind: ref["kind"], Namespace: namespace, Name: ref["name"]}] = true
+		}
+	}
+	return r.scalers[namespace][t.object]
+}

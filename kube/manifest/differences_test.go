@@ -1,0 +1,78 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/kube/connect"
+)
+
+// TestDifferences (S18): who owns a field decides whether another value of it is drift. Where that is unknown, the values decide.
+// Keep makes each difference go away.
+func TestDifferences(t *testing.T) {
+	const helm, other = connect.FieldManager, "other"
+	for name, tt := range map[string]struct {
+		recorded, live string
+		owners         map[string]string // fields, by manager
+		want           string
+	}{
+		"equal":                            {"{spec: {a: 1}}", "{spec: {a: 1, b: 2}}", nil, ""},
+		"changed":                          {"{spec: {a: 1}}", "{spec: {a: 2}}", map[string]string{helm: `{"f:spec":{"f:b":{}}}`, other: `{"f:spec":{"f:a":{}}}`}, "/spec/a spec.a: 1 → 2 by other"},
+		"written by Helm in another form":  {"{spec: {a: 1}}", "{spec: {a: 2}}", map[string]string{helm: `{"f:spec":{"f:a":{}}}`}, ""},
+		"changed and changed back":         {"{spec: {a: 1}}", "{spec: {a: 1}}", map[string]string{other: `{"f:spec":{"f:a":{}}}`}, ""},
+		"unknown owners":                   {"{spec: {a: 1, b: 1}}", "{spec: {a: 2, b: 1}}", nil, "/spec/a spec.a: 1 → 2 by "},
+		"gone":                             {"{spec: {a: {b: 1}}}", "{spec: {}}", nil, `/spec/a spec.a: {"b":1} → null by `},
+		"null is not sent":                 {"{spec: {a: null}}", "{spec: {}}", nil, ""},
+		"status does not count":            {"{status: {a: 1}}", "{status: {a: 2}}", nil, ""},
+		"names with slashes":               {"{metadata: {annotations: {a/b.c~d: x}}}", "{metadata: {annotations: {a/b.c~d: z}}}", nil, `/metadata/annotations/a~1b.c~0d metadata.annotations[a/b.c~d]: "x" → "z" by `},
+		"an element by its key":            {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: theirs}, {name: b, v: 2}, {name: a, v: 1}]}", keys(helm, "a", other, "b"), `/l/1/v l[b].v: 1 → 2 by other`},
+		"an element is gone":               {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: a, v: 1}]}", keys(helm, "a", other, "x"), `/l/1 l[b]: {"name":"b","v":1} → null by `},
+		"a list with one owner":            {"{l: [1, 2]}", "{l: [1, 3]}", map[string]string{other: `{"f:l":{}}`, helm: `{"f:m":{}}`}, "/l/1 l[1]: 2 → 3 by other"},
+		"a list has grown":                 {"{l: [1]}", "{l: [1, 2]}", map[string]string{other: `{"f:l":{}}`}, "/l l: [1] → [1,2] by other"},
+		"a map with one owner":             {"{m: {a: x}}", "{m: {a: x, b: z}}", map[string]string{other: `{"f:m":{}}`}, `/m m: {"a":"x"} → {"a":"x","b":"z"} by other`},
+		"a quantity in another form":       {"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: 1000m}}}]}}", "{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: '1'}}}]}}", nil, ""},
+		"a default replaces a zero value":  {"{apiVersion: v1, kind: Service, spec: {type: ''}}", "{apiVersion: v1, kind: Service, spec: {type: ClusterIP}}", nil, ""},
+		"an empty text of somebody else's": {"{apiVersion: v1, kind: Service, spec: {type: ''}}", "{apiVersion: v1, kind: Service, spec: {type: NodePort}}", map[string]string{other: `{"f:spec":{"f:type":{}}}`, helm: `{"f:metadata":{}}`}, `/spec/type spec.type: "" → "NodePort" by other`},
+		"a field that is not stored":       {"{apiVersion: v1, kind: Service, spec: {typo: 1}}", "{apiVersion: v1, kind: Service, spec: {}}", nil, ""},
+		"texts of a Secret":                {"{apiVersion: v1, kind: Secret, stringData: {a: x}}", "{apiVersion: v1, kind: Secret, data: {a: eA==}}", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded, live := AsStored(&unstructured.Unstructured{Object: parse(t, tt.recorded)}), &unstructured.Unstructured{Object: parse(t, tt.live)}
+			var fields []metav1.ManagedFieldsEntry
+			for manager, owned := range tt.owners {
+				fields = append(fields, metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: time.Unix(1, 0)}, FieldsV1: metav1.NewFieldsV1(owned)})
+			}
+			live.SetManagedFields(fields)
+			var got []string
+			sent := recorded.DeepCopy()
+			for _, d := range Differences(recorded, live) {
+				from, _ := json.Marshal(d.Recorded(recorded.Object))
+				to, _ := json.Marshal(d.Live(live.Object))
+				got = append(got, fmt.Sprintf("%s %s: %s → %s by %s", d.Pointer(), d.Field(), from, to, d.Manager))
+				d.Keep(sent.Object, live.Object)
+			}
+			if text := strings.Join(got, "\n"); text != tt.want {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+			left := slices.DeleteFunc(Differences(sent, live), func(d Difference) bool { return strings.HasPrefix(d.Pointer(), "/l/") })
+			if len(left) > 0 {
+				t.Errorf("differences are left: %+v", left)
+			}
+		})
+	}
+}
+
+// keys returns owners of elements of list l: Helm of one, somebody else of the others.
+func keys(helm, a, other, b string) map[string]string {
+	element := func(name string) string {
+		return `{"f:l":{"k:{\"name\":\"` + name + `\"}":{".":{},"f:name":{},"f:v":{}}}}`
+	}
+	return map[string]string{helm: element(a), other: element(b)}
+}

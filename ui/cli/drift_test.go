@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// TestDriftCommand (S18): drift prints what somebody has changed in one release, all releases of a helmfile, or all of the
+// cluster, as text, JSON, JUnit and SARIF, with an exit code for each case, and repairs it.
+func TestDriftCommand(t *testing.T) {
+	t.Parallel()
+	const ns = "drifting"
+	m, dir := newMachine(t), t.TempDir()
+	chart, err := filepath.Abs(filepath.Join(data, "charts", "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, map[string]string{
+		"helmfile.yaml":  "releases:\n- {name: one, namespace: " + ns + ", chart: " + chart + "}\n- {name: two, namespace: " + ns + ", chart: ./own}\n",
+		"own/Chart.yaml": "apiVersion: v2\nname: own\nversion: 1.0.0\n",
+		"own/templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, annotations: {helm.sh/resource-group: a, lockstep/ignore-drift: '[\"/data/theirs\"]'}}\ndata: {mine: \"1\", theirs: \"1\", password: s3cretvalue}\n" +
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: gone, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}\n",
+	})
+	file := filepath.Join(dir, "helmfile.yaml")
+	m.run(0, "up", "-f", file, "--no-tui")
+	if s := m.run(0, "drift", "two", "-n", ns); s != "two in namespace drifting, revision 1: no drift\n" {
+		t.Errorf("no drift: %s", s)
+	}
+	if s := m.run(0, "drift", "-f", file); s != "2 releases: 2 without drift, 0 with drift\n" {
+		t.Errorf("no drift in a helmfile: %s", s)
+	}
+	cluster := testcluster.Get(t)
+	cluster.Apply(t, testcluster.Parse(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: "+ns+"}\ndata: {mine: \"2\", theirs: \"2\", password: s3condvalue, more: x}\n")...)
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().ConfigMaps(ns).Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	junit, sarif := filepath.Join(dir, "junit.xml"), filepath.Join(dir, "drift.sarif")
+	text := m.run(4, "drift", "two", "-n", ns, "--report", "junit="+junit, "--report", "sarif="+sarif)
+	for _, want := range []string{
+		`(?m)^two in namespace drifting, revision 1: 2 of 2 objects differ$`, `(?m)^  ConfigMap/conf$`, `(?m)^  ConfigMap/gone gone$`,
+		`(?m)^    data.mine: 1 → 2 \(test, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)$`, `(?m)^    data.password: \(hidden\) → \(hidden, changed\) \(test, .*\)$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "theirs") || strings.Contains(text, "more") {
+		t.Errorf("what is ignored, or was added, counts:\n%s", text)
+	}
+	checkDriftReports(t, junit, sarif)
+	if s := m.run(4, "drift", "-f", file); !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\n") || strings.Contains(s, "one in") {
+		t.Errorf("a helmfile: %s", s)
+	}
+	var found struct {
+		Releases []struct {
+			Release string
+			Objects []struct {
+				Fields []struct{ Pointer, From, To, Manager string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(m.run(4, "drift", "one", "two", "-n", ns, "-o", "json")), &found); err != nil {
+		t.Fatal(err)
+	}
+	if f := found.Releases[1].Objects[0].Fields; len(f) != 2 || f[0].Pointer != "/data/mine" || f[0].From != "1" || f[0].To != "2" || f[0].Manager != "test" || f[1].To != "(hidden, changed)" {
+		t.Errorf("JSON: %+v", found)
+	}
+
+	m.run(0, "uninstall", "one", "-n", ns, "--no-tui")
+	if s := m.run(1, "drift", "-f", file); !strings.Contains(s, "one in namespace drifting: release one not found") || !strings.Contains(s, "1 with drift, 1 not compared completely") {
+		t.Errorf("a release that is not installed: %s", s)
+	}
+	if s := m.run(0, "drift", "two", "-n", ns, "--repair"); !strings.Contains(s, "created: ConfigMap/gone") || !strings.Contains(s, "changed: ConfigMap/conf") || !strings.Contains(s, "repair two done") {
+		t.Errorf("the repair: %s", s)
+	}
+	if s := m.run(0, "drift", "two", "-n", ns, "--repair"); s != "two in namespace drifting, revision 1: no drift\n" {
+		t.Errorf("a second repair: %s", s)
+	}
+	for _, wrong := range [][]string{
+		{"drift", "two", "-A"}, {"drift", "two", "-f", file}, {"drift", "-A", "-f", file}, {"drift", "two", "--report", "html=x"}, {"drift", "two", "--timeout", "0"}, {"drift", "two", "--report", "sarif=" + dir},
+	} {
+		m.run(2, append(wrong, "-n", ns)...)
+	}
+}
+
+// checkDriftReports checks the report files of release two.
+func checkDriftReports(t *testing.T, junit, sarif string) {
+	t.Helper()
+	var suites struct {
+		Failures int `xml:"failures,attr"`
+		Suites   []struct {
+			Name  string `xml:"name,attr"`
+			Cases []struct {
+				Name    string `xml:"name,attr"`
+				Failure *struct {
+					Message string `xml:"message,attr"`
+				} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	text, err := os.ReadFile(junit)
+	if err == nil {
+		err = xml.Unmarshal(text, &suites)
+	}
+	if err != nil || suites.Failures != 2 || suites.Suites[0].Name != "drifting/two" || suites.Suites[0].Cases[1].Failure.Message != "gone" {
+		t.Errorf("JUnit: %v: %s", err, text)
+	}
+	var log struct {
+		Version string
+		Runs    []struct {
+			Results []struct {
+				RuleID    string
+				Locations []struct {
+					PhysicalLocation struct{ ArtifactLocation struct{ URI string } }
+					LogicalLocations []struct{ FullyQualifiedName string }
+				}
+			}
+		}
+	}
+	if text, err = os.ReadFile(sarif); err == nil {
+		err = json.Unmarshal(text, &log)
+	}
+	if err != nil || log.Version != "2.1.0" || len(log.Runs[0].Results) != 3 {
+		t.Fatalf("SARIF: %v: %s", err, text)
+	}
+	if r := log.Runs[0].Results; r[0].RuleID != "drift/changed" || r[2].RuleID != "drift/gone" || r[0].Locations[0].PhysicalLocation.ArtifactLocation.URI != "drifting/two" ||
+		r[0].Locations[0].LogicalLocations[0].FullyQualifiedName != "drifting/two/ConfigMap/conf/data/mine" {
+		t.Errorf("SARIF: %s", text)
+	}
+}

@@ -1,0 +1,177 @@
+package releases
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/engine/inspect"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
+	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
+)
+
+const driftLong = `Compare releases with the cluster: which fields of their objects somebody has changed since they were deployed, who has
+them now (the field manager) and since when, and which objects are gone. Only what the record of a release contains counts:
+defaults, and fields that others have added, are no drift. Nor are the replicas of a workload that a HorizontalPodAutoscaler
+scales, and fields in the annotation lockstep/ignore-drift ("lockstep help annotations").
+
+Without RELEASE and -A, compare the releases of a helmfile: the one given with -f, or the one in the current directory.
+
+--repair applies the objects that differ again, in the order of their groups, each group once those before it are ready. It
+takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
+keeps its revision.
+
+Exit codes: 0 no drift, or everything was repaired; 4 drift; 1 a release or an object could not be compared, or a repair failed.
+
+-o json prints one object: releases (release, namespace, context, revision, objects, warnings, error). Each object has object,
+gone, message, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the events of the
+repairs follow.`
+
+type driftFlags struct {
+	stack       input.HelmfileFlags
+	all, repair bool
+	timeout     time.Duration
+	reports     []string
+}
+
+func (a *app) newDrift() *cobra.Command {
+	var flags driftFlags
+	cmd := &cobra.Command{
+		Use: "drift {RELEASE… | -A | -f HELMFILE}", GroupID: "release", Short: "compare releases with the cluster, and repair what differs", Long: driftLong,
+		Example: `lockstep drift shop -n shop
+lockstep drift -A --report sarif=drift.sarif
+lockstep drift shop -n shop --repair`,
+		ValidArgsFunction: a.CompleteRelease(nil),
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch all, file := flags.all, cmd.Flags().Changed("file"); {
+			case all && (file || len(args) > 0), file && len(args) > 0:
+				return command.UsageError("drift takes RELEASE, -A or -f, and only one of them")
+			case all:
+				return nil
+			}
+			return input.OrHelmfile(command.Args(1, -1))(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.drift(cmd, args, &flags) },
+	}
+	flags.stack.Add(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&flags.all, "all-namespaces", "A", false, "compare the releases of all namespaces")
+	f.BoolVar(&flags.repair, "repair", false, "apply what differs again, as the record of the release says")
+	f.DurationVar(&flags.timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
+	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
+	command.AddOutput(cmd)
+	return cmd
+}
+
+func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error {
+	if flags.timeout <= 0 {
+		return errors.New("--timeout must be more than 0")
+	}
+	files, err := reportfile.NewDriftFiles(flags.reports)
+	if err != nil {
+		return err
+	}
+	found, err := a.findDrift(cmd, args, flags)
+	if err != nil {
+		return command.Exit(command.ExitFailed, err)
+	}
+	d := a.Display(cmd)
+	command.WarnIf(d.Notices, files.Report(found))
+	if err := d.Show(report.Drift{Releases: found}); err != nil {
+		return err
+	}
+	drifted, incomplete := 0, 0
+	for _, r := range found {
+		differ, unread := r.Drifted()
+		if r.Error != "" || unread > 0 {
+			incomplete++
+		}
+		if differ == 0 {
+			continue
+		}
+		if drifted++; flags.repair {
+			if err := a.repairDrift(cmd, r, flags.timeout); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case incomplete > 0 && len(found) == 1: // the result says why
+		return command.Exit(command.ExitFailed, nil)
+	case incomplete > 0:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%d of %d releases could not be compared completely", incomplete, len(found)))
+	case drifted > 0 && !flags.repair:
+		return command.Exit(command.ExitChanges, nil)
+	}
+	return nil
+}
+
+// repairDrift repairs a release.
+func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, timeout time.Duration) error {
+	settings := *a.Settings
+	if r.Context != "" && r.Context != a.Settings.KubeContext {
+		settings = *command.ContextSettings(a.Settings, a.Settings.KubeConfig, r.Context)
+	}
+	settings.SetNamespace(r.Namespace)
+	return a.repair(cmd, &settings, r.Release, timeout)
+}
+
+// findDrift compares the releases that the command selects.
+func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([]inspect.Drift, error) {
+	keys := map[string][]kube.ReleaseKey{} // by context
+	contexts := []string{""}
+	for _, name := range args {
+		keys[""] = append(keys[""], kube.ReleaseKey{Namespace: a.Settings.Namespace(), Name: name})
+	}
+	if len(args) == 0 && !flags.all {
+		file, err := flags.stack.Read(a.App, cmd)
+		if err != nil {
+			return nil, err
+		}
+		contexts = nil
+		for _, rel := range file.Releases {
+			if keys[rel.Context] == nil {
+				contexts = append(contexts, rel.Context)
+			}
+			keys[rel.Context] = append(keys[rel.Context], kube.ReleaseKey{Namespace: rel.Namespace, Name: rel.Name})
+		}
+	}
+	var all []inspect.Drift
+	for _, name := range contexts {
+		client, err := a.connectTo(name)
+		if err != nil {
+			return nil, err
+		}
+		for n, k := range keys[name] {
+			keys[name][n].Namespace = cmp.Or(k.Namespace, client.Namespace())
+		}
+		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]inspect.Drift, error) {
+			if flags.all {
+				return client.DriftOfAll(ctx, "")
+			}
+			return client.Drift(ctx, keys[name])
+		})
+		if err != nil {
+			return nil, err
+		}
+		for n := range found {
+			found[n].Context = name
+		}
+		all = append(all, found...)
+	}
+	for _, r := range all {
+		a.Display(cmd).Warnings(r.Warnings)
+	}
+	return all, nil
+}
+
+// Repair applies again what the cluster has otherwise than the record of a release.
+type Repair func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, timeout time.Duration) error
