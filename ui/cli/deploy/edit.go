@@ -105,44 +105,45 @@ func (e editor) Save(values string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if values, err = withFloats(before, values); err != nil {
+	text, floats, err := withFloats(before, values)
+	if err != nil {
 		return "", err
 	}
-	if path, err = input.SaveValues(e.op.Info().Release, values); err != nil {
+	if path, err = input.SaveValues(e.op.Info().Release, text); err != nil {
 		return path, err
 	}
-	return path, e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
+	return path, e.saved.record(path, values, floats, func() (map[string]any, error) { return e.op.Values(false) })
 }
 
-// withFloats adds a comment to values as YAML about the integers that Helm would read as floats.
-func withFloats(before map[string]any, text string) (string, error) {
+// withFloats adds a comment to values as YAML about the integers that Helm would read as floats. floats are the arguments of
+// --set that keep them.
+func withFloats(before map[string]any, values string) (text string, floats []string, err error) {
 	var edited map[string]any
-	if err := yaml.Unmarshal([]byte(text), &edited); err != nil {
-		return "", fmt.Errorf("read the edited values: %w", err)
+	if err := yaml.Unmarshal([]byte(values), &edited); err != nil {
+		return "", nil, fmt.Errorf("read the edited values: %w", err)
 	}
 	charts.KeepTypes(before, edited)
-	floats := charts.FloatsInFile(edited)
-	if len(floats) == 0 {
-		return text, nil
+	if floats = charts.FloatsInFile(edited); len(floats) == 0 {
+		return values, nil, nil
 	}
-	comment := "# Helm reads the numbers of a file as floats, and templates print 1000000 as 1e+06. To keep these integers, use also:\n"
+	text = "# Helm reads the numbers of a file as floats, and templates print 1000000 as 1e+06. To keep these integers, use also:\n"
 	for _, arg := range floats {
-		comment += "#   --set " + command.ShellJoin([]string{arg}) + "\n"
+		text += "#   --set " + command.ShellJoin([]string{arg}) + "\n"
 	}
-	return comment + text, nil
+	return text + values, floats, nil
 }
 
 // savedValues is the last file to which edited values of a run were saved.
 type savedValues struct {
 	mu      sync.Mutex
-	path    string
+	flags   []string                       // for the file, and for what it cannot keep
 	current func() (map[string]any, error) // returns the values of the run
 	// before and saved are the values of the run when the file was saved, and those in the file.
 	before, saved string
 }
 
-// record records that values were saved to path.
-func (s *savedValues) record(path, text string, current func() (map[string]any, error)) error {
+// record records that values were saved to path. sets are the arguments of --set for what the file cannot keep.
+func (s *savedValues) record(path, text string, sets []string, current func() (map[string]any, error)) error {
 	before, err := current()
 	if err != nil {
 		return err
@@ -153,29 +154,32 @@ func (s *savedValues) record(path, text string, current func() (map[string]any, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.path, s.current = path, current
+	s.flags, s.current = []string{"-f", path}, current
+	for _, arg := range sets {
+		s.flags = append(s.flags, "--set", arg)
+	}
 	if s.before, err = charts.YAML(before); err == nil {
 		s.saved, err = charts.YAML(values)
 	}
 	return err
 }
 
-// file returns the values file with which to run the operation again. It is "" if there is
-// none, or if other edited values were applied since.
-func (s *savedValues) file() string {
+// flagsAgain returns the flags for values with which to run the operation again. They are nil if no file was saved, or if
+// other edited values were applied since.
+func (s *savedValues) flagsAgain() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.path == "" {
-		return ""
+	if s.flags == nil {
+		return nil
 	}
 	values, err := s.current()
 	if err != nil {
-		return ""
+		return nil
 	}
 	if current, err := charts.YAML(values); err != nil || current != s.before && current != s.saved {
-		return ""
+		return nil
 	}
-	return s.path
+	return s.flags
 }
 
 func (e editor) Reload(ctx context.Context) (inspect.Edited, error) {

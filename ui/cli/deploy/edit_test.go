@@ -3,6 +3,7 @@ package deploy
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,26 +58,27 @@ func TestSavedValues(t *testing.T) { // R46
 	run := map[string]any{"a": 1}
 	now := func() (map[string]any, error) { return run, nil }
 	s := &savedValues{}
-	if s.file() != "" {
+	if s.flagsAgain() != nil {
 		t.Error("got a file before one was saved")
 	}
-	if err := s.record("f", "a: 2\n", now); err != nil {
+	if err := s.record("f", "a: 2\n", []string{"id=1000000"}, now); err != nil {
 		t.Fatal(err)
 	}
-	for a, want := range map[int]string{1: "f", 2: "f", 3: ""} {
-		if run["a"] = a; s.file() != want {
-			t.Errorf("with a: %d got %q, want %q", a, s.file(), want)
+	again := []string{"-f", "f", "--set", "id=1000000"}
+	for a, want := range map[int][]string{1: again, 2: again, 3: nil} {
+		if run["a"] = a; !slices.Equal(s.flagsAgain(), want) {
+			t.Errorf("with a: %d got %q, want %q", a, s.flagsAgain(), want)
 		}
 	}
 }
 
 // TestSavedIntegers: a saved file says how to keep the integers that Helm would read from it as floats.
 func TestSavedIntegers(t *testing.T) {
-	text, err := withFloats(map[string]any{"id": int64(1000000), "small": int64(5), "gone": int64(2000000)}, "id: 1000000\nsmall: 5\nother: 3000000\n")
-	if err != nil || !strings.Contains(text, "--set id=1000000\n") || strings.Count(text, "--set") != 1 || !strings.HasSuffix(text, "\nid: 1000000\nsmall: 5\nother: 3000000\n") {
+	text, sets, err := withFloats(map[string]any{"id": int64(1000000), "small": int64(5), "gone": int64(2000000)}, "id: 1000000\nsmall: 5\nother: 3000000\n")
+	if err != nil || !slices.Equal(sets, []string{"id=1000000"}) || !strings.Contains(text, "--set id=1000000\n") || strings.Count(text, "--set") != 1 || !strings.HasSuffix(text, "\nid: 1000000\nsmall: 5\nother: 3000000\n") {
 		t.Errorf("the file is %q, %v", text, err)
 	}
-	if text, err := withFloats(map[string]any{"small": int64(5)}, "small: 5\n"); err != nil || text != "small: 5\n" {
+	if text, sets, err := withFloats(map[string]any{"small": int64(5)}, "small: 5\n"); err != nil || sets != nil || text != "small: 5\n" {
 		t.Errorf("without such integers, the file is %q, %v", text, err)
 	}
 }

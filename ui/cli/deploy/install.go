@@ -138,7 +138,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 	spec := operationSpec{
 		runOptions: r, release: name, registry: reg, dir: dir, saved: saved,
 		next: func(s *event.State, m *mask.Mask) []string {
-			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
+			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.flagsAgain(), r.sandbox)
 		},
 		prepare: prepare.with(opts), listGroups: listChartGroups(ref),
 	}

@@ -155,8 +155,8 @@ func valueFlags() []string {
 }
 
 // afterDeploy suggests commands after an install or upgrade. The same command resumes it (R50).
-// A values file in saved replaces the flags for values.
-func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bool) []string {
+// The flags in saved, if any, replace those for values.
+func (s suggester) afterDeploy(state *event.State, ref string, saved []string, sandbox bool) []string {
 	name, goodRevision := state.Operation.Release, state.Operation.PreviousRevision
 	if sandbox || wroteNothing(state) {
 		return nil
@@ -165,8 +165,8 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 		return s.afterSuccess(state)
 	}
 	args, without := []string{name, ref}, []string{"generate-name", "name-template"}
-	if saved != "" {
-		args, without = append(args, "-f", saved), append(without, valueFlags()...)
+	if saved != nil {
+		args, without = append(args, saved...), append(without, valueFlags()...)
 	}
 	next := []string{s.rerun(state, args, without...)}
 	switch {
@@ -200,13 +200,16 @@ func (s suggester) afterSuccess(state *event.State) []string {
 }
 
 func (s suggester) afterRollback(state *event.State) []string {
-	if wroteNothing(state) || state.Release == event.NoRelease {
+	if wroteNothing(state) {
 		return nil
 	}
 	if state.Status == event.Succeeded {
 		return s.afterSuccess(state)
 	}
 	name := state.Operation.Release
+	if state.Release == event.NoRelease { // somebody else uninstalled it, with the revision to go back to
+		return []string{s.related(state, "to deploy it again", "install", name, mask.Ellipsis)}
+	}
 	return []string{
 		s.rerun(state, []string{name, fmt.Sprint(state.Operation.ToRevision)}),
 		s.related(state, "", "history", name),

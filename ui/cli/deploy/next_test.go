@@ -115,7 +115,7 @@ func TestNextCommands(t *testing.T) {
 		return s
 	}
 	deploy := func(s *event.State) []string {
-		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", "", false)
+		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", nil, false)
 	}
 	for _, c := range []struct {
 		what string
@@ -135,8 +135,8 @@ func TestNextCommands(t *testing.T) {
 		{"an install that was aborted", deploy(aborted(endedState("install", 0, event.Aborted, "", "failed"), "")),
 			[]string{replace(installAgain, "after fixing it", "to continue"), orUninstall}},
 		{"an install that was aborted before its first write", deploy(aborted(endedState("install", 0, event.Skipped, "", ""), event.NothingWritten)), nil},
-		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(endedState("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
-		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false),
+		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(endedState("install", 0, event.Failed, "", "failed"), "./c", nil, true), nil},
+		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", nil, false),
 			[]string{"lockstep install s ./c" + where + fix}},
 		{"an upgrade that was rolled back", deploy(endedState("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{upgradeAgain}},
 		{"a failed upgrade", deploy(endedState("upgrade", 3, event.Failed, "", "failed")), []string{upgradeAgain, orRollback}},
@@ -146,16 +146,19 @@ func TestNextCommands(t *testing.T) {
 		{"an upgrade whose rollback was stopped", deploy(aborted(endedState("upgrade", 3, event.Failed, event.Aborted, "failed"), "")),
 			[]string{replace(upgradeAgain, "after fixing it", "to run it again"), replace(orRollback, "or roll back", "or finish the rollback")}},
 		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
-		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
+		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", nil, false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
 				replace(orRollback, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
 		{"an upgrade of a release that somebody else uninstalled", deploy(aborted(endedState("upgrade", 3, event.Aborted, "", "none"), "")),
 			[]string{replace(replace(upgradeAgain, fix, " --install"+fix), "after fixing it", "to run it again")}},
 		{"an upgrade of a release that somebody else uninstalled, with its history kept", deploy(aborted(endedState("upgrade", 3, event.Aborted, "", "uninstalled"), "")),
 			[]string{replace(replace(upgradeAgain, fix, " --install"+fix), "after fixing it", "to run it again")}},
-		{"an upgrade --install of such a release", given("upgrade", "s", "./c", "-i").afterDeploy(aborted(endedState("upgrade", 3, event.Aborted, "", "none"), ""), "./c", "", false),
+		{"an upgrade --install of such a release", given("upgrade", "s", "./c", "-i").afterDeploy(aborted(endedState("upgrade", 3, event.Aborted, "", "none"), ""), "./c", nil, false),
 			[]string{"lockstep upgrade s ./c" + where + " --install   # to run it again"}},
-		{"a rollback of such a release", given("rollback", "s").afterRollback(aborted(endedState("rollback", 0, event.Aborted, "", "none"), "")), nil},
+		{"a rollback of such a release", given("rollback", "s").afterRollback(aborted(endedState("rollback", 0, event.Aborted, "", "none"), "")),
+			[]string{"lockstep install s '…'" + where + "   # to deploy it again; fill in …"}},
+		{"a rollback of such a release, with its history kept", given("rollback", "s").afterRollback(aborted(endedState("rollback", 0, event.Aborted, "", "uninstalled"), "")),
+			[]string{"lockstep rollback s 2" + where + "   # to run it again", history}},
 		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(endedState("rollback", 0, event.Failed, "", "failed")),
 			[]string{"lockstep rollback s 2" + where + " --cleanup-on-fail" + fix, history}},
 		{"a failed uninstall", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{uninstall + fix, status}},
@@ -178,7 +181,7 @@ func TestNextCommands(t *testing.T) {
 func TestRerunKeepsFlags(t *testing.T) {
 	p := mustParse(t, "install", "s", "./c", "-n", "n", "--wait-all=false", "--readiness-timeout", "8s", "--set", "a=b")
 	want := "lockstep install s ./c -n n --readiness-timeout 8s --set a=b --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false); !slices.Equal(got, []string{want}) {
+	if got := p.afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", nil, false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -196,8 +199,8 @@ func TestRerunOfStack(t *testing.T) {
 // TestRerunUsesSavedValues: the file with saved values replaces all flags for values.
 func TestRerunUsesSavedValues(t *testing.T) { // R46
 	p := mustParse(t, "upgrade", "s", "./c", "-n", "n", "-f", "a.yaml", "--set", "a=b", "--set-string", "c=d", "--reuse-values", "--wait-all=false")
-	want := "lockstep upgrade s ./c -f values-s-edited.yaml -n n --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(endedState("upgrade", 0, event.Failed, "", "failed"), "./c", "values-s-edited.yaml", false); !slices.Equal(got, []string{want}) {
+	want := "lockstep upgrade s ./c -f values-s-edited.yaml --set id=1000000 -n n --wait-all=false   # after fixing it"
+	if got := p.afterDeploy(endedState("upgrade", 0, event.Failed, "", "failed"), "./c", []string{"-f", "values-s-edited.yaml", "--set", "id=1000000"}, false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

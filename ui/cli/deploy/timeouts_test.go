@@ -75,7 +75,7 @@ func TestRerunWithMoreTime(t *testing.T) {
 		{nil, timedOut("", event.InProgress, 5*m, m), "lockstep install s ./c -n n" + fix},
 	} {
 		p := mustParse(t, append([]string{"install", "s", "./c", "-n", "n"}, c.args...)...)
-		if got := p.afterDeploy(c.state, "./c", "", false); !slices.Equal(got, []string{c.want}) {
+		if got := p.afterDeploy(c.state, "./c", nil, false); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}
