@@ -76,6 +76,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	l, found, err := acquireLease(run.RetryContext(eng.RequestContext()), op.client, params, p.Lease, opts)
 	if err != nil {
+		op.ledger.Seal(time.Time{}) // what changes from now on is the work of another run
 		return err
 	}
 	if l == nil {

@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -24,7 +26,7 @@ type facts struct {
 	passed  bool // it was unchanged, and was not deployed again
 	// notReady is set if a check found a passed or deployed release not ready, changed if it found objects that somebody else changed.
 	notReady, changed bool
-	aborted           bool // its operation was aborted before it wrote anything
+	idle              bool // its operation was aborted before it wrote anything, or another run had locked the release
 	// record is the newest record, known whether it could be read. rolledBack is the revision that the rollback of the
 	// stack created, 0 for none.
 	record     operation.FinalRecord
@@ -37,7 +39,7 @@ type facts struct {
 func resultOf(f facts) event.Result {
 	r := f.record
 	untouched := event.NotDeployed
-	if f.aborted {
+	if f.idle {
 		untouched = event.NotStarted
 	}
 	switch {
@@ -119,6 +121,7 @@ func (s *Stack) results(ctx context.Context) []event.ReleaseResult {
 // result returns the result of a release.
 func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	s.mu.Lock()
+	_, locked := errors.AsType[*lease.LockedError](m.result)
 	earlier := false
 	if m.op != nil {
 		earlier, _ = m.op.ChangedEarlier()
@@ -127,7 +130,7 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	f := facts{
 		remove: m.remove, absent: m.remove && m.op == nil && m.err == nil, started: m.started || earlier || gone, passed: m.skipped, gone: gone,
 		notReady: m.notReady, changed: len(m.changed) > 0,
-		aborted: m.started && !earlier && m.state.Status == event.Aborted && m.state.Code == event.NothingWritten,
+		idle: m.started && !earlier && (m.state.Status == event.Aborted && m.state.Code == event.NothingWritten || locked),
 	}
 	op, rollback, why, outcome := m.op, m.rollback, m.why, m.result
 	if s.rollingBack && why == "" && rollback == nil && m.result != nil && m.state.HasRollback() && m.state.RollbackFailed() {

@@ -65,7 +65,7 @@ func randomFacts(r *rand.Rand, statuses []string) facts {
 			f.rolledBack = f.record.Created + 1
 		}
 	}
-	f.aborted = f.started && f.record.Created == 0 && yes()
+	f.idle = f.started && f.record.Created == 0 && yes()
 	if yes() {
 		f.record.Newer = &event.NewerRevision{Revision: f.record.Revision, Status: f.record.Status, Author: "helm"}
 		f.known = true
@@ -88,7 +88,7 @@ func contradiction(got event.Result, f facts) string {
 		event.ChangedByOthers: r.Newer != nil || f.changed,
 		event.UnknownResult:   !f.known,
 		event.NotInstalled:    f.absent,
-		event.NotStarted:      !f.passed && (!f.started || f.aborted && r.Created == 0),
+		event.NotStarted:      !f.passed && (!f.started || f.idle && r.Created == 0),
 	}
 	switch {
 	case !holds[got]:

@@ -85,7 +85,7 @@ func TestLoserOfTwoRuns(t *testing.T) {
 	for _, e := range second.Feed().Events() {
 		loser.Apply(e)
 	}
-	if !lost || state.Exit != 0 || loser.Exit != event.ExitNothingWritten || result(&loser, "b").Result != event.NotStarted {
+	if !lost || state.Exit != 0 || loser.Exit != event.ExitNothingWritten || result(&loser, "a").Result != event.ChangedByOthers || result(&loser, "b").Result != event.NotStarted {
 		t.Errorf("exit %d; the second run: exit %d, %s: %s", state.Exit, loser.Exit, loser.Outcome, phrase.Reason(&loser))
 	}
 	if got := b.history("a", "b"); got[0] != "a 2 deployed" || got[1] != "b 2 deployed" {
