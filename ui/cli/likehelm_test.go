@@ -178,7 +178,8 @@ func TestLikeHelm(t *testing.T) {
 	}
 }
 
-// TestDamagedRecords: lockstep reports a record without required fields. Helm panics.
+// TestDamagedRecords: lockstep reports a record without required fields, on which Helm panics, and one that cannot be decoded,
+// which Helm skips.
 func TestDamagedRecords(t *testing.T) {
 	cluster := testcluster.Get(t)
 	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
@@ -193,14 +194,20 @@ func TestDamagedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record.Data["release"] = []byte(base64.StdEncoding.EncodeToString([]byte(`{"name": "d", "version": 1, "hooks": [null]}`)))
-	if _, err := secrets.Update(t.Context(), record, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{"list", "list -o json", "history d", "get all d", "get hooks d", "get metadata d", "get notes d", "get values d -a", "status d"} {
-		out, _, err := runCommand(strings.Fields(line)...)
-		if err == nil || !strings.Contains(err.Error(), "damaged") {
-			t.Errorf("%s: %v\n%s", line, err, out)
+	ofRelease := []string{"history d", "history d -o json", "get all d", "get hooks d", "get metadata d", "get notes d", "get values d -a", "status d"}
+	for content, lines := range map[string][]string{
+		base64.StdEncoding.EncodeToString([]byte(`{"name": "d", "version": 1, "hooks": [null]}`)): append([]string{"list", "list -o json"}, ofRelease...),
+		"AAAA": ofRelease,
+	} {
+		record.ResourceVersion, record.Data["release"] = "", []byte(content)
+		if _, err := secrets.Update(t.Context(), record, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			out, _, err := runCommand(strings.Fields(line)...)
+			if err == nil || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("%s: %v\n%s", line, err, out)
+			}
 		}
 	}
 }

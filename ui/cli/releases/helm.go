@@ -2,6 +2,7 @@ package releases
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,9 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 	switch {
 	case connectErr != nil:
 		return connectErr
+	case strings.HasPrefix(err.Error(), "no revision for release"): // Helm skips a record that it cannot decode
+		_, why := OpenView(cmd.Context(), client, cmd.Flags().Arg(0), namespace, 0)
+		return cmp.Or(why, err)
 	case strings.Contains(err.Error(), "cluster unreachable"): // Helm has no type for it
 		if why := client.CheckReachable(cmd.Context()); why != nil {
 			return why

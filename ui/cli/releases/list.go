@@ -101,6 +101,10 @@ func (a *app) newHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(revisions) == 0 { // Helm skips a record that it cannot decode
+					_, err := a.Helm.Releases.Last(args[0])
+					return err
+				}
 				hideInDescriptions(revisions)
 				revisions = revisions[len(revisions)-max(min(newest, len(revisions)), 0):]
 				return likehelm.History(out, helmFormat(cmd), revisions, rollbacks)

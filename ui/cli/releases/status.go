@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,11 +97,6 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, liv
 	status.Version = revisionFlag(cmd)
 	status.ShowResourcesTable = format == output.Table
 	found, err := status.Run(name)
-	if err != nil && strings.HasPrefix(err.Error(), "no revision for release") { // Helm skips a record that it cannot decode
-		if _, _, why := a.openView(cmd, name); why != nil {
-			return why
-		}
-	}
 	if err != nil {
 		return err
 	}
