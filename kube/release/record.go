@@ -12,6 +12,8 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
+	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -50,9 +52,11 @@ type Record struct {
 	Author   string `json:"author,omitempty"`
 	Process  int    `json:"process,omitempty"`
 	Authored int    `json:"authored,omitempty"`
+	// Stored is Info.LastDeployed of the revision in which a run has stored the record, zero for older versions.
+	Stored time.Time `json:"stored,omitzero"`
 	// Taken are the objects of others that revision Authored has taken over.
 	Taken []Taken `json:"taken,omitempty"`
-	// Pruned are the revisions whose records were deleted when revision Authored was created.
+	// Pruned are the revisions before Authored that were never deployed: their records may be deleted.
 	Pruned []Pruned `json:"pruned,omitempty"`
 }
 
@@ -89,13 +93,25 @@ func dropFile(rel *rel1.Release, name string) {
 	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f != nil && f.Name == name })
 }
 
-// ReadRecord returns the record of a release, nil if it has none or an unknown version.
+// ReadRecord returns the record of a release, nil if it has none or an unknown version. Helm stores the files of a chart with its
+// releases: of a record that its rollback has copied, only what is about the chart counts, and one that a chart brings along,
+// made from a release, does not count.
 func ReadRecord(rel *rel1.Release) *Record {
 	var r Record
-	if !readFile(rel, recordFile, &r) || r.Version != recordVersion {
+	switch {
+	case !readFile(rel, recordFile, &r) || r.Version != recordVersion:
 		return nil
+	case r.Stored.IsZero() || rel.Info == nil || r.Stored.Equal(rel.Info.LastDeployed):
+		return &r
+	case isRollback(rel):
+		return &Record{Version: r.Version, Sequenced: r.Sequenced, Tree: r.Tree, Readiness: r.Readiness}
 	}
-	return &r
+	return nil
+}
+
+// isRollback reports whether a revision is a rollback, also one of Helm 3.
+func isRollback(rel *rel1.Release) bool {
+	return rel.Info.RollbackRevision > 0 || strings.HasPrefix(rel.Info.Description, "Rollback ")
 }
 
 // readFile reads what writeFile wrote. It reports whether the file exists and is valid.
@@ -144,7 +160,7 @@ func signed(rel *rel1.Release) bool {
 
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
 // uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
-// the objects that it has taken over, nil if the revision is not the run's, pruned the revisions that it has deleted.
+// the objects that it has taken over, nil if the revision is not the run's, pruned those before it that were never deployed.
 func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned) error {
 	r := ReadRecord(rel)
 	if r == nil {
@@ -168,6 +184,7 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	if reflect.DeepEqual(*r, before) {
 		return nil
 	}
+	r.Stored = rel.Info.LastDeployed
 	return r.write(rel)
 }
 

@@ -2,10 +2,13 @@ package release
 
 import (
 	"testing"
+	"time"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
 )
 
 // TestDeployedBy: a revision counts as deployed by a Job only once it is deployed, and not if a rollback
@@ -46,6 +49,41 @@ func TestDeployedBy(t *testing.T) {
 		}
 		if DeployedBy(rel, "") || CreatedBy(rel, "") || RolledBackBy(rel, "") {
 			t.Errorf("%s: deployed by a Job without a name", test.name)
+		}
+	}
+}
+
+// TestRecordOfAnother: Helm stores the files of a chart with a release. A record among them, because the chart was made from a
+// release, is none of this one, and makes nobody take Helm's revision for one of lockstep. Of one that Helm's rollback has copied, the order
+// counts.
+func TestRecordOfAnother(t *testing.T) {
+	deployed := time.Date(2026, 1, 1, 0, 0, 0, 5, time.UTC)
+	stored := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: rcommon.StatusDeployed, LastDeployed: deployed}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
+	if err := NewRecord(true, &plan.Chart{Path: "c"}).write(stored); err != nil {
+		t.Fatal(err)
+	}
+	if err := sign(stored, true, true, "", false, []Taken{{}}, []Pruned{{}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name         string
+		info         rel1.Info
+		signed, tree bool
+		author       string
+		taken        int
+	}{
+		{"the same", rel1.Info{LastDeployed: deployed.Local()}, true, true, AuthorOf(stored).Name, 1},
+		{"of the chart", rel1.Info{LastDeployed: deployed.Add(time.Second)}, false, false, "helm", 0},
+		{"copied", rel1.Info{LastDeployed: deployed.Add(time.Second), RollbackRevision: 2}, false, true, "helm", 0},
+		{"copied by Helm 3", rel1.Info{LastDeployed: deployed.Add(time.Second), Description: "Rollback to 2"}, false, true, "helm", 0},
+	} {
+		rel := &rel1.Release{Name: "shop", Version: 2, Info: &c.info, Chart: stored.Chart}
+		revs := &Revisions{All: []*rel1.Release{rel}}
+		rel.Info.Status = rcommon.StatusFailed
+		if signed(rel) != c.signed || (TreeOf(rel) != nil) != c.tree || AuthorOf(rel).Name != c.author ||
+			len(revs.Taken("", nil)) != c.taken || len(revs.prunedIn(rel)) != c.taken {
+			t.Errorf("%s: signed %t, tree %v, author %s, %d taken, %d pruned", c.name, signed(rel), TreeOf(rel), AuthorOf(rel).Name,
+				len(revs.Taken("", nil)), len(revs.prunedIn(rel)))
 		}
 	}
 }
