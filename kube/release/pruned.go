@@ -8,14 +8,15 @@ import (
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/kube/charts"
 )
 
-// Pruned is what a later run must know of a revision that was never deployed, and whose record was deleted because of the limit
-// of the history: its objects may be left (R32a). Each record has those that its run deleted, and those that were in them.
+// Pruned is what a later run must know of a revision that was never deployed: its objects may be left, even if the limit of the
+// history, maybe Helm's, has deleted its record (R32a). Each record has all such revisions before its own.
 type Pruned struct {
 	Revision int  `json:"revision"`
 	Span     Span `json:"span"`
@@ -42,11 +43,19 @@ func (r *Revisions) prunedIn(rel *rel1.Release) (all []Pruned) {
 	return slices.DeleteFunc(record.Pruned, func(p Pruned) bool { return p.Revision < cleaned })
 }
 
-// Pruned returns the pruned revisions that may have left something, the newest first. They have a name, a manifest, a status and
-// their Span.
+// Pruned returns the revisions without a record that may have left something, the newest first. They have a name, a manifest, a
+// status and their Span.
 func (r *Revisions) Pruned() (out []*rel1.Release) {
+	known := map[int]bool{}
+	for _, rel := range r.All {
+		known[rel.Version] = true
+	}
 	for _, rel := range slices.Backward(r.All) {
 		for _, p := range r.prunedIn(rel) {
+			if known[p.Revision] {
+				continue
+			}
+			known[p.Revision] = true
 			out = append(out, &rel1.Release{
 				Name: rel.Name, Namespace: rel.Namespace, Version: p.Revision, Manifest: p.Manifest, Chart: &chart.Chart{Metadata: rel.Chart.Metadata},
 				Info: &rel1.Info{Status: rcommon.StatusFailed, FirstDeployed: p.Span.From, LastDeployed: p.Span.To},
@@ -57,26 +66,22 @@ func (r *Revisions) Pruned() (out []*rel1.Release) {
 	return out
 }
 
-// notePruned notes for the next record what a deleted revision may have left. An uninstall creates no record, so it forgets it.
-func (d *Driver) notePruned(rel *rel1.Release, span Span) {
-	revs := &Revisions{All: []*rel1.Release{rel}}
-	stored, err := d.inner.Query(map[string]string{"owner": "helm", "name": rel.Name})
-	if err != nil {
-		stored = nil // then too much is noted
-	}
-	for _, x := range stored {
-		if other, err := AsV1(x); err == nil {
-			revs.All = append(revs.All, other)
+// neverDeployed returns the stored revisions that may have left something, although none was deployed.
+func (r *Revisions) neverDeployed() (out []*rel1.Release) {
+	for _, rel := range r.All {
+		if !WasDeployed(rel) && rel.Info.Status != rcommon.StatusUninstalled && rel.Version > r.cleaned() {
+			out = append(out, rel)
 		}
 	}
-	slices.SortFunc(revs.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
-	all := revs.prunedIn(rel)
-	if !WasDeployed(rel) && rel.Info.Status != rcommon.StatusUninstalled && rel.Version > revs.cleaned() {
-		all = append(all, Pruned{rel.Version, span, namesIn(rel)})
+	return out
+}
+
+// toNote returns what the record of the next revision has to say about those that were never deployed.
+func (r *Revisions) toNote(span func(*rel1.Release) Span) (all []Pruned) {
+	for _, rel := range slices.Concat(r.Pruned(), r.neverDeployed()) {
+		all = append(all, Pruned{rel.Version, span(rel), namesIn(rel)})
 	}
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	d.log.pruned = append(d.log.pruned, all...)
+	return all
 }
 
 // namesIn returns the manifest of a revision with only the kinds and names of its objects, without those that a removal keeps.
@@ -100,4 +105,46 @@ func namesIn(rel *rel1.Release) string {
 		}
 	}
 	return out.String()
+}
+
+// logHistory records the revisions that were read last.
+func (d *Driver) logHistory(list []release.Releaser) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	d.log.history = Revisions{}
+	for _, r := range list {
+		if rel, err := AsV1(r); err == nil {
+			d.log.history.All = append(d.log.history.All, rel)
+		}
+	}
+	slices.SortFunc(d.log.history.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
+}
+
+// keep makes deleteKept delete a record, if it is pruned and the next one has to have what is in it. It returns its revision, or nil.
+func (d *Driver) keep(key string) *rel1.Release {
+	if d.opts.Span == nil || d.WriteResult().Uninstalling {
+		return nil
+	}
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	h := &d.log.history
+	for _, rel := range h.All {
+		if Keys(rel.Name, []int{rel.Version})[0] == key && (slices.Contains(h.neverDeployed(), rel) || len(h.prunedIn(rel)) > 0) {
+			d.log.kept = append(d.log.kept, key)
+			return rel
+		}
+	}
+	return nil
+}
+
+// deleteKept deletes the records that Delete has kept. If that fails, the next run deletes them: they exceed the limit of the
+// history.
+func (d *Driver) deleteKept() {
+	d.log.mu.Lock()
+	keys := d.log.kept
+	d.log.kept = nil
+	d.log.mu.Unlock()
+	for _, key := range keys {
+		_, _ = d.inner.Delete(key)
+	}
 }

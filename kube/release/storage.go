@@ -29,8 +29,9 @@ type Driver struct {
 type writeLog struct {
 	mu sync.Mutex
 	WriteResult
-	pruned  []Pruned // for the record of the next revision
-	readErr error    // of the last List or Query, which leaves the existing revisions unknown
+	readErr error     // of the last List or Query, which leaves the existing revisions unknown
+	history Revisions // as last read
+	kept    []string  // the keys of records to delete once the next revision has what is in them
 }
 
 // DriverOptions configures a Driver. All fields are optional.
@@ -53,7 +54,7 @@ type DriverOptions struct {
 	Timings func() []Timing
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
-	// Span returns the span of a revision that has just been deleted (Record.Pruned).
+	// Span returns the span of a revision (Record.Pruned).
 	Span func(*rel1.Release) Span
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
@@ -125,6 +126,9 @@ func (d *Driver) List(filter func(release.Releaser) bool) ([]release.Releaser, e
 
 func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.inner.Query(labels)
+	if _, some := labels["status"]; !some && err == nil {
+		d.logHistory(list)
+	}
 	return list, d.logRead(err)
 }
 
@@ -146,9 +150,12 @@ func (d *Driver) sign(rel *rel1.Release, created bool) error {
 	if d.opts.Taken != nil && (created || rel.Version == d.WriteResult().Created) {
 		taken = d.opts.Taken()
 	}
-	d.log.mu.Lock()
-	pruned := d.log.pruned
-	d.log.mu.Unlock()
+	var pruned []Pruned
+	if d.opts.Span != nil && created {
+		d.log.mu.Lock()
+		pruned = d.log.history.toNote(d.opts.Span)
+		d.log.mu.Unlock()
+	}
 	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned)
 }
 
@@ -203,6 +210,9 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		d.logCreated(rel, unsure)
 	}
 	d.logWrite(rel, err)
+	if err == nil {
+		d.deleteKept()
+	}
 	return err
 }
 
@@ -331,12 +341,13 @@ func answered(err error) bool {
 }
 
 // Delete deletes a revision. One that no longer exists is deleted: an uninstall that deletes the release's own
-// namespace deletes its records with it.
+// namespace deletes its records with it. The record of a revision that may have left something is deleted once the next one has
+// the names of its objects: the run may be killed in between.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
-	rel, err := d.inner.Delete(key)
-	if deleted, ok := rel.(*rel1.Release); ok && err == nil && deleted != nil && d.opts.Span != nil && !d.WriteResult().Uninstalling {
-		d.notePruned(deleted, d.opts.Span(deleted))
+	if rel := d.keep(key); rel != nil {
+		return rel, nil
 	}
+	rel, err := d.inner.Delete(key)
 	if errors.Is(err, driver.ErrReleaseNotFound) || apierrors.IsNotFound(err) {
 		err = nil
 	}

@@ -226,22 +226,26 @@ func TestRollbackAnnouncesLeftovers(t *testing.T) {
 }
 
 // TestLeftoversOfPrunedRevisions: the limit of the history deletes the records of failed revisions. What they created is still removed
-// by the next upgrade that succeeds, or the uninstall, even if Helm has upgraded the release in between; what somebody else has
-// created again stays (R32a).
+// by the next upgrade that succeeds, or the uninstall, even if Helm has upgraded the release in between, and has deleted the
+// records; what somebody else has created again stays (R32a).
 func TestLeftoversOfPrunedRevisions(t *testing.T) {
 	t.Parallel()
 	a := rig.ConfigMap("a", nil)
-	for _, operation := range []string{"upgrade", "uninstall", "helm"} {
+	for _, operation := range []string{"upgrade", "uninstall", "helm", "helm-prunes"} {
+		limit := 2
+		if operation == "helm-prunes" {
+			limit = 10
+		}
 		r := rig.NewNamed(t, "pruned-"+operation)
 		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a), nil))
 		for _, name := range []string{"b", "c", "d", "e"} {
 			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, rig.ConfigMap(name, nil), rig.FailingJob(nil)), func(u *kube.Deploy) {
-				u.WaitForJobs, u.HistoryMax = plan.AllJobs, 2
+				u.WaitForJobs, u.HistoryMax = plan.AllJobs, limit
 			}))
 			r.MustFail(op, err)
 		}
 		createAgain(r, "c")
-		if operation == "helm" {
+		if strings.HasPrefix(operation, "helm") {
 			r.MustHelm("upgrade", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": a}), "--history-max=3")
 		}
 		want := []string{"a", "c"}
