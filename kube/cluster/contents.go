@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
@@ -72,7 +71,7 @@ func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, 
 	}
 	var names []string
 	namespaces := map[string]bool{}
-	err = eachObject(ctx, c.Metadata.Resource(resource), func(o *metav1.PartialObjectMetadata) {
+	err = connect.EachObject(ctx, c.Metadata.Resource(resource), "", func(o *metav1.PartialObjectMetadata) {
 		seen := manifest.SeenAs(o)
 		if (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil {
 			namespaces[o.Namespace] = true
@@ -88,23 +87,6 @@ func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, 
 		return "", fmt.Errorf("find objects of %s: %w", crd, err)
 	}
 	return inUseText(names, namespaces), nil
-}
-
-// eachObject reads the objects of a resource page by page, and calls visit with each.
-func eachObject(ctx context.Context, resource metadata.ResourceInterface, visit func(*metav1.PartialObjectMetadata)) error {
-	opts := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := resource.List(ctx, opts)
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			visit(&page.Items[i])
-		}
-		if opts.Continue = page.Continue; opts.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // inUseText says how many objects a CRD has: "it has 4 objects in 2 namespaces: a/x, a/y, b/z and 1 more".

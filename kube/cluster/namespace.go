@@ -76,7 +76,7 @@ func (c *contents) list(ctx context.Context, resource schema.GroupVersionResourc
 	if resource.Resource == "events" || resource.Resource == "endpoints" { // written by the cluster about other objects
 		return nil
 	}
-	err := eachObject(ctx, c.client.Metadata.Resource(resource).Namespace(c.namespace), func(o *metav1.PartialObjectMetadata) {
+	err := connect.EachObject(ctx, c.client.Metadata.Resource(resource).Namespace(c.namespace), "", func(o *metav1.PartialObjectMetadata) {
 		c.add(plan.Object{Group: resource.Group, Kind: kind, Namespace: o.Namespace, Name: o.Name}, o)
 	})
 	switch {

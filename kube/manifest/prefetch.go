@@ -165,19 +165,7 @@ func (b *Builder) AssumeAbsent(list helmkube.ResourceList) {
 
 // listMetadata calls each with the metadata of all objects of a kind in a namespace.
 func (b *Builder) listMetadata(ctx context.Context, k listKey, labels string, each func(*metav1.PartialObjectMetadata)) error {
-	opts := metav1.ListOptions{LabelSelector: labels, Limit: 1000}
-	for {
-		l, err := b.client.Metadata.Resource(k.gvr).Namespace(k.namespace).List(ctx, opts)
-		if err != nil {
-			return err
-		}
-		for i := range l.Items {
-			each(&l.Items[i])
-		}
-		if opts.Continue = l.Continue; opts.Continue == "" {
-			return nil
-		}
-	}
+	return connect.EachObject(ctx, b.client.Metadata.Resource(k.gvr).Namespace(k.namespace), labels, each)
 }
 
 // answer makes an Info answer GETs with the metadata found, or with not found if that is nil, and

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/session"
 )
 
@@ -112,18 +113,8 @@ func (v *clusterView) existing(kind kindInNamespace, names []string) (exists map
 
 func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
 	exists = map[string]bool{}
-	for opts := (metav1.ListOptions{Limit: 1000}); ; {
-		l, err := client.List(v.Context, opts)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range l.Items {
-			exists[o.Name] = true
-		}
-		if opts.Continue = l.Continue; opts.Continue == "" {
-			return exists, nil
-		}
-	}
+	err = connect.EachObject(v.Context, client, "", func(o *metav1.PartialObjectMetadata) { exists[o.Name] = true })
+	return exists, err
 }
 
 // get returns which of the named objects exist. It stops at the first error.

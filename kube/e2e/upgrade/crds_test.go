@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/session"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // crdChart returns a chart with a CRD in crds/ that has the given versions and stores the last one, and if resource is set,
@@ -220,6 +222,37 @@ func TestCRDWithObjectsOfOthers(t *testing.T) {
 	}
 	r.MustRun(r.Uninstall())
 	assertObjects("an uninstall", k, "stays")
+}
+
+// TestExpiredPages: the objects of others are found, although the API server forgets the state of a list between two pages.
+func TestExpiredPages(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	k := rig.LateKinds(r.Namespace + ".example")[0]
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), k.CRD(nil)), nil))
+	for _, name := range []string{"one", "three", "two"} {
+		r.Create(rig.Object(k.API+"/v1/"+k.Kind+"/"+name, nil, "spec: {size: x}"))
+	}
+	expired := false
+	r.Client = r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		q := req.URL.Query()
+		if req.URL.Path != "/apis/"+k.API+"/v1/"+k.Plural || q.Get("limit") == "" {
+			return false
+		}
+		if q.Has("continue") {
+			expired = true
+			faultproxy.Refuse(w, http.StatusGone, "Expired", "the provided continue parameter is too old")
+			return true
+		}
+		q.Set("limit", "2")
+		req.URL.RawQuery = q.Encode()
+		return false
+	}}, "")
+	kept := "it has 3 objects in 1 namespace: " + r.Namespace + "/one, " + r.Namespace + "/three, " + r.Namespace + "/two"
+	_, changes := r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
+	if c := changes["CustomResourceDefinition/"+k.Plural+"."+k.API]; c.Action != inspect.Keep || c.Message != kept || !expired {
+		t.Errorf("%s: %q, want %q; expired: %t", c.Action, c.Message, kept, expired)
+	}
 }
 
 // TestCRDWithUnservedStorage: a CRD whose storage version is not served stays while others have objects of its kind in a version that
