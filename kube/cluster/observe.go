@@ -24,7 +24,12 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		if t.send != nil && troubleKinds[obj.Kind] && obj.Namespace != "" {
 			t.session.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, listener{
 				onTrouble: func() { report(run.Observation{Object: obj, Trouble: true}) },
-				onPods:    func(p run.Pods) { report(run.Observation{Object: obj, Pods: &p}) },
+				onPods: func(p run.Pods) {
+					if !status.IsBuiltIn(obj.Group) { // its kind decides which of its pods must be ready
+						p.Unready = 0
+					}
+					report(run.Observation{Object: obj, Pods: &p})
+				},
 			})
 		}
 		t.mu.Lock()

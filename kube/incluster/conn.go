@@ -102,6 +102,7 @@ type follower struct {
 	lastSeq  uint64 // the last sequence number written
 	caughtUp bool   // the empty line that follows all past events was written
 	ended    bool   // the last event of the run was written
+	rotated  bool   // the first events of the run are gone
 }
 
 const (
@@ -203,6 +204,15 @@ func (e *EndedError) Error() string {
 // ExitCode returns the exit code of the run.
 func (e *EndedError) ExitCode() int { return e.Code }
 
+// RotatedError is the error of a Conn to a run whose first events are gone: without its plan, nothing can be shown.
+type RotatedError struct{ job, pod string }
+
+func (e *RotatedError) Error() string {
+	namespace, name, _ := strings.Cut(e.job, "/")
+	return fmt.Sprintf("the beginning of the log of run %s is gone, because the kubelet rotates the logs of pods: a screen cannot show the run, and commands cannot reach it; "+
+		"see what it does with kubectl logs -f %s -n %[3]s, and stop it with kubectl delete job %s -n %[3]s", e.job, e.pod, namespace, name)
+}
+
 // runEnded reports whether the run has ended, and the error to return then.
 func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
@@ -260,7 +270,11 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 			}
 			return true, nil
 		}
-		if line, ok := f.renumber(line); ok {
+		line, ok := f.renumber(line)
+		if f.rotated {
+			return true, &RotatedError{f.run.Namespace + "/" + f.run.Name, pod.Name}
+		}
+		if ok {
 			if _, err := f.out.Write(line); err != nil || f.ended {
 				return true, err
 			}
@@ -305,6 +319,8 @@ func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 	if err != nil || f.offset+seq <= f.lastSeq {
 		return nil, false
 	}
+	missing := f.offset + seq - f.lastSeq - 1
+	f.rotated = f.lastSeq == 0 && missing > 0
 	f.lastSeq = f.offset + seq
 	var end struct {
 		Kind  string `json:"kind"`
@@ -314,5 +330,10 @@ func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 	if bytes.Contains(rest, []byte(`"exit":`)) && json.Unmarshal(line, &end) == nil && end.Kind == "operation" && end.Scope == "" && end.Exit != nil {
 		f.ended = true
 	}
-	return slices.Concat(seqPrefix, strconv.AppendUint(nil, f.lastSeq, 10), rest[digits:]), true
+	out = slices.Concat(seqPrefix, strconv.AppendUint(nil, f.lastSeq, 10), rest[digits:])
+	if missing > 0 { // the log was rotated while the connection was cut
+		out = append(fmt.Appendf(nil, `{"seq":%d,"kind":"warning","message":"%d events of the run are missing here: the kubelet has rotated the log of its pod"}`+"\n",
+			f.lastSeq-1, missing), out...)
+	}
+	return out, true
 }
