@@ -11,7 +11,7 @@ import (
 )
 
 // Changes counts objects by what an operation did to them, and the hooks that it started.
-type Changes struct{ Created, Configured, Unchanged, Deleted, Deleting, Kept, Hooks int }
+type Changes struct{ Created, Configured, Replaced, Unchanged, Deleted, Deleting, Kept, Hooks int }
 
 // earlierChanges are the net changes of the revisions that edits have replaced (R46), or of the pods in which the run was
 // before, and the hooks that they started. Its maps are never modified.
@@ -113,11 +113,11 @@ func (e earlierChanges) with(phases []*PhaseState) earlierChanges {
 // then returns the net effect of a change and of a later one, in another revision of the run.
 func (c Change) then(later Change) Change {
 	deleted := later == Deleted || later == Absent
-	lasting := c == Configured || c == Deleted
+	lasting := c == Configured || c == Replaced || c == Deleted
 	switch {
 	case c == Created && deleted:
 		return ""
-	case c == Created, later == "", lasting && later != Created && later != Configured && later != Deleted:
+	case c == Created, later == "", c == Replaced && !deleted, lasting && (later == Unchanged || later == Kept || later == Absent):
 		return c
 	}
 	return later
@@ -154,6 +154,8 @@ func (c *Changes) add(change Change) {
 		c.Created++
 	case Configured:
 		c.Configured++
+	case Replaced:
+		c.Replaced++
 	case Unchanged:
 		c.Unchanged++
 	case Deleted:
@@ -183,7 +185,7 @@ func (c Changes) list(noun, hooksSuffix string) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Deleting, "still being deleted"}, {c.Kept, "kept"}} {
+	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Replaced, "replaced"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Deleting, "still being deleted"}, {c.Kept, "kept"}} {
 		switch {
 		case p.n == 0:
 		case noun != "" && parts == nil:

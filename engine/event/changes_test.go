@@ -77,6 +77,10 @@ func TestChangesOfAnEditedRun(t *testing.T) {
 		{[]Change{Deleted, Absent}, Changes{Deleted: 1}},
 		{[]Change{Deleted, ""}, Changes{Deleted: 1}},
 		{[]Change{Deleted, Created}, Changes{Created: 1}},
+		{[]Change{Unchanged, Replaced}, Changes{Replaced: 1}},
+		{[]Change{Replaced, Configured}, Changes{Replaced: 1}},
+		{[]Change{Replaced, Deleted}, Changes{Deleted: 1}},
+		{[]Change{Created, Replaced}, Changes{Created: 1}},
 	} {
 		var s State
 		hook := func(name string) Phase {

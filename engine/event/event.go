@@ -118,6 +118,7 @@ type Change string
 const (
 	Created    Change = "created"
 	Configured Change = "configured"
+	Replaced   Change = "replaced" // deleted and created again
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
 	Absent     Change = "absent" // to be deleted, but did not exist

@@ -76,6 +76,7 @@ type Action string
 const (
 	Create    Action = "create"
 	Modify    Action = "change"
+	Replace   Action = "replace" // it cannot be updated, so it is deleted and created again
 	Unchanged Action = "unchanged"
 	Delete    Action = "delete"
 	Absent    Action = "absent" // planned to be deleted, but already gone
@@ -118,7 +119,7 @@ type Field struct {
 // Modifies reports whether the change modifies the cluster. Hooks do not count: they run
 // with every operation.
 func (c Change) Modifies() bool {
-	return c.Action == Create || c.Action == Modify || c.Action == Delete
+	return c.Action == Create || c.Action == Modify || c.Action == Replace || c.Action == Delete
 }
 
 // Masked passes all text of the change through hide.

@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Changed names the objects that a run created, changed and deleted, a line for each: "changed: Deployment/api". In a stack the
+// Changed names the objects that a run created, changed, replaced and deleted, a line for each: "changed: Deployment/api". In a stack the
 // lines begin with the release. It returns nothing about a run, or a release, that only created objects.
 func Changed(s *event.State) (lines []string) {
 	if s.Operation.IsStack() {
@@ -22,10 +22,10 @@ func Changed(s *event.State) (lines []string) {
 		}
 		return lines
 	}
-	if c := s.Changes(); c.Configured+c.Deleted == 0 {
+	if c := s.Changes(); c.Configured+c.Replaced+c.Deleted == 0 {
 		return nil
 	}
-	for _, c := range []event.Change{event.Created, event.Configured, event.Deleted} {
+	for _, c := range []event.Change{event.Created, event.Configured, event.Replaced, event.Deleted} {
 		if objects := s.Changed(c); len(objects) > 0 {
 			lines = append(lines, c.Word()+": "+Objects(objects))
 		}

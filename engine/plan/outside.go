@@ -61,16 +61,20 @@ func ParseOutside(text string) (Object, error) {
 	}
 	if o.Group = group; group == "" {
 		if o.Group, known = builtInGroups[o.Kind]; !known {
-			hint := ""
-			for kind := range builtInGroups {
-				if strings.EqualFold(kind, o.Kind) {
-					hint = "; did you mean " + kind + "?"
-				}
-			}
-			return Object{}, fmt.Errorf("%s: the API group of %s is missing; write %s.GROUP/%s%s", quote(text), o.Kind, o.Kind, strings.Join(parts[1:], "/"), hint)
+			return Object{}, fmt.Errorf("%s: the API group of %s is missing; write %s.GROUP/%s%s", quote(text), o.Kind, o.Kind, strings.Join(parts[1:], "/"), similarKind(o.Kind))
 		}
 	}
 	return o, nil
+}
+
+// similarKind asks whether the kind of Kubernetes was meant that differs only in case; "" if there is none.
+func similarKind(kind string) string {
+	for known := range builtInGroups {
+		if strings.EqualFold(known, kind) {
+			return "; did you mean " + known + "?"
+		}
+	}
+	return ""
 }
 
 // notInName reports whether a character cannot be in the name of an object.

@@ -65,6 +65,19 @@ func otherReleases(ctx context.Context, c *connect.Client, scope manifest.Scope,
 // otherObjects counts the objects of a CRD that the release does not delete: those of others, and those with
 // helm.sh/resource-policy: keep.
 func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, crd string) (string, error) {
+	return objectsOf(ctx, c, crd, func(o *metav1.PartialObjectMetadata) bool {
+		seen := manifest.SeenAs(o)
+		return (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil
+	})
+}
+
+// allObjects counts all objects of a CRD.
+func allObjects(ctx context.Context, c *connect.Client, crd string) (string, error) {
+	return objectsOf(ctx, c, crd, func(*metav1.PartialObjectMetadata) bool { return true })
+}
+
+// objectsOf counts the objects of a CRD for which counts is true, and names some.
+func objectsOf(ctx context.Context, c *connect.Client, crd string, counts func(*metav1.PartialObjectMetadata) bool) (string, error) {
 	resource, served, err := storedResource(ctx, c, crd)
 	if err != nil || !served {
 		return "", err
@@ -72,8 +85,7 @@ func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, 
 	var names []string
 	namespaces := map[string]bool{}
 	err = connect.EachObject(ctx, c.Metadata.Resource(resource), "", func(o *metav1.PartialObjectMetadata) {
-		seen := manifest.SeenAs(o)
-		if (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil {
+		if counts(o) {
 			namespaces[o.Namespace] = true
 			names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 		}

@@ -102,6 +102,8 @@ type Removal struct {
 	Keep bool
 	// UID, if not empty, keeps another object of the same name.
 	UID types.UID
+	// Planned, if not empty, is the UID of the object that the plan names; another one of the same name is kept.
+	Planned types.UID
 	// Created reports whether a leftover may be what a revision created; nil for other objects. Others are kept.
 	Created func(plan.Object, manifest.Seen) bool
 
@@ -115,7 +117,7 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 	switch other := scope.Other(s); {
 	case scope.OwnedByOther(s.Owner):
 		return "it belongs to " + s.Owner + " now"
-	case r.UID != "" && s.UID != r.UID:
+	case r.UID != "" && s.UID != r.UID, r.Planned != "" && s.UID != r.Planned:
 		return "created again by somebody else"
 	case r.UID == "" && !claims.Removes(scope, f) && other != "":
 		return "it belongs to " + other + " now"

@@ -38,6 +38,8 @@ type Session struct {
 	Claims manifest.Claims
 	// Taken are the objects of others that the release has taken over.
 	Taken *TakenOver
+	// Replaces are the objects that are deleted and created again if they cannot be updated.
+	Replaces map[plan.Object]Replacement
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
@@ -58,10 +60,16 @@ type Target struct {
 	expiring map[plan.Object]*expiringJob // the Jobs with ttlSecondsAfterFinished
 
 	mu       sync.Mutex
-	attempts map[plan.Object]int
+	attempts map[plan.Object]attempts
 	reports  map[plan.Object]func(run.Observation)
 	deferred map[plan.Object]*deferredWatch
 	labelled map[plan.Object]*labelled
+}
+
+// attempts are the attempts to apply an object.
+type attempts struct {
+	count    int
+	replaces bool // an earlier object was deleted for the one that is applied
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -99,7 +107,7 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
-		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
+		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]attempts{},
 		reports: map[plan.Object]func(run.Observation){}, labelled: map[plan.Object]*labelled{},
 		deferred: map[plan.Object]*deferredWatch{}, expiring: map[plan.Object]*expiringJob{},
 	}
@@ -157,8 +165,11 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		t.takeBack(obj)
 		return out, nil
 	}
-	if t.session.Resumes && !retry && hook == nil && diagnose.IsImmutable(err) && t.hasFailed(ctx, i, f) {
+	if t.session.Resumes && !retry && hook == nil && len(diagnose.Immutable(err)) > 0 && t.hasFailed(ctx, i, f) {
 		return t.Apply(ctx, g, obj) // a retry, which replaces it
+	}
+	if r, planned := t.session.Replaces[obj]; planned && !r.Failed && hook == nil && len(diagnose.Immutable(err)) > 0 {
+		return t.replace(ctx, g, i, r, err)
 	}
 	if retry && diagnose.IsFieldConflict(err) {
 		return t.keepEdited(i, obj, err)
@@ -175,6 +186,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	sameGeneration := f.KeepsGeneration(i)
 	change := f.Changed(i)
+	if change == event.Created && hook == nil && t.replaces(obj) {
+		change = event.Replaced
+	}
 	out = run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}
 	out.StatusBefore = t.statusBefore(i, sameGeneration || change == event.Unchanged)
 	t.session.Builder.LearnStatus(i)
@@ -208,17 +222,13 @@ func (t *Target) statusBefore(i *resource.Info, sameGeneration bool) string {
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
 // of a hook and, on a retry, a Job or Pod. The response has WaitGone if that object still exists.
 func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (retry bool, out run.Response, err error) {
-	t.mu.Lock()
-	t.attempts[obj]++
-	retry = t.attempts[obj] > 1
-	t.mu.Unlock()
+	retry = t.count(obj, 1) > 1
 	if f.Replaces || retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
-		var blocked bool
-		out, blocked, err = t.deletePrevious(ctx, i)
+		out, err = t.deletePrevious(ctx, i, obj)
 		switch {
 		case err != nil:
 			return retry, out, fmt.Errorf("delete the previous %s: %w", obj, err)
-		case blocked:
+		case out.WaitGone != nil:
 			t.takeBack(obj)
 			return retry, out, nil
 		case f.Replaces:
@@ -233,10 +243,23 @@ func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest
 }
 
 // takeBack undoes the count of an attempt that had no effect.
-func (t *Target) takeBack(obj plan.Object) {
+func (t *Target) takeBack(obj plan.Object) { t.count(obj, -1) }
+
+// count adds to the number of attempts to apply an object, and returns it.
+func (t *Target) count(obj plan.Object, more int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.attempts[obj]--
+	a := t.attempts[obj]
+	a.count += more
+	t.attempts[obj] = a
+	return a.count
+}
+
+// replaces reports whether an earlier object was deleted for the one that is applied.
+func (t *Target) replaces(obj plan.Object) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attempts[obj].replaces
 }
 
 // applyGenerated creates an object whose name the API server generates.

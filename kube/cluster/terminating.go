@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/metadata"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
 )
@@ -42,21 +43,27 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	return t.blockedBy(i, old), true
 }
 
-// deletePrevious deletes the object before its next incarnation is applied. blocked is set if the object has not gone yet;
+// deletePrevious deletes the object before its next incarnation is applied. The response has WaitGone if it has not gone yet;
 // the engine then shows the wait, and sends the request again.
-func (t *Target) deletePrevious(ctx context.Context, i *resource.Info) (out run.Response, blocked bool, err error) {
+func (t *Target) deletePrevious(ctx context.Context, i *resource.Info, obj plan.Object) (run.Response, error) {
 	found, kept, err := t.session.Delete(ctx, i, Removal{Policy: metav1.DeletePropagationBackground})
 	if kept != "" {
-		return run.Response{}, false, t.session.CheckOwner(i)
+		return run.Response{}, t.session.CheckOwner(i)
 	}
 	if err != nil || !found {
-		return run.Response{}, false, err
+		return run.Response{}, err
 	}
+	t.setReplaced(obj)
+	return t.stillThere(ctx, i), nil
+}
+
+// stillThere returns the response for an object that has been deleted, with WaitGone if it has not gone yet.
+func (t *Target) stillThere(ctx context.Context, i *resource.Info) run.Response {
 	old, err := t.metadataOf(i).Get(ctx, i.Name, metav1.GetOptions{})
 	if err != nil || old.GetDeletionTimestamp() == nil { // it is gone, or the apply finds out
-		return run.Response{}, false, nil
+		return run.Response{}
 	}
-	return t.blockedBy(i, old), true, nil
+	return t.blockedBy(i, old)
 }
 
 func (t *Target) metadataOf(i *resource.Info) metadata.ResourceInterface {

@@ -111,11 +111,8 @@ func (d *Diagnoser) finalizerLines(ctx context.Context, u *unstructured.Unstruct
 func (d *Diagnoser) finalizerReason(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case claimProtection:
-		switch users, _, err := d.podsUsing(ctx, u.GetNamespace(), u.GetName()); {
-		case len(users) > 0:
-			return "in use by " + plural(fmt.Sprint(len(users)), "pod ", "pods ") + strings.Join(users, ", ")
-		case err != nil:
-			return "probably in use by a pod (" + err.Error() + ")"
+		if use := d.ClaimUse(ctx, u.GetNamespace(), u.GetName()); use != "" {
+			return use
 		}
 	case "kubernetes.io/pv-protection":
 		if claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name"); claim != "" {
@@ -159,6 +156,17 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 		err = fmt.Errorf("only the first %d pods were checked", maxPodsRead)
 	}
 	return names, inUse, err
+}
+
+// ClaimUse says which pods use a claim, "" if none does.
+func (d *Diagnoser) ClaimUse(ctx context.Context, namespace, claim string) string {
+	switch users, _, err := d.podsUsing(ctx, namespace, claim); {
+	case len(users) > 0:
+		return "in use by " + plural(fmt.Sprint(len(users)), "pod ", "pods ") + strings.Join(users, ", ")
+	case err != nil:
+		return "probably in use by a pod (" + err.Error() + ")"
+	}
+	return ""
 }
 
 // claimNames returns the names of a pod's claims. A generic ephemeral volume has a claim named after pod and volume.

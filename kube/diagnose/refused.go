@@ -36,13 +36,13 @@ func Explain(err error) error {
 	}
 	text, message := plainMessage(err.Error()), plainMessage(response.Status().Message)
 	cause, faults := message, patchFaults(message)
-	switch fields := immutable(err); {
+	switch fields := Immutable(err); {
 	case IsFieldConflict(err):
 		owners, advice := fieldConflict(response.Status().Details.Causes)
 		text = owners + "; " + advice
 		message, cause = owners, text
-	case len(fields) > 0:
-		text = strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
+	case len(fields) > 0 && apierrors.IsInvalid(err):
+		text = strings.Join(fields, ", ") + replaceAdvice(response.Status().Details)
 		cause = text
 	case ExplainTypes(text) != text:
 		text, message = ExplainTypes(text), ExplainTypes(message)
@@ -62,6 +62,11 @@ func Explain(err error) error {
 	}
 	cause = refusedByServer + strings.TrimPrefix(withoutName(cause), refusedByServer)
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
+}
+
+// replaceAdvice says what to do about an object that cannot be updated.
+func replaceAdvice(d *metav1.StatusDetails) string {
+	return fmt.Sprintf("; replace it with --replace %s/%s (upgrade, rollback and up), or rename it in the chart", d.Kind, d.Name)
 }
 
 // plainMessage returns a message of the API server without the full stop and the validation regexp.
@@ -383,35 +388,43 @@ func fieldConflict(causes []metav1.StatusCause) (owners, advice string) {
 	return strings.Join(managers, "; "), advice
 }
 
-// immutablePhrases are parts of the API server's messages about immutable fields.
-var immutablePhrases = []string{
-	"field is immutable", "may not be changed", "may not change once set", "spec for fields other than",
-	"pod updates may not change", "spec is immutable after creation",
-}
+// immutable matches what the API server says of a field that must not change, also by a rule that compares it with its old
+// value (CEL).
+var immutable = regexp.MustCompile(`immutable|may not be changed|may not change|can not be less than status\.capacity|only be modified in tandem|` +
+	`spec for fields other than|updates to \S+ are forbidden|\boldSelf\b`)
 
-// IsImmutable reports whether an update was refused because it would change an immutable field.
-func IsImmutable(err error) bool { return len(immutable(err)) > 0 }
+// noResize is what the API server says of a claim that cannot grow, because of its StorageClass.
+const noResize = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
 
-// immutable lists the immutable fields that an update tried to change, each with the reason. Only the text of a message
+// Immutable lists the immutable fields that a refused update tried to change, each with the reason. Only the text of a message
 // shows that a field is immutable. The reason omits the field's value, which may be pages long.
-func immutable(err error) (fields []string) {
+func Immutable(err error) (fields []string) {
 	var response apierrors.APIStatus
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), noResize) {
+		return []string{"spec.resources.requests.storage: " + noResize}
+	}
 	if !apierrors.IsInvalid(err) || !errors.As(err, &response) || response.Status().Details == nil {
 		return nil
 	}
 	for _, c := range response.Status().Details.Causes {
-		for _, phrase := range immutablePhrases {
-			at := strings.Index(c.Message, phrase)
-			if at < 0 {
-				continue
-			}
-			reason := c.Message[at:]
-			if strings.HasPrefix(phrase, "spec ") || phrase == "pod updates may not change" {
-				reason, _, _ = strings.Cut(c.Message, "\n")
-			}
+		if reason := immutableReason(c.Message); reason != "" {
 			fields = append(fields, c.Field+": "+reason)
-			break
 		}
 	}
 	return fields
+}
+
+// immutableReason returns the part of a message that says why a field must not change, "" if it says something else. The first
+// line may quote the field's value; a message about the object as a whole goes on with the differences.
+func immutableReason(message string) string {
+	reason, _, _ := strings.Cut(message, "\n")
+	if _, rule, found := strings.Cut(reason, "failed rule: "); found {
+		reason = rule
+	} else if at := strings.LastIndex(reason, ": "); at >= 0 {
+		reason = reason[at+len(": "):]
+	}
+	if !immutable.MatchString(reason) {
+		return ""
+	}
+	return text.TrimFullStop(reason)
 }

@@ -219,7 +219,10 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 		mu.Lock()
 		defer mu.Unlock()
 		if r != nil {
-			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
+			res.Updated = append(res.Updated, r.Updated...)
+			if f := c.builder().Fact(i); f == nil || c.cfg.Session.Replaces[f.Resource.Object].Message == "" { // --cleanup-on-fail must not delete what is replaced
+				res.Created = append(res.Created, r.Created...)
+			}
 		}
 		return asPatchError(err)
 	})

@@ -58,6 +58,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		RunWatcher:     r.runWatcher,
 		KeepBrokenPods: r.op.prepared.Common.KeepBrokenPods,
 		Resumes:        r.op.prepared.Resumes,
+		Replaces:       t.prepared.Replaces(),
 		Claims:         t.prepared.Target.Claims,
 		Taken:          r.op.taken,
 		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),

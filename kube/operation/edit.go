@@ -193,8 +193,8 @@ func (e *Edit) Changes() ([]inspect.Change, error) {
 			if err := preview.Compare(&c, old, after[c.Object]); err != nil {
 				return nil, err
 			}
-			if slices.Contains(e.operation.prepared.Replaced, c.Object) {
-				c.Message = preview.FailedReplaced
+			if r, replaced := e.operation.prepared.Replaces()[c.Object]; replaced {
+				c.Action, c.Message = inspect.Replace, r.Message
 			}
 		}
 		if !existed || c.Diff != "" {

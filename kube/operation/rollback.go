@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
@@ -35,6 +36,9 @@ type Rollback struct {
 	TakeOwnership bool // Helm's rollback always takes over objects of others
 	HistoryMax    int
 	Description   string
+
+	// replaced are the objects that the upgrade has replaced, or would have; an automatic rollback replaces them again.
+	replaced []cluster.Replacement
 }
 
 // PrepareRollback checks and plans a rollback. It does not change the release.
@@ -218,6 +222,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 			}},
 		},
 		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)},
+		Basis: session.Basis{Replaced: rb.replaced},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
 	return task{prepared: prepared, do: run, rollbackOnFailure: true}, nil

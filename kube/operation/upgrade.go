@@ -303,6 +303,11 @@ func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevi
 		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,
 		ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,
 	}
+	for _, r := range p.Replaced {
+		if r.UID = ""; !r.Failed { // the upgrade has created another object
+			rb.replaced = append(rb.replaced, r)
+		}
+	}
 	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(d.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
 	if i := slices.IndexFunc(state.All, func(rel *rel1.Release) bool { return rel.Version == goodRevision }); i >= 0 {
 		plan.target = state.All[i]

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
@@ -59,10 +60,20 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared,
 			continue
 		}
 		if c.replaced {
-			p.Replaced = append(p.Replaced, c.object)
+			p.Replaced = append(p.Replaced, cluster.Replacement{Object: c.object, Message: FailedReplaced, Failed: true})
 			continue
 		}
 		w := plan.Warning{Object: &changes[n].object}
+		planned, named, why, err := Replacer{v.Client, v.Helm.Client, p}.Plan(v.Context, c.object, c.info, errs[n])
+		switch {
+		case why != "":
+			w.Message = why
+			out.conflicts = append(out.conflicts, w)
+			continue
+		case named && err == nil:
+			p.Replaced = append(p.Replaced, planned)
+			continue
+		}
 		if w.Message = refusals.MayPass(c.object, errs[n]); w.Message != "" {
 			out.warnings = append(out.warnings, w)
 			continue
@@ -72,6 +83,9 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared,
 	}
 	return out
 }
+
+// FailedReplaced is the message about a failed Job or Pod that the operation replaces (R50).
+const FailedReplaced = "it has failed"
 
 // changes returns the existing objects except those that certainly do not change: the cluster has the same fields from
 // every revision that may have applied them, and nobody has changed one since. A replacement may change any object, because it
@@ -179,7 +193,7 @@ func (v *clusterView) crdChanges(p *session.Prepared) (out []change) {
 func (v *clusterView) tryChange(c *change) error {
 	outdated := func(err error) bool { return apierrors.IsConflict(err) && !diagnose.IsFieldConflict(err) }
 	err := retry.OnError(retry.DefaultRetry, outdated, func() error { return v.dryRun(c) })
-	if c.resumes && diagnose.IsImmutable(err) {
+	if c.resumes && len(diagnose.Immutable(err)) > 0 {
 		old, readErr := v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
 		c.replaced = readErr == nil && status.HasFailed(old, c.rule)
 	}

@@ -229,13 +229,33 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.Phase
 		c.Action, c.Message = inspect.Modify, "changes unknown: "+webhookNoDryRun
 		return nil
 	}
-	if s.prepared.Resumes && diagnose.IsImmutable(err) && status.HasFailed(live, s.builder.Fact(i).Rule) {
-		c.Action, c.Message = inspect.Modify, FailedReplaced
+	if s.prepared.Resumes && len(diagnose.Immutable(err)) > 0 && status.HasFailed(live, s.builder.Fact(i).Rule) {
+		c.Action, c.Message = inspect.Replace, preflight.FailedReplaced
 		return nil
+	}
+	planned, named, why, readErr := preflight.Replacer{Client: s.client, Helm: s.helm, Prepared: s.prepared}.Plan(ctx, c.Object, i, err)
+	switch {
+	case readErr != nil:
+		return readErr
+	case why != "":
+		c.Action, c.Message = inspect.Refuse, why
+		return nil
+	case named:
+		return s.previewReplacement(c, i, planned)
 	}
 	if err = c.refuse(err); err == nil {
 		c.refused, c.intends = refusal, inspect.Modify
 	}
+	return err
+}
+
+// previewReplacement sets the change of an object that is replaced. Its fields are compared with the deployed manifest: no dry run
+// has the new object.
+func (s *objects) previewReplacement(c *change, i *resource.Info, planned cluster.Replacement) (err error) {
+	if s.deployed[c.Object] != nil {
+		err = s.compareRevisions(&c.Change, i)
+	}
+	c.Action, c.Message = inspect.Replace, planned.Message
 	return err
 }
 
@@ -246,15 +266,12 @@ func (s *objects) compare(c *change, i *resource.Info, live, next *unstructured.
 	}
 	switch { // an object may change although no field differs
 	case s.prepared.Resumes && status.HasFailed(live, s.builder.Fact(i).Rule):
-		c.Action, c.Message = inspect.Modify, FailedReplaced
+		c.Action, c.Message = inspect.Replace, preflight.FailedReplaced
 	case !isSameState(live, next):
 		c.Action, c.Message = inspect.Modify, "only server-managed metadata changes: field ownership and generation"
 	}
 	return nil
 }
-
-// FailedReplaced is the message about a failed Job or Pod that the operation replaces (R50).
-const FailedReplaced = "failed; will be replaced"
 
 // isSameState reports whether two states of an object differ at most in the times of their field
 // managers. In that case the API server writes nothing.

@@ -42,6 +42,9 @@ type Common struct {
 	// WaitFor are objects outside the release, as plan.ParseOutside reads them: the groups that wait for no other group start
 	// once these exist and are ready (R22d).
 	WaitFor []string
+	// ReplaceObjects are the objects that may be deleted and created again where they cannot be updated, as plan.ParseReplacements reads
+	// them (R30b).
+	ReplaceObjects []string
 	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 
@@ -102,6 +105,8 @@ type Common struct {
 	reader   *documents.Reader
 	operator *readiness.Operator // checked Readiness
 	outside  []plan.Object       // parsed WaitFor
+
+	replacements plan.Replacements // parsed ReplaceObjects
 }
 
 // RunProgress is the progress of a run that is being edited.
@@ -147,6 +152,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.operator, err = readiness.New(c.Readiness); err != nil {
 		return c, err
 	}
+	if c.replacements, err = plan.ParseReplacements(c.ReplaceObjects); err != nil {
+		return c, fmt.Errorf("--replace: %w", err)
+	}
 	if c.Settle > c.Timeout {
 		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}
@@ -177,6 +185,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 
 // Outside returns the objects outside the release that its first groups wait for. The options must be complete.
 func (c Common) Outside() []plan.Object { return c.outside }
+
+// Replacements returns what the operation may replace. The options must be complete.
+func (c Common) Replacements() plan.Replacements { return c.replacements }
 
 // ReportStep reports a slow step to OnStep.
 func (c Common) ReportStep(step string) {

@@ -8,6 +8,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
@@ -54,10 +55,20 @@ type Basis struct {
 	// continues one that failed or was interrupted (R50).
 	Marks   []release.Mark
 	Resumes bool
-	// Replaced are failed Jobs and Pods that cannot be updated. This operation replaces them, because it resumes.
-	Replaced []plan.Object
+	// Replaced are the objects that cannot be updated, so that this operation deletes them and creates them again: those that
+	// --replace names and, if it resumes, failed Jobs and Pods.
+	Replaced []cluster.Replacement
 	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
 	Taken []release.Taken
+}
+
+// Replaces returns Replaced by object.
+func (b Basis) Replaces() map[plan.Object]cluster.Replacement {
+	out := map[plan.Object]cluster.Replacement{}
+	for _, r := range b.Replaced {
+		out[r.Object] = r
+	}
+	return out
 }
 
 // RecordChanges are the revisions whose release records an operation may update or delete.

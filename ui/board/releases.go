@@ -73,7 +73,7 @@ var changeWords = []struct {
 	object string // after an object's name; "" if it is not listed
 }{
 	{inspect.Refuse, "refused", "would be refused"}, {inspect.Create, "to create", "will be created"}, {inspect.Modify, "to change", "will change"},
-	{inspect.Delete, "to delete", "will be deleted"}, {inspect.Hook, "to run", "will run"}, {inspect.Keep, "kept", ""},
+	{inspect.Replace, "to replace", "will be replaced"}, {inspect.Delete, "to delete", "will be deleted"}, {inspect.Hook, "to run", "will run"}, {inspect.Keep, "kept", ""},
 	{inspect.Later, "cannot be compared yet", "cannot be compared yet"}, {inspect.Unchanged, "unchanged", ""}, {inspect.Absent, "already gone", ""}, {"", "unknown", ""},
 }
 

@@ -51,7 +51,7 @@ var refusals = []cause{
 	{"strict-hook", `{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, labels: {ask: me}}}`, "ConfigMap/refused",
 		`refused by webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict: only on weekdays`, `only on weekdays`},
 	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",
-		"refused by the API server: data: field is immutable when `immutable` is set; delete the object and try again, or rename it in the chart", `field is immutable`},
+		"refused by the API server: data: field is immutable when `immutable` is set; replace it with --replace ConfigMap/fixed \\(upgrade, rollback and up\\), or rename it in the chart", `field is immutable`},
 	{"conflict", `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: ours}}`, "ConfigMap/shared",
 		`refused by the API server: "somebody" owns .data.mode; remove the field from the chart or give it the live value, or take it over with --force-conflicts`, `"somebody" owns .data.mode`},
 	{"going", `{apiVersion: v1, kind: ConfigMap, metadata: {name: late, namespace: $NS-going}}`, "ConfigMap/late",

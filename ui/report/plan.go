@@ -32,7 +32,7 @@ var actions = map[inspect.Action]struct {
 	role       theme.Role
 }{
 	inspect.Create: {"+", "create", theme.Good}, inspect.Modify: {"~", "change", theme.Busy}, inspect.Unchanged: {"=", "unchanged", theme.Quiet},
-	inspect.Delete: {"-", "delete", theme.Bad}, inspect.Absent: {"=", "already absent", theme.Quiet}, inspect.Keep: {"=", "keep", theme.Quiet},
+	inspect.Replace: {"-/+", "replace", theme.Bad}, inspect.Delete: {"-", "delete", theme.Bad}, inspect.Absent: {"=", "already absent", theme.Quiet}, inspect.Keep: {"=", "keep", theme.Quiet},
 	inspect.Hook: {">", "hook", theme.Accent}, inspect.Refuse: {"!", "refused", theme.Bad},
 }
 
@@ -141,7 +141,7 @@ func plannedWait(w plan.Wait) string {
 // run with every operation.
 func (p Plan) Count() (refused, changed int) {
 	n := countActions(p.Changes)
-	return n[inspect.Refuse], n[inspect.Create] + n[inspect.Modify] + n[inspect.Delete]
+	return n[inspect.Refuse], n[inspect.Create] + n[inspect.Modify] + n[inspect.Replace] + n[inspect.Delete]
 }
 
 // actionCounts is the number of changes by action.
@@ -156,7 +156,11 @@ func countActions(changes []inspect.Change) actionCounts {
 }
 
 func (n actionCounts) String() string {
-	return fmt.Sprintf("%d to create, %d to change, %d to delete", n[inspect.Create], n[inspect.Modify], n[inspect.Delete])
+	replaced := ""
+	if count := n[inspect.Replace]; count > 0 {
+		replaced = fmt.Sprintf("%d to replace, ", count)
+	}
+	return fmt.Sprintf("%d to create, %d to change, %s%d to delete", n[inspect.Create], n[inspect.Modify], replaced, n[inspect.Delete])
 }
 
 // Summary counts the changes.

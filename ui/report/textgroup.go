@@ -106,7 +106,7 @@ func changesText(g *event.GroupState) string {
 		n[o.Change]++
 	}
 	var parts []string
-	for _, c := range []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept} {
+	for _, c := range []event.Change{event.Created, event.Configured, event.Replaced, event.Unchanged, event.Deleted, event.Absent, event.Kept} {
 		if n[c] == len(g.Objects) && n[c] > 0 {
 			return text.Count(n[c], "object") + " " + c.Word()
 		}

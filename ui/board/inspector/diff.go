@@ -88,6 +88,7 @@ func diffHead(all []comparison, objects int) canvas.Line {
 	}
 	add(count[inspect.Create], "to create")
 	add(count[inspect.Modify], "to change")
+	add(count[inspect.Replace], "to replace")
 	add(count[inspect.Unchanged], "unchanged")
 	add(count[inspect.Delete], "to delete")
 	add(count[inspect.Absent], "already gone")
@@ -156,7 +157,7 @@ var actionTexts = map[inspect.Action]struct {
 	text string
 }{
 	inspect.Create: {theme.Good, "will be created"}, inspect.Modify: {theme.Busy, "will change"}, inspect.Unchanged: {theme.Quiet, "unchanged"},
-	inspect.Delete: {theme.Bad, "will be deleted"}, inspect.Absent: {theme.Quiet, "already gone"}, inspect.Keep: {theme.Quiet, "will be kept"},
+	inspect.Replace: {theme.Bad, "will be replaced"}, inspect.Delete: {theme.Bad, "will be deleted"}, inspect.Absent: {theme.Quiet, "already gone"}, inspect.Keep: {theme.Quiet, "will be kept"},
 	inspect.Refuse: {theme.Bad, "would be refused"}, inspect.Later: {theme.Stopped, "cannot be compared yet"},
 }
 

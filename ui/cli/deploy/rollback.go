@@ -46,6 +46,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
+	flags.run.addReplace(cmd)
 	addServerSide(cmd, &flags.ServerSide)
 	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()

@@ -77,6 +77,12 @@ func (r *runFlags) addWaitFor(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object, which is not of the release, exists and is ready: "+plan.OutsideFormat+" (repeatable)")
 }
 
+// addReplace adds --replace.
+func (r *runFlags) addReplace(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&r.common.ReplaceObjects, "replace", []string{plan.ReplaceNever},
+		"delete and create again objects that cannot be updated: never, or "+plan.ReplaceFormat+",…; the plan shows them")
+}
+
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }

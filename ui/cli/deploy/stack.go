@@ -92,6 +92,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
+	flags.run.addReplace(cmd)
 	flags.run.addStrict(cmd)
 	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")

@@ -47,6 +47,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
+	flags.run.addReplace(cmd)
 	flags.run.addWaitFor(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")

@@ -86,7 +86,7 @@ func instead(diagnoses []event.Details, what string) []string {
 
 // recordedActions are the actions that lead to each recorded change.
 var recordedActions = map[event.Change]inspect.Action{
-	event.Created: inspect.Create, event.Configured: inspect.Modify, event.Unchanged: inspect.Unchanged,
+	event.Created: inspect.Create, event.Configured: inspect.Modify, event.Replaced: inspect.Replace, event.Unchanged: inspect.Unchanged,
 	event.Deleted: inspect.Delete, event.Absent: inspect.Absent, event.Kept: inspect.Keep,
 }
 

@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+)
+
+// Replacement is an object that cannot be updated, so the operation deletes it and creates it again.
+type Replacement struct {
+	plan.Object
+	// UID is that of the object which was planned; "" for the one that the release owns by then.
+	UID types.UID
+	// Message says why, and what is deleted with it.
+	Message string
+	// Failed means that it is a failed Job or Pod: it is replaced, whatever --replace says, while it is failed (R50).
+	Failed bool
+}
+
+// replace deletes an object that cannot be updated, and applies it again once it is gone. If the run is killed in between, the
+// object is missing, and the next run creates it.
+//
+// Rule R30b: only what the plan names is replaced.
+func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r Replacement, refusal error) (run.Response, error) {
+	failed := func(why any) (run.Response, error) {
+		return run.Response{}, fmt.Errorf("%s; it cannot be replaced: %v", strings.Join(diagnose.Immutable(refusal), ", "), why)
+	}
+	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return failed(err)
+	}
+	if err == nil {
+		why, err := WhyNotReplaced(ctx, t.session.Client, r.Object, live)
+		switch {
+		case err != nil:
+			return failed(err)
+		case why != "":
+			return failed(why)
+		}
+		next, _ := i.Object.(*unstructured.Unstructured)
+		policy, _ := deletion(r.Object, live, next)
+		found, kept, err := t.session.Delete(ctx, i, Removal{Policy: policy, Planned: r.UID, Taken: t.session.Taken})
+		switch {
+		case kept != "":
+			return failed(kept)
+		case err != nil:
+			return failed(err)
+		case found:
+			t.setReplaced(r.Object)
+		}
+	}
+	t.takeBack(r.Object)
+	t.session.Builder.Fact(i).SetAbsent()
+	if out := t.stillThere(ctx, i); out.WaitGone != nil {
+		return out, nil
+	}
+	return t.Apply(ctx, g, r.Object)
+}
+
+// setReplaced records that the object that is applied next takes the place of a deleted one.
+func (t *Target) setReplaced(obj plan.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attempts[obj]
+	a.replaces = true
+	t.attempts[obj] = a
+}
+
+// DeletedWith says what is deleted with an object that is replaced, or what else changes; "" for nothing.
+func DeletedWith(o plan.Object, live, next *unstructured.Unstructured) string {
+	_, what := deletion(o, live, next)
+	return what
+}
+
+// deletion returns how an object is deleted before next is created in its place, and what goes along.
+func deletion(o plan.Object, live, next *unstructured.Unstructured) (policy metav1.DeletionPropagation, what string) {
+	_, hasPods := refs.FindPods(o, live.Object)
+	switch kind := o.GroupKind(); {
+	case kind == plan.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		whenDeleted, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+		switch {
+		case takesPodsOver(live, next):
+			return metav1.DeletePropagationOrphan, "its pods and claims stay"
+		case whenDeleted == "Delete":
+			return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
+		}
+		return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
+	case kind == plan.GroupKind{Kind: "PersistentVolumeClaim"}, kind == plan.GroupKind{Kind: "PersistentVolume"}:
+		what = "its data is deleted with it, unless the reclaim policy of its volume is Retain"
+	case kind == plan.GroupKind{Kind: "Namespace"}:
+		what = "everything in it is deleted with it"
+	case kind == plan.GroupKind{Kind: "Service"}:
+		what = "its cluster IP and the address of its load balancer may change"
+	case hasPods && o.Kind != "Pod":
+		return metav1.DeletePropagationForeground, "its pods are deleted with it"
+	}
+	return metav1.DeletePropagationBackground, what
+}
+
+// takesPodsOver reports whether a StatefulSet selects all pods of another one: each of them has the labels that that one selects.
+func takesPodsOver(live, next *unstructured.Unstructured) bool {
+	selects := func(u *unstructured.Unstructured) (labels map[string]string, expressions bool) {
+		labels, _, _ = unstructured.NestedStringMap(u.Object, "spec", "selector", "matchLabels")
+		_, expressions, _ = unstructured.NestedSlice(u.Object, "spec", "selector", "matchExpressions")
+		return labels, expressions
+	}
+	if next == nil {
+		return false
+	}
+	old, _ := selects(live)
+	wanted, expressions := selects(next)
+	both := maps.Clone(old)
+	maps.Copy(both, wanted)
+	return !expressions && maps.Equal(both, old)
+}
+
+// WhyNotReplaced returns why an object is not deleted to create it again, "" if it may be: the deletion would take others along,
+// or would wait for what uses the object.
+func WhyNotReplaced(ctx context.Context, c *connect.Client, o plan.Object, live *unstructured.Unstructured) (string, error) {
+	switch kind := o.GroupKind(); kind {
+	case plan.GroupKind{Kind: "PersistentVolumeClaim"}:
+		return diagnose.New(c.Clientset, c.Dynamic, c.Getter).ClaimUse(ctx, o.Namespace, o.Name), nil
+	case plan.GroupKind{Kind: "PersistentVolume"}:
+		if claim, _, _ := unstructured.NestedString(live.Object, "spec", "claimRef", "name"); claim != "" {
+			return "bound to claim " + claim, nil
+		}
+	case plan.GroupKind{Group: crds.Group, Kind: "CustomResourceDefinition"}:
+		return allObjects(ctx, c, o.Name)
+	}
+	return "", nil
+}

@@ -1,0 +1,99 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
+	"lockstep/kube/permissions"
+	"lockstep/kube/session"
+)
+
+// Replacer finds out how an operation replaces objects that cannot be updated.
+type Replacer struct {
+	Client   *connect.Client
+	Helm     *helmkube.Client
+	Prepared *session.Prepared
+}
+
+// Plan returns how the operation replaces an existing object whose update the API server refuses. named is false if the refusal
+// is about something else, or if --replace does not name the object. why says that the object must not be deleted, or could not
+// be created again. i is the object as the operation sends it.
+func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, refusal error) (planned cluster.Replacement, named bool, why string, err error) {
+	fields, p := diagnose.Immutable(refusal), r.Prepared
+	if len(fields) == 0 || !p.Common.Replacements().Allow(o, false) && !p.Common.Replacements().Allow(o, true) {
+		return planned, false, "", nil
+	}
+	live, err := r.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if err != nil {
+		return planned, false, "", err
+	}
+	f := manifest.FactOf(o, live)
+	if !p.Common.Replacements().Allow(o, f.Seen().Keep) {
+		return planned, false, "", nil
+	}
+	next, _ := i.Object.(*unstructured.Unstructured)
+	message := text.Join("; ", strings.Join(fields, ", "), cluster.DeletedWith(o, live, next))
+	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: message}
+	scope, removal := p.Common.Scope(p.Target.Root()), cluster.Removal{Taken: cluster.NewTakenOver(p.Taken)}
+	if why = removal.WhyKept(scope, p.Target.Claims, f); why == "" {
+		why, err = cluster.WhyInUse(ctx, r.Client, scope, p.Target.Claims, o)
+	}
+	if why == "" && err == nil {
+		why, err = cluster.WhyNotReplaced(ctx, r.Client, o, live)
+	}
+	if why == "" && err == nil {
+		if invalid := r.tryCreation(i); invalid != nil {
+			why = "it could not be created again: " + diagnose.Explain(invalid).Error()
+		}
+	}
+	deletes := permissions.Permission{Verb: "delete", Resource: i.Mapping.Resource.GroupResource(), Namespace: i.Namespace}
+	if why == "" && err == nil && !allowed(ctx, r.Client, deletes, i.Name) {
+		why = "you may not delete it"
+	}
+	if why != "" {
+		why = fmt.Sprintf("%s: %s; it cannot be replaced: %s", o, strings.Join(fields, ", "), why)
+	}
+	return planned, true, why, err
+}
+
+// tryCreation creates an object under another name as a dry run, and returns the answer of the API server if the object is
+// invalid: then it must not be deleted. What the existing object occupies, such as a port, is free by then.
+func (r Replacer) tryCreation(i *resource.Info) error {
+	other := *i
+	u, ok := i.Object.DeepCopyObject().(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	const suffix, most = "-dryrun", 50
+	other.Name = strings.TrimRight(i.Name[:min(len(i.Name), most)], "-.") + suffix
+	u.SetName(other.Name)
+	other.Object = u
+	_, err := r.Prepared.Target.DryRun(r.Helm, nil, nil, &other)
+	status := (*apierrors.StatusError)(nil)
+	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
+		return nil
+	}
+	faults := status.ErrStatus.DeepCopy()
+	faults.Details.Causes = slices.DeleteFunc(faults.Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.name" || strings.Contains(c.Message, "already allocated")
+	})
+	if len(faults.Details.Causes) == 0 {
+		return nil
+	}
+	return err
+}
