@@ -299,7 +299,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	}
 	failed := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, values("2"), func(e *kube.Edit) {
 		changes, err := e.Changes()
-		if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "will be replaced") {
+		if err != nil || len(changes) != 1 || changes[0].Action != inspect.Replace {
 			t.Errorf("the review says %+v, %v", changes, err)
 		}
 	}), func() event.Command { return event.Command{Name: event.Abort} }))
@@ -307,7 +307,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 		t.Errorf("the edited run: %s", phrase.Reason(&failed.State))
 	}
 	up := rig.UseChart(chart, func(u *kube.Deploy) { u.Install, u.WaitForJobs, u.Values = true, kube.AllJobs, values("0") })
-	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate change") {
+	if lines, _ := r.Changes(r.Upgrade("plain", up)); len(lines) != 2 || !strings.HasSuffix(lines[0], "Job/migrate replace") {
 		t.Errorf("the plan says %q", lines)
 	}
 	r.MustRun(r.Upgrade("plain", up))

@@ -42,7 +42,7 @@ func TestResumedInstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines, _ := r.Changes(prepare(r))
-			if want := []string{"edge:one ConfigMap/a unchanged", "edge:two Job/migrate change", "edge:three ConfigMap/last create"}; !slices.Equal(lines, want) {
+			if want := []string{"edge:one ConfigMap/a unchanged", "edge:two Job/migrate replace", "edge:three ConfigMap/last create"}; !slices.Equal(lines, want) {
 				t.Errorf("the plan says %q, want %q", lines, want)
 			}
 			op, err = prepare(r)
