@@ -60,6 +60,8 @@ const (
 	// KindLog is output of a hook (phase, group, object; source; message names the pod
 	// and the container; lines).
 	KindLog Kind = "log"
+	// KindScreens says how many screens show the run, after one was opened or closed (screens).
+	KindScreens Kind = "screens"
 	// KindNotes are the chart's notes at the end (lines).
 	KindNotes Kind = "notes"
 	// KindManifest is an applied object as YAML with secret values hidden (object, lines).
@@ -229,6 +231,8 @@ type Event struct {
 	Started int `json:"started,omitempty"`
 	// NotAwaited is, on the last event of an operation that succeeded, the number of objects that it did not wait for (R22b).
 	NotAwaited int `json:"notAwaited,omitempty"`
+	// Screens is the number of screens that show the run.
+	Screens int `json:"screens,omitempty"`
 	// Release is the release's final status in Helm's record, on the last event: deployed,
 	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`

@@ -56,6 +56,7 @@ type State struct {
 	// describes the outage (R53).
 	AwaySince   time.Time
 	AwayMessage string
+	Screens     int // that show the run
 	Notes       []string
 	// Scopes are the states of a stack's releases, by Event.Scope. A release that stays
 	// unchanged has none.
@@ -132,6 +133,8 @@ func (s *State) Apply(e Event) {
 		s.Answer = e
 		s.stepped = s.stepped || e.Command == Step && e.Status == Accepted
 		s.fixTracker.command(e)
+	case KindScreens:
+		s.Screens = e.Screens
 	case KindNotes:
 		s.Notes = e.Lines
 	}

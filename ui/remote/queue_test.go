@@ -39,7 +39,7 @@ func TestNoCommandIsDropped(t *testing.T) {
 	var feed event.Feed
 	feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}})
 	var got []string
-	s, err := Serve(dir, &feed, func(c event.Command) {
+	s, err := Serve(dir, &feed, NewScreens(&feed, false), func(c event.Command) {
 		<-given
 		if got = append(got, c.Group); len(got) == many {
 			close(all)

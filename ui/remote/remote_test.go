@@ -30,7 +30,7 @@ func serve(t *testing.T, dir string) *testServer {
 	s := &testServer{dir: dir}
 	s.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop", Namespace: "a"}})
 	var err error
-	s.Server, err = Serve(dir, &s.feed, func(c event.Command) {
+	s.Server, err = Serve(dir, &s.feed, NewScreens(&s.feed, false), func(c event.Command) {
 		s.feed.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Group: c.Group, Answers: c.ID, Status: event.Accepted})
 	}, fakeChanges{}, fakeEditor{})
 	if err != nil {
@@ -277,7 +277,7 @@ func TestSharedDirectoriesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{open, link} {
-		if _, err := Serve(dir, &event.Feed{}, nil, nil, nil); err == nil {
+		if _, err := Serve(dir, &event.Feed{}, nil, nil, nil, nil); err == nil {
 			t.Errorf("Serve accepts %s", dir)
 		}
 		if _, err := Runs(dir); err == nil {

@@ -28,6 +28,7 @@ const (
 // Server lets other processes watch and control a run.
 type Server struct {
 	feed    *event.Feed
+	screens *Screens
 	command func(event.Command)
 	changes inspect.ChangeSource // may be nil
 	editor  inspect.Editor       // may be nil
@@ -46,7 +47,7 @@ type Server struct {
 // concurrently. The caller closes the Server.
 //
 // Rule R47: other processes control a run through a private socket of the user.
-func Serve(dir string, feed *event.Feed, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) (*Server, error) {
+func Serve(dir string, feed *event.Feed, screens *Screens, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) (*Server, error) {
 	if err := makePrivateDir(dir); err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
@@ -61,7 +62,7 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), changes in
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
 	socket.SetUnlinkOnClose(false) // the short path may no longer exist
-	s := &Server{feed: feed, command: command, changes: changes, editor: editor, socket: socket, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
+	s := &Server{feed: feed, screens: screens, command: command, changes: changes, editor: editor, socket: socket, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		err = os.Rename(s.path, s.path+suffix) // clients connect only to sockets with the suffix
 	}
@@ -76,12 +77,12 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), changes in
 
 // ServeRequests handles the requests from in until it ends. It is for a run in the cluster, whose log
 // has its events. Replies are written to out, which is also that log, so they contain no values.
-func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) {
+func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, screens *Screens, command func(event.Command), changes inspect.ChangeSource, editor inspect.Editor) {
 	if editor != nil {
 		editor = withoutValues{editor}
 	}
-	s := &Server{command: command, changes: changes, editor: editor}
-	s.handle(ctx, in, &lineWriter{w: out})
+	s := &Server{screens: screens, command: command, changes: changes, editor: editor}
+	s.handle(ctx, in, &lineWriter{w: out}, false)
 }
 
 // LastClient returns the last time at which a client was connected: the current time if one is, and the
@@ -154,7 +155,7 @@ func (s *Server) serve(c net.Conn) {
 	out := &lineWriter{w: c}
 	go func() {
 		defer cancel()
-		s.handle(ctx, c, out)
+		s.handle(ctx, c, out, true)
 	}()
 	reader, caughtUp := s.feed.Reader(), "\n"
 	for {
@@ -207,10 +208,11 @@ func (l *lineWriter) send(text []byte) error {
 	return send(l.w, text)
 }
 
-// handle handles the requests of a client until it disconnects. An invalid request gets an error as
-// its reply (R45).
-func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter) {
-	requests := protocol.NewDecoder(c)
+// handle handles the requests of a client until it disconnects, or without a connection those of all clients. An invalid request
+// gets an error as its reply (R45).
+func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter, connected bool) {
+	requests, screen := protocol.NewDecoder(c), ""
+	defer func() { s.screens.gone(screen) }()
 	slots := make(chan struct{}, maxQueries)
 	reply := func(r protocol.Reply) {
 		if line, err := r.Encode(); err == nil {
@@ -225,6 +227,13 @@ func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter) {
 			reply(protocol.Reply{ID: bad.Request.ID, Command: bad.Request.Name, Error: bad.Error()})
 		case err != nil:
 			return
+		case request.Type == protocol.ScreenOpen:
+			if connected {
+				screen = request.ID
+			}
+			s.screens.seen(request.ID, connected)
+		case request.Type == protocol.ScreenClosed:
+			s.screens.gone(request.ID)
 		case request.Type != "":
 			go func() {
 				slots <- struct{}{}

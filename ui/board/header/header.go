@@ -109,10 +109,19 @@ func (h *Header) location() (out []string) {
 	add(h.revision(), true)
 	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so for a replay
 	add("attached", h.Attached && !h.ReadOnly())
+	add(text.Count(h.screens(), "screen"), h.screens() > 1 && !h.Over() && !h.Replayed)
 	add("live", h.Observed != nil && h.NotLive == "")
 	add(h.NotLive, h.NotLive != "")
 	add(canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
 	return out
+}
+
+// screens returns how many screens show the run.
+func (h *Header) screens() int {
+	if h.Stack != nil {
+		return h.Stack.State.Screens
+	}
+	return h.State.Screens
 }
 
 // revision names the revision that the operation or its rollback writes, and the one that it restores; "" once the release is

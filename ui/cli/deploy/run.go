@@ -87,7 +87,8 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	record.KeepManifests(r.manifests)
 	defer record.Close()
 	opts := report.Options{Next: r.next, Record: record.Name, OmitReply: a.Signals.PrintsReply}
-	server, err := serve(r)
+	screens := remote.NewScreens(r.op.Feed(), r.screen)
+	server, err := serve(r, screens)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	for _, client := range r.clients {
 		if in := client.Requests(cmd.Context()); in != nil { // this process runs in a Job
 			inCluster = true
-			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.board.Editor)
+			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), screens, r.op.Command, r.changes, r.board.Editor)
 		}
 	}
 	if server.Server != nil {
@@ -120,6 +121,8 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	defer a.Signals.Unbind()
 	var state *event.State
 	if r.screen {
+		after := r.afterScreen
+		r.afterScreen = func() { screens.OwnClosed(); after() }
 		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, unattended)
 	} else {
 		state, err = run(r.op, record, d.Operation(opts), a.Signals, unattended) // Signals after the log, for OmitReply
@@ -209,11 +212,11 @@ type server struct{ *remote.Server }
 
 // serve opens the socket of an operation. If that fails, the operation runs without a socket,
 // unless its controlFlag makes it wait for another terminal.
-func serve(r displayedRun) (server, error) {
+func serve(r displayedRun, screens *remote.Screens) (server, error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
 		var s *remote.Server
-		if s, err = remote.Serve(dir, r.op.Feed(), r.op.Command, r.changes, r.board.Editor); err == nil {
+		if s, err = remote.Serve(dir, r.op.Feed(), screens, r.op.Command, r.changes, r.board.Editor); err == nil {
 			return server{s}, nil
 		}
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 const attachLong = `Attach to a live run of another process on this machine, or of a Job in the cluster. In a terminal you get the run's own
-screen and can control it; quitting it does not affect the run. Otherwise lockstep prints the run's events from the
+screen and can control it; quitting it does not affect the run. Each screen says what the others did, and how many there are. Otherwise lockstep prints the run's events from the
 start. Without RELEASE, attach joins the only live run.
 
 A run on this machine is found first, unless it is known to be in another cluster than the one that the kubeconfig selects. If
@@ -150,7 +150,12 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 			o.WatchAfter, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 		}
 	}
+	closed := func() {}
+	if send != nil || r.Local() { // else the user may not send requests
+		closed = r.OpenScreen()
+	}
 	err := board.Run(cmd.Context(), o)
+	closed()
 	wait()
 	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, as the key q does

@@ -44,13 +44,15 @@ type Query struct {
 type QueryType string
 
 const (
-	QueryChange     QueryType = "change"  // the change of the object
-	QuerySent       QueryType = "sent"    // the object as the run sends it to the API server, as YAML
-	QueryCluster    QueryType = "cluster" // what identifies the cluster of the run
-	QueryValues     QueryType = "values"  // the values of the run for editing, not masked
-	QueryUserValues QueryType = "given"   // the edited values without chart defaults, not masked
-	QueryEdit       QueryType = "edit"    // prepares a revision with the edited values
-	QueryReload     QueryType = "render"  // prepares a revision with the chart, loaded again
+	QueryChange     QueryType = "change"        // the change of the object
+	QuerySent       QueryType = "sent"          // the object as the run sends it to the API server, as YAML
+	QueryCluster    QueryType = "cluster"       // what identifies the cluster of the run
+	QueryValues     QueryType = "values"        // the values of the run for editing, not masked
+	QueryUserValues QueryType = "given"         // the edited values without chart defaults, not masked
+	QueryEdit       QueryType = "edit"          // prepares a revision with the edited values
+	ScreenOpen      QueryType = "screen-open"   // not answered: a screen shows the run; its ID is that of the request
+	ScreenClosed    QueryType = "screen-closed" // not answered
+	QueryReload     QueryType = "render"        // prepares a revision with the chart, loaded again
 )
 
 // Reply answers a query, or says why a request was not accepted. From a socket, only the client that sent

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestTwoScreens: two operators see how many screens show a run, and what the other did.
+func TestTwoScreens(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "two-screens")
+	first := r.open("install", "cart", filepath.Join(r.dir, "basket"), "--create-namespace", "--break-on", "basket:(unsequenced)")
+	first.await(0, "breakpoint")
+	second := r.open("attach", "cart")
+	second.await(0, "screens")
+	first.await(0, "screens")
+	m := first.mark()
+	second.keys("b")
+	first.await(m, "breakpoint changed by another terminal")
+	m = second.mark()
+	first.keys("b")
+	second.await(m, "breakpoint changed by the user who started the run")
+	m = first.mark()
+	second.keys("c")
+	first.await(m, "press q to quit")
+	second.done()
+	first.done()
+}
