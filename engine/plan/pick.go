@@ -38,7 +38,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 	for _, match := range []func(*Group) bool{
 		func(g *Group) bool { return g.ID == text },
 		func(g *Group) bool { return sameName(g.ID, text) },
-		func(g *Group) bool { return sameName(withoutRoot(g.ID), text) },
+		func(g *Group) bool { return sameName(ShortID(g.ID), text) },
 		func(g *Group) bool { return sameName(g.ID[strings.LastIndexByte(g.ID, ':')+1:], text) },
 		func(g *Group) bool {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isNamed(o, text) })
@@ -110,7 +110,7 @@ func hasSuffix(id, text string, wholePart bool) bool {
 func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
-		for _, name := range []string{id, withoutRoot(id), id[strings.LastIndexByte(id, ':')+1:]} {
+		for _, name := range []string{id, ShortID(id), id[strings.LastIndexByte(id, ':')+1:]} {
 			if d := EditDistance(text, name); d < least {
 				best, least = id, d
 			}
@@ -209,17 +209,17 @@ func matchingIDs(groups []*Group, match func(*Group) bool) (ids []string) {
 	return ids
 }
 
-// ShortUnsequenced stands for Unsequenced on the screen, tilde in arguments.
-const (
-	ShortUnsequenced = "(unseq.)"
-	tilde            = "~"
-)
-
-// ShortID returns a group's name on the screen, without the root chart: "db:schema" for
-// "shop/db:schema". "shop:ingress" does not change.
+// ShortID returns a group's id without the root chart, as the screen shows it: "db:schema" for "shop/db:schema".
+// "shop:ingress" does not change.
 func ShortID(id string) string {
-	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
+	if slash := strings.IndexByte(id, '/'); slash >= 0 && slash < strings.IndexByte(id, ':') {
+		return id[slash+1:]
+	}
+	return id
 }
+
+// tilde stands for Unsequenced in arguments; "(unseq.)", too.
+const tilde = "~"
 
 // ShellID returns an id that needs no quotes in a shell: "shop/db:~" for "shop/db:(unsequenced)".
 // Pick accepts it.
@@ -230,21 +230,13 @@ func ShellID(id string) string {
 	return id
 }
 
-// withoutRoot removes the root chart from the id of a subchart's group.
-func withoutRoot(id string) string {
-	if slash := strings.IndexByte(id, '/'); slash >= 0 && slash < strings.IndexByte(id, ':') {
-		return id[slash+1:]
-	}
-	return id
-}
-
 // sameName reports whether text is a name, or its short form.
 func sameName(name, text string) bool {
 	if name == text {
 		return true
 	}
 	chart, ok := strings.CutSuffix(name, Unsequenced)
-	return ok && (chart+ShortUnsequenced == text || chart+tilde == text)
+	return ok && (chart+"(unseq.)" == text || chart+tilde == text)
 }
 
 // isNamed reports whether a text names an object: "Job/migrate", "crd/topics".

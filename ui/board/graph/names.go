@@ -67,7 +67,7 @@ func (g *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 // GroupIn fits a group's name into a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
-	if chart, ok := strings.CutSuffix(name, plan.ShortUnsequenced); ok && canvas.Width(name) > w {
+	if chart, ok := strings.CutSuffix(name, plan.Unsequenced); ok && chart != "" && canvas.Width(name) > w {
 		name = chart + ellipsis // the name of the chart matters more
 	}
 	return canvas.FitMiddle(name, w, ellipsis)

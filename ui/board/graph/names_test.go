@@ -37,8 +37,8 @@ func TestNames(t *testing.T) {
 		want string
 	}{
 		{"db:schema", 9, "db:schema"},
-		{"worker:(unseq.)", 15, "worker:(unseq.)"},
-		{"worker:(unseq.)", 12, "worker:…"},
+		{"worker:(unsequenced)", 20, "worker:(unsequenced)"},
+		{"worker:(unsequenced)", 19, "worker:…"},
 		{"warehouse:database", 12, "wareho…abase"},
 		{"queue:broker", 6, "queue…"},
 		{"queue:broker", 1, "…"},

@@ -136,7 +136,7 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
 // letters returns the letters of a name, its last part first, where names differ most.
 func letters(name string) string {
-	name = strings.TrimSuffix(strings.ToLower(name), ":"+plan.ShortUnsequenced)
+	name = strings.TrimSuffix(strings.ToLower(name), ":"+plan.Unsequenced)
 	if at := strings.LastIndexAny(name, "/:-_."); at >= 0 {
 		name = name[at+1:] + name[:at]
 	}
