@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -234,6 +235,16 @@ func (c *Chart) Missing() []string {
 // has renamed subcharts; subcharts that an action has dropped may be missing. It returns an
 // error for a chart without raw files.
 func FromHelm(h *chart.Chart) (*Chart, error) { return fromFiles(h.Name(), rawFiles(h)) }
+
+// FilesOf returns the names and contents of all files of a chart and its subcharts as one text, for a digest. A directory and
+// its archive have the same text. It is empty for the chart of a stored release, which has no files.
+func FilesOf(h *chart.Chart) ([]byte, error) {
+	files := map[string][]byte{}
+	for _, f := range rawFiles(h) {
+		files[f.Name] = f.Data
+	}
+	return json.Marshal(files)
+}
 
 // rawFiles returns the files of a chart and its subcharts. Helm's loader stores all of them
 // with the root chart; this package stores each chart's files with that chart.

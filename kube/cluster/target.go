@@ -40,6 +40,8 @@ type Session struct {
 	Taken *TakenOver
 	// Replaces are the objects that are deleted and created again if they cannot be updated.
 	Replaces map[plan.Object]Replacement
+	// Approve, if set, is called before each request about an object of a group. The object fails with its error.
+	Approve func(ctx context.Context, g *plan.Group, removes bool) error
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
@@ -47,6 +49,13 @@ type Session struct {
 // Diagnoser returns a Diagnoser that uses the connection of the session.
 func (s Session) Diagnoser() *diagnose.Diagnoser {
 	return diagnose.New(s.Client.Clientset, s.Client.Dynamic, s.Client.Getter)
+}
+
+func (s Session) approve(ctx context.Context, g *plan.Group, removes bool) error {
+	if s.Approve == nil {
+		return nil
+	}
+	return s.Approve(ctx, g, removes)
 }
 
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
@@ -146,6 +155,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	i := t.infos[obj]
 	if i == nil {
 		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
+	}
+	if err := t.session.approve(ctx, g, false); err != nil {
+		return run.Response{}, err
 	}
 	defer t.reportRetries(i, obj)()
 	f := t.session.Builder.Fact(i)
@@ -335,10 +347,13 @@ func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fac
 }
 
 // Delete deletes one object.
-func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Response, error) {
+func (t *Target) Delete(ctx context.Context, g *plan.Group, obj plan.Object) (run.Response, error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Response{Change: event.Absent}, nil
+	}
+	if err := t.session.approve(ctx, g, true); err != nil {
+		return run.Response{}, err
 	}
 	if err := t.session.Builder.Fact(i).Before().Err; err != nil {
 		return run.Response{Change: event.Kept, Message: diagnose.Unreadable("its owner", err)}, nil

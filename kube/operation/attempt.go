@@ -61,6 +61,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Replaces:       t.prepared.Replaces(),
 		Claims:         t.prepared.Target.Claims,
 		Taken:          r.op.taken,
+		Approve:        r.approve(t),
 		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))

@@ -48,6 +48,8 @@ type Operation struct {
 	editOptions *Deploy
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
+	// options are those that a saved plan keeps.
+	options map[string]string
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can. Run then ends it.
 	unplanned error
 	*shared
@@ -142,6 +144,9 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 		}
 	}
 	op, err := makePlan(s, c)
+	if err == nil {
+		err = op.checkApproved(ctx, *common)
+	}
 	if lost := s.Ledger.Lost(); lost != nil {
 		return nil, lost
 	}

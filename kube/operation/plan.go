@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,10 +14,14 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/infer"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/planfile"
 	"lockstep/kube/preflight"
+	"lockstep/kube/preview"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
@@ -92,6 +97,57 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 		Phases:   slices.Concat(p.prelude, pre, main, post),
 		Warnings: uniqueWarnings(warnings), Conflicts: p.conflicts, Basis: p.state.basis(s, info.Revision),
 	}, nil
+}
+
+// withOptions returns a plan of an operation that keeps its options, a pointer to a struct.
+func withOptions(options any, makePlan planFunc) planFunc {
+	return func(s *session.Session, c *connect.Client) (*Operation, error) {
+		op, err := makePlan(s, c)
+		if op != nil {
+			op.options = planfile.Options(options)
+		}
+		return op, err
+	}
+}
+
+// SavePlan returns the plan of the operation for a file with the given salt. It writes nothing.
+func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Release, error) {
+	options := map[string]string{}
+	for name, value := range op.options {
+		options[name] = op.Mask().Text(value)
+	}
+	saved, err := preview.Save(ctx, op.client, op.prepared, options, salt)
+	return saved, op.Mask().Error(err)
+}
+
+// checkApproved returns a *planfile.NotApproved if an operation must follow a saved plan and would do something else. op is nil if
+// there is nothing to do. A run that began in an earlier pod was checked there (S13).
+func (op *Operation) checkApproved(ctx context.Context, common Common) error {
+	approved := common.Approved
+	if approved == nil || common.Journal.Before().Start != nil {
+		return nil
+	}
+	title := approved.Operation.Title()
+	if op == nil {
+		gone := inspect.Moved{What: inspect.MovedRevision, Field: common.Release, Was: fmt.Sprint(approved.Last), Is: "0"}
+		return &planfile.NotApproved{Title: title, Moved: []inspect.Moved{gone}}
+	}
+	now, err := op.SavePlan(ctx, approved.Salt)
+	if err != nil {
+		return err
+	}
+	if moved := approved.Compare(now, common.Continues != nil); len(moved) > 0 {
+		return &planfile.NotApproved{Title: title, Moved: moved}
+	}
+	return nil
+}
+
+// approve returns Session.Approve for an attempt, nil if no plan was approved. A rollback on failure is not part of the plan.
+func (r *runner) approve(t task) func(context.Context, *plan.Group, bool) error {
+	if t.prepared.Common.Approved == nil || t.rollbackOnFailure {
+		return nil
+	}
+	return preview.NewApproval(r.op.client, t.prepared).Check
 }
 
 // uniqueWarnings drops warnings with the message of an earlier one.

@@ -43,7 +43,7 @@ type Rollback struct {
 
 // PrepareRollback checks and plans a rollback. It does not change the release.
 func PrepareRollback(ctx context.Context, c *connect.Client, rb Rollback) (*Operation, error) {
-	return prepare(ctx, c, &rb.Common, ending{operation: "rollback"}, nil, rb.prepare)
+	return prepare(ctx, c, &rb.Common, ending{operation: "rollback"}, nil, withOptions(&rb, rb.prepare))
 }
 
 func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, error) {

@@ -58,7 +58,7 @@ func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation strin
 			return err
 		}
 		return check()
-	}, makePlan)
+	}, withOptions(d, makePlan))
 }
 
 // PrepareUpgrade checks and plans an upgrade. It does not change the release.

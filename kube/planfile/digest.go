@@ -1,10 +1,15 @@
-// Package planfile is the file of a saved plan: what was approved, as digests. It reads no cluster.
 package planfile
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
+	"strings"
 
 	"golang.org/x/crypto/scrypt"
+
+	"lockstep/engine/inspect"
 )
 
 // The cost of Slow: one digest takes about 0.1 s and 32 MB.
@@ -22,4 +27,99 @@ func Slow(salt, content []byte) string {
 		panic(err) // only for other costs
 	}
 	return "scrypt:" + base64.RawURLEncoding.EncodeToString(key)
+}
+
+// Planned is what an operation does to an object, with its secret values.
+type Planned struct {
+	inspect.Change
+	Sent Fields // as the operation sends the object; nil if it deletes it
+	// Before and After are the fields that it changes in the cluster.
+	Before, After Fields
+	Template      string // that renders the object
+}
+
+// Fields are the values of an object that have no parts, by path.
+type Fields map[string]Field
+
+// Field is the value of a field. Secret is set if it is, or may be, secret.
+type Field struct {
+	Value  any
+	Secret bool
+}
+
+// AddImages adds the images of the object's containers.
+func (p Planned) AddImages(images map[string]bool) {
+	for path, f := range p.Sent {
+		image, isText := f.Value.(string)
+		if isText && !f.Secret && strings.HasSuffix(path, "].image") && strings.Contains(path, "ontainers[") {
+			images[image] = true
+		}
+	}
+}
+
+// NewObject returns the digests of what an operation does to an object. hide hides the secret values that are known; a field in
+// which it hides something is secret.
+func NewObject(salt []byte, p Planned, hide func(string) string) (o Object, err error) {
+	o.Change = p.Change
+	o.Fields = nil // Diff has them all
+	secret := func(path string, fields ...Field) bool {
+		for _, f := range fields {
+			text, isText := f.Value.(string)
+			if f.Secret || isText && hide(text) != text {
+				return true
+			}
+		}
+		return hide(path) != path
+	}
+	sent, changed := map[string]any{}, map[string]any{} // the secret ones
+	o.Sent, o.Changed = map[string]string{}, map[string]string{}
+	for path, f := range p.Sent {
+		if secret(path, f) {
+			sent[path] = f.Value
+		} else if o.Sent[path], err = quick(salt, path, f.Value); err != nil {
+			return o, err
+		}
+	}
+	for path, both := range pairs(p.Before, p.After) {
+		if secret(path, both...) {
+			changed[path] = both
+		} else if o.Changed[path], err = quick(salt, path, both); err != nil {
+			return o, err
+		}
+	}
+	if o.SecretSent, err = slowUnlessEmpty(salt, sent); err == nil {
+		o.SecretChanged, err = slowUnlessEmpty(salt, changed)
+	}
+	return o, err
+}
+
+// pairs returns the values before and after of all fields.
+func pairs(before, after Fields) map[string][]Field {
+	out := map[string][]Field{}
+	for path := range before {
+		out[path] = []Field{before[path], after[path]}
+	}
+	for path := range after {
+		out[path] = []Field{before[path], after[path]}
+	}
+	return out
+}
+
+// quick returns the digest of a value that is not secret.
+func quick(salt []byte, path string, value any) (string, error) {
+	text, err := json.Marshal([]any{path, value})
+	if err != nil {
+		return "", err
+	}
+	h := hmac.New(sha256.New, salt)
+	h.Write(text)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+func slowUnlessEmpty(salt []byte, values map[string]any) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(values) // sorted by key
+	return Slow(salt, text), err
 }

@@ -36,6 +36,8 @@ type change struct {
 	inspect.Change
 	refused error          // by the API server, unless that is about the object alone
 	intends inspect.Action // the action if the refusal passes
+	// live and next are the compared states, nil if nothing was compared.
+	live, next *unstructured.Unstructured
 }
 
 // Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
@@ -51,7 +53,21 @@ func Changes(ctx context.Context, c *connect.Client, p *session.Prepared) ([]ins
 	if err != nil {
 		return nil, err
 	}
+	changes, err := s.changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]inspect.Change, len(changes))
+	for n, c := range changes {
+		out[n] = c.Change
+	}
+	return out, nil
+}
+
+// changes previews all objects.
+func (s *objects) changes(ctx context.Context) ([]change, error) {
 	s.useLists()
+	p := s.prepared
 	var changes []change
 	kinds := map[string]event.PhaseKind{}
 	created := event.NewNamespace(p.Phases)
@@ -81,11 +97,7 @@ func Changes(ctx context.Context, c *connect.Client, p *session.Prepared) ([]ins
 		return nil, err
 	}
 	markRefused(p.Conflicts, changes)
-	out := make([]inspect.Change, len(changes))
-	for n, c := range changes {
-		out[n] = c.Change
-	}
-	return out, nil
+	return changes, nil
 }
 
 // judge turns refusals that may pass when the operation sends the object into changes. writes reports whether the
@@ -261,6 +273,7 @@ func (s *objects) previewReplacement(c *change, i *resource.Info, planned cluste
 
 // compare sets the change from the result of a dry run.
 func (s *objects) compare(c *change, i *resource.Info, live, next *unstructured.Unstructured) error {
+	c.live, c.next = live, next
 	if err := Compare(&c.Change, live, next); err != nil || c.Action == inspect.Modify {
 		return err
 	}
@@ -315,11 +328,11 @@ const (
 // misses changes that were made in the cluster.
 func (s *objects) compareManifests(c *change, i *resource.Info, why string) error {
 	c.Action, c.Message = inspect.Unchanged, "compared with the last manifest, because "+why
-	return s.compareRevisions(&c.Change, i)
+	return s.compareRevisions(c, i)
 }
 
 // compareRevisions is Compare for the deployed manifest and the operation's.
-func (s *objects) compareRevisions(c *inspect.Change, i *resource.Info) error {
+func (s *objects) compareRevisions(c *change, i *resource.Info) error {
 	old := *s.deployed[c.Object]
 	old.Object = old.Object.DeepCopyObject()
 	s.builder.Scope().Mark(&old)
@@ -331,7 +344,8 @@ func (s *objects) compareRevisions(c *inspect.Change, i *resource.Info) error {
 	if err != nil {
 		return err
 	}
-	return Compare(c, before, after)
+	c.live, c.next = before, after
+	return Compare(&c.Change, before, after)
 }
 
 // addRevisionFields sets the Fields of an object that is as the operation sends it to those that the operation changes, so
@@ -341,7 +355,7 @@ func (s *objects) addRevisionFields(c *inspect.Change, kind event.PhaseKind) err
 	if c.Action != inspect.Unchanged || kind != event.PhaseApply || i == nil || s.deployed[c.Object] == nil {
 		return nil
 	}
-	compared := inspect.Change{Object: c.Object}
+	compared := change{Change: inspect.Change{Object: c.Object}}
 	err := s.compareRevisions(&compared, i)
 	c.Fields = compared.Fields
 	return err

@@ -68,20 +68,29 @@ func (v *Previewer) session(ctx context.Context) (*objects, error) {
 // manifest. A refusal by the API server is part of the Change; an error means that the
 // cluster could not be read.
 func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
+	s, c, err := v.change(ctx, it)
+	if err != nil {
+		return c.Change, err
+	}
+	return c.Change, s.addRevisionFields(&c.Change, it.Kind)
+}
+
+// change is Change without the fields of the deployed manifest.
+func (v *Previewer) change(ctx context.Context, it inspect.Item) (*objects, change, error) {
 	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}}}
 	c := &changes[0]
 	s, err := v.session(ctx)
 	if err != nil {
-		return c.Change, err
+		return nil, *c, err
 	}
 	if err := c.refuse(s.preview(ctx, c, it.Kind, v)); err != nil {
-		return c.Change, err
+		return nil, *c, err
 	}
 	if err := s.judge(ctx, changes, func(plan.Object) bool { return true }); err != nil {
-		return c.Change, err
+		return nil, *c, err
 	}
 	markRefused(v.prepared.Conflicts, changes)
-	return c.Change, s.addRevisionFields(&c.Change, it.Kind)
+	return s, *c, nil
 }
 
 // resolve looks up the kind of an object again if it was missing (R29). later is set if it is still

@@ -16,6 +16,7 @@ import (
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
+	"lockstep/kube/planfile"
 	"lockstep/kube/readiness"
 	"lockstep/kube/release"
 )
@@ -89,6 +90,9 @@ type Common struct {
 
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
+
+	// Approved is the plan that the operation must follow (R55), nil for none.
+	Approved *planfile.Approved
 
 	// Mask hides the secret values of all releases of the run, and of all their revisions that were read (S14). The
 	// operations of a run share it; nil to create one.

@@ -1,0 +1,36 @@
+package inspect
+
+import "lockstep/engine/plan"
+
+// Moved is a difference between what was approved and what an operation would do now. phrase.Moved has its sentence.
+type Moved struct {
+	What MovedWhat
+	// Object is nil if the difference is about the whole operation.
+	Object *plan.Object
+	// Field is the path of a field, the name of an option, the id of a group, or for an action the reason.
+	Field string
+	// Was and Is are the approved value and the value now, "" if they are unknown or may not be shown.
+	Was, Is string
+	// Secret means that it is about secret values; which, is not known.
+	Secret bool
+}
+
+// MovedWhat says what differs.
+type MovedWhat int
+
+const (
+	MovedCluster MovedWhat = iota
+	MovedOperation
+	MovedNamespace
+	MovedRelease  // a release of a stack
+	MovedRevision // of the release, or with Field "to" the one that a rollback restores
+	MovedChart
+	MovedValues
+	MovedOption
+	MovedOrder
+	MovedNew    // the object is not in the approved plan
+	MovedGone   // the object is only in the approved plan
+	MovedSent   // a field that is sent
+	MovedLive   // a field in the cluster, before or after the change
+	MovedAction // what is done to the object
+)

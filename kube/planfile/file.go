@@ -1,0 +1,135 @@
+// Package planfile is the file of a saved plan: what was approved, as digests, and how another plan differs from it. It reads no
+// cluster. Its central types are File, Release and Planned.
+package planfile
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
+)
+
+// Version is the version of files that this program writes and reads.
+const Version = 1
+
+// File is a saved plan of a release, or of all releases of a stack.
+type File struct {
+	// By is the user who made the plan, as the API server knows them.
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at"`
+	// Program is the version of lockstep.
+	Program string `json:"lockstep,omitempty"`
+	Stack   string `json:"stack,omitempty"`
+	// Salt is random: whoever wants to guess a secret value has to start anew for each file.
+	Salt     []byte    `json:"salt"`
+	Releases []Release `json:"releases"`
+}
+
+// Release is the plan of a release.
+type Release struct {
+	// Scope is the release's ID in its stack, "" without one.
+	Scope     string          `json:"scope,omitempty"`
+	Operation event.Operation `json:"operation"`
+	// Cluster is the UID of namespace kube-system, or a digest of the server's address if the user may not read that.
+	Cluster string `json:"cluster"`
+	// Last is the release's latest revision, 0 if there is none.
+	Last int `json:"last"`
+	// Chart and Values are slow digests of the chart's files and of the user's values.
+	Chart  string `json:"chartDigest"`
+	Values string `json:"valuesDigest"`
+	// Options are the options that decide what is written, by name.
+	Options map[string]string `json:"options"`
+	Images  []string          `json:"images"`
+	Phases  []event.Phase     `json:"phases"`
+	// Objects are all changes, in the order of the plan.
+	Objects  []Object       `json:"objects"`
+	Warnings []plan.Warning `json:"warnings"`
+}
+
+// Object is what the operation does to an object. Its text hides secret values.
+type Object struct {
+	inspect.Change
+	// Sent has the digests of the fields that are sent, by path; Changed those of the values before and after of the fields
+	// that change in the cluster.
+	Sent    map[string]string `json:"sent,omitempty"`
+	Changed map[string]string `json:"changed,omitempty"`
+	// SecretSent and SecretChanged are slow digests of all fields together that are or may be secret.
+	SecretSent    string `json:"secretSent,omitempty"`
+	SecretChanged string `json:"secretChanged,omitempty"`
+}
+
+// Approved is an approved plan of a release.
+type Approved struct {
+	Release
+	Salt []byte
+}
+
+// NewSalt returns the salt of a new file.
+func NewSalt() []byte {
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // it never fails
+	return salt
+}
+
+// envelope is the outermost object of a file. Digest is over the text of Plan without its white space.
+type envelope struct {
+	Version int             `json:"version"`
+	Digest  string          `json:"digest"`
+	Plan    json.RawMessage `json:"plan"`
+}
+
+// Encode returns the text of the file.
+func (f *File) Encode() ([]byte, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.MarshalIndent(envelope{Version, integrity(text), text}, "", " ")
+	return append(out, '\n'), err
+}
+
+// Read reads the text of a file. It refuses other versions, and a text that was changed by hand: the digest detects accidents,
+// it is no signature.
+func Read(text []byte) (*File, error) {
+	var e envelope
+	if err := json.Unmarshal(text, &e); err != nil || e.Version == 0 || e.Plan == nil {
+		return nil, fmt.Errorf("not a plan that lockstep has saved: save one with: lockstep plan … --out FILE")
+	}
+	if e.Version != Version {
+		return nil, fmt.Errorf("the plan has version %d, and this lockstep reads version %d: save a new plan, or use the lockstep that saved it", e.Version, Version)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, e.Plan); err != nil {
+		return nil, err
+	}
+	if integrity(compact.Bytes()) != e.Digest {
+		return nil, fmt.Errorf("the plan was changed after lockstep saved it: its digest does not match; save a new plan")
+	}
+	f := &File{}
+	if err := json.Unmarshal(e.Plan, f); err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	return f, nil
+}
+
+func integrity(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Release returns the approved plan of a release by its ID in the stack, "" without a stack; nil if the file has none.
+func (f *File) Release(scope string) *Approved {
+	for _, r := range f.Releases {
+		if r.Scope == scope {
+			return &Approved{r, f.Salt}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package planfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// steering are the options that decide who watches a run and when it pauses, not what it writes, and those that the plan has
+// elsewhere.
+var steering = []string{
+	"Release", "Namespace", "Step", "BreakOn", "HoldOnFailure", "PlanOnly", "SkipPreflight", "Heartbeat", "Job", "Stack", "Source", "Install", "CreateNamespace", "Strict",
+}
+
+// Options returns the options of an operation that are set, by name. options is a struct; fields that are no text, number, truth
+// value or list of such, and those of values, do not count.
+func Options(options any) map[string]string {
+	out := map[string]string{}
+	addOptions(out, reflect.Indirect(reflect.ValueOf(options)))
+	return out
+}
+
+func addOptions(out map[string]string, v reflect.Value) {
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		switch {
+		case f.Anonymous && value.Kind() == reflect.Struct:
+			addOptions(out, value)
+		case f.IsExported() && !slices.Contains(steering, f.Name) && isPlain(f.Type) && !value.IsZero():
+			out[kebab(f.Name)] = asText(value)
+		}
+	}
+}
+
+func asText(v reflect.Value) string {
+	if v.Kind() != reflect.Slice && v.Kind() != reflect.Map {
+		return fmt.Sprint(v.Interface())
+	}
+	text, err := json.Marshal(v.Interface())
+	if err != nil {
+		return err.Error() // of no plain type
+	}
+	return string(text)
+}
+
+func isPlain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64:
+		return true
+	case reflect.Slice:
+		return isPlain(t.Elem()) || t.Elem().Kind() == reflect.Struct
+	case reflect.Map:
+		return isPlain(t.Elem())
+	}
+	return false
+}
+
+var acronyms = strings.NewReplacer("CRDs", "Crds", "DNS", "Dns", "OpenAPI", "Openapi")
+
+// kebab returns the name of a field as a flag has it: UpgradeCRDs is upgrade-crds.
+func kebab(name string) string {
+	var b strings.Builder
+	for i, r := range acronyms.Replace(name) {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

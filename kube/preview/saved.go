@@ -1,0 +1,258 @@
+package preview
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"lockstep/engine/event"
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/mask"
+	"lockstep/kube/planfile"
+	"lockstep/kube/session"
+)
+
+// Save returns the plan of an operation as a file keeps it; options are those of the operation. It writes nothing.
+func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options map[string]string, salt []byte) (out planfile.Release, err error) {
+	ctx, cancel := p.Common.WithTimeout(ctx)
+	defer cancel()
+	s, err := newObjects(ctx, c, p)
+	if err != nil {
+		return out, err
+	}
+	changes, err := s.changes(ctx)
+	if err != nil {
+		return out, err
+	}
+	m := p.Common.Mask
+	out = planfile.Release{Operation: p.Info, Options: options, Phases: p.Phases, Warnings: m.Warnings(p.Warnings)}
+	out.Operation.Source = "" // a path of this machine
+	if out.Cluster, err = clusterID(ctx, c); err != nil {
+		return out, err
+	}
+	if p.Last != nil {
+		out.Last = p.Last.Version
+	}
+	if out.Chart, out.Values, err = digests(p, salt); err != nil {
+		return out, err
+	}
+	images := map[string]bool{}
+	for _, c := range changes {
+		planned, err := s.state(c)
+		if err != nil {
+			return out, err
+		}
+		planned.AddImages(images)
+		planned.Change = planned.Masked(m.Diff)
+		o, err := planfile.NewObject(salt, planned, m.Text)
+		if err != nil {
+			return out, err
+		}
+		out.Objects = append(out.Objects, o)
+	}
+	out.Images = slices.Sorted(maps.Keys(images))
+	return out, nil
+}
+
+// digests returns those of the chart's files and of the user's values.
+func digests(p *session.Prepared, salt []byte) (chart, values string, err error) {
+	rel := p.Target.Release
+	if rel == nil || rel.Chart == nil {
+		return "", "", nil
+	}
+	files, err := charts.FilesOf(rel.Chart)
+	if err != nil {
+		return "", "", err
+	}
+	text, err := json.Marshal(rel.Config)
+	return planfile.Slow(salt, files), planfile.Slow(salt, text), err
+}
+
+// clusterID returns what identifies the cluster in files (S10).
+func clusterID(ctx context.Context, c *connect.Client) (string, error) {
+	ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return string(ns.UID), nil
+	case !apierrors.IsForbidden(err):
+		return "", fmt.Errorf("find out which cluster it is: read namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	signs, err := c.Signs(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := signs.MarshalText()
+	sum := sha256.Sum256(text)
+	return "address:" + hex.EncodeToString(sum[:12]), err
+}
+
+// state returns a change with the fields that it is made of.
+func (s *objects) state(c change) (out planfile.Planned, err error) {
+	out.Change = c.Change
+	kind := event.PhaseKind("")
+	for _, p := range s.prepared.Phases {
+		if p.Name == c.Phase {
+			kind = p.Kind
+		}
+	}
+	sent, err := s.sent(c.Group, kind, c.Object)
+	unavailable := inspect.Unavailable("")
+	if err != nil && !errors.As(err, &unavailable) {
+		return out, err
+	}
+	if sent != nil {
+		out.Sent = fieldsOf(sent.Object)
+	}
+	if i := s.target[c.Object]; i != nil {
+		out.Template = s.builder.Fact(i).Resource.Source
+	}
+	if c.live == nil || c.next == nil || !c.Modifies() {
+		return out, nil
+	}
+	out.Before, out.After = fieldsOf(normalized(c.live)), fieldsOf(normalized(c.next))
+	for path, f := range out.Before {
+		if reflect.DeepEqual(f, out.After[path]) {
+			delete(out.Before, path)
+			delete(out.After, path)
+		}
+	}
+	return out, nil
+}
+
+// fieldsOf returns the fields of an object that have no parts. The elements of lists are called by the field that names them.
+func fieldsOf(object map[string]any) planfile.Fields {
+	masked := runtime.DeepCopyJSON(object)
+	mask.Object(masked, nil)
+	out := planfile.Fields{}
+	addFields(out, "", object, masked, false)
+	return out
+}
+
+// addFields adds the parts of a value. masked is the value with hidden secrets.
+func addFields(out planfile.Fields, path string, value, masked any, secret bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		m, isMap := masked.(map[string]any)
+		for key, e := range v {
+			addFields(out, childPath(path, key), e, m[key], secret || !isMap)
+		}
+		if len(v) > 0 {
+			return
+		}
+	case []any:
+		m, isList := masked.([]any)
+		secret = secret || !isList || len(m) != len(v)
+		name := nameField(v, v)
+		var order []string
+		for n, e := range v {
+			id, hidden := fmt.Sprint(n), any(nil)
+			if !secret {
+				hidden = m[n]
+			}
+			if named, ok := e.(map[string]any); ok && name != "" {
+				id = fmt.Sprint(named[name])
+			}
+			order = append(order, id)
+			addFields(out, path+"["+id+"]", e, hidden, secret)
+		}
+		if len(v) > 0 {
+			out[path+"[]"] = planfile.Field{Value: order, Secret: secret}
+			return
+		}
+	}
+	out[path] = planfile.Field{Value: value, Secret: secret || !reflect.DeepEqual(value, masked)}
+}
+
+// Approval checks each group of a run against an approved plan before it starts.
+type Approval struct {
+	previewer *Previewer
+	plan      *planfile.Approved
+	mask      *mask.Mask
+
+	checks   singleflight.Group // by key
+	approved sync.Map           // keys of groups
+}
+
+// NewApproval returns the checks of the prepared operation, which follows Common.Approved.
+func NewApproval(c *connect.Client, p *session.Prepared) *Approval {
+	return &Approval{previewer: NewPreviewer(c, p), plan: p.Common.Approved, mask: p.Common.Mask}
+}
+
+// Check returns a *planfile.NotApproved if the operation would not do with a group what was approved. removes says whether it
+// deletes the group's objects. The objects of a group share a check; a group that was not approved is checked again when it is
+// retried (R44).
+func (a *Approval) Check(ctx context.Context, g *plan.Group, removes bool) error {
+	key := fmt.Sprint(removes, g.ID)
+	if _, approved := a.approved.Load(key); approved {
+		return nil
+	}
+	_, err, _ := a.checks.Do(key, func() (any, error) {
+		err := a.check(ctx, g, removes)
+		if err == nil {
+			a.approved.Store(key, true)
+		}
+		return nil, err
+	})
+	return err
+}
+
+func (a *Approval) check(ctx context.Context, g *plan.Group, removes bool) error {
+	var unit event.Phase
+	for _, p := range a.plan.Phases {
+		if (p.Kind == event.PhaseRemove) == removes && slices.ContainsFunc(p.Groups, func(planned *plan.Group) bool { return planned.ID == g.ID }) {
+			unit = p
+		}
+	}
+	moved := make([][]inspect.Moved, len(g.Objects))
+	var checks errgroup.Group
+	checks.SetLimit(maxConcurrent)
+	for n, o := range g.Objects {
+		checks.Go(func() (err error) {
+			moved[n], err = a.checkObject(ctx, inspect.Item{Unit: event.Unit{Phase: unit.Name, Group: g.ID}, Kind: unit.Kind, Object: o})
+			return err
+		})
+	}
+	if err := checks.Wait(); err != nil {
+		return err
+	}
+	if all := slices.Concat(moved...); len(all) > 0 {
+		return &planfile.NotApproved{Group: g.ID, Moved: all}
+	}
+	return nil
+}
+
+func (a *Approval) checkObject(ctx context.Context, it inspect.Item) ([]inspect.Moved, error) {
+	i := slices.IndexFunc(a.plan.Objects, func(o planfile.Object) bool {
+		return o.Phase == it.Phase && o.Group == it.Group && o.Object == it.Object
+	})
+	if i < 0 {
+		return []inspect.Moved{{What: inspect.MovedNew, Object: &it.Object}}, nil
+	}
+	s, c, err := a.previewer.change(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := s.state(c)
+	if err != nil {
+		return nil, err
+	}
+	planned.Change = planned.Masked(a.mask.Diff)
+	now, err := planfile.NewObject(a.plan.Salt, planned, a.mask.Text)
+	return a.plan.Objects[i].Compare(now, true), err
+}
