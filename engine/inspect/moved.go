@@ -23,6 +23,7 @@ const (
 	MovedOperation
 	MovedNamespace
 	MovedRelease  // a release of a stack
+	MovedNeeds    // of a release of a stack
 	MovedRevision // of the release, or with Field "to" the one that a rollback restores
 	MovedChart
 	MovedValues

@@ -28,6 +28,8 @@ func Moved(m inspect.Moved) string {
 			return "release " + m.Field + " is approved, but has nothing to do or is not selected"
 		}
 		return "release " + m.Field + " is not in the approved plan"
+	case inspect.MovedNeeds:
+		return "release " + m.Field + " needs other releases"
 	case inspect.MovedRevision:
 		switch {
 		case m.Field == "to":

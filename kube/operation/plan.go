@@ -120,6 +120,9 @@ func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Releas
 	return saved, op.Mask().Error(err)
 }
 
+// Username returns the name under which the API server knows the user, "" if it is unknown.
+func (op *Operation) Username(ctx context.Context) string { return preflight.Username(ctx, op.client) }
+
 // checkApproved returns a *planfile.NotApproved if an operation must follow a saved plan and would do something else. op is nil if
 // there is nothing to do. A run that began in an earlier pod was checked there (S13).
 func (op *Operation) checkApproved(ctx context.Context, common Common) error {

@@ -42,13 +42,19 @@ func (a *Approved) Compare(now Release, started bool) (moved []inspect.Moved) {
 			moved = append(moved, inspect.Moved{What: what, Field: field, Was: was, Is: is})
 		}
 	}
-	add(inspect.MovedCluster, "", a.Cluster, now.Cluster)
-	add(inspect.MovedOperation, "", a.Operation.Title(), now.Operation.Title())
+	if !a.Cluster.Same(now.Cluster) {
+		moved = append(moved, inspect.Moved{What: inspect.MovedCluster})
+	}
 	add(inspect.MovedNamespace, "", a.Operation.Namespace, now.Operation.Namespace)
+	if len(moved) == 0 && a.Operation.Release == now.Operation.Release {
+		add(inspect.MovedRevision, a.Operation.Release, strconv.Itoa(a.Last), strconv.Itoa(now.Last))
+	}
 	if len(moved) > 0 { // everything else differs because of that
 		return moved
 	}
-	add(inspect.MovedRevision, a.Operation.Release, strconv.Itoa(a.Last), strconv.Itoa(now.Last))
+	if add(inspect.MovedOperation, "", a.Operation.Title(), now.Operation.Title()); len(moved) > 0 {
+		return moved
+	}
 	add(inspect.MovedRevision, "to", strconv.Itoa(a.Operation.ToRevision), strconv.Itoa(now.Operation.ToRevision))
 	add(inspect.MovedChart, "", a.Operation.Chart, now.Operation.Chart)
 	if a.Operation.Chart == now.Operation.Chart && a.Chart != now.Chart {
@@ -128,11 +134,11 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 		return moved
 	}
 	for _, path := range keys(o.Changed, now.Changed) {
-		if o.Changed[path] != now.Changed[path] {
+		if o.Changed[path] != now.Changed[path] && o.Sent[path] == now.Sent[path] { // else it is named already
 			moved = append(moved, inspect.Moved{What: inspect.MovedLive, Object: &o.Object, Field: path})
 		}
 	}
-	if o.SecretChanged != now.SecretChanged {
+	if o.SecretChanged != now.SecretChanged && o.SecretSent == now.SecretSent {
 		moved = append(moved, inspect.Moved{What: inspect.MovedLive, Object: &o.Object, Secret: true})
 	}
 	return moved

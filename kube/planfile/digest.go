@@ -60,7 +60,7 @@ func (p Planned) AddImages(images map[string]bool) {
 // NewObject returns the digests of what an operation does to an object. hide hides the secret values that are known; a field in
 // which it hides something is secret.
 func NewObject(salt []byte, p Planned, hide func(string) string) (o Object, err error) {
-	o.Change = p.Change
+	o.Change, o.Template = p.Change, p.Template
 	o.Fields = nil // Diff has them all
 	secret := func(path string, fields ...Field) bool {
 		for _, f := range fields {

@@ -22,11 +22,9 @@ const Version = 1
 // File is a saved plan of a release, or of all releases of a stack.
 type File struct {
 	// By is the user who made the plan, as the API server knows them.
-	By string    `json:"by,omitempty"`
-	At time.Time `json:"at"`
-	// Program is the version of lockstep.
-	Program string `json:"lockstep,omitempty"`
-	Stack   string `json:"stack,omitempty"`
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+	Stack string    `json:"stack,omitempty"`
 	// Salt is random: whoever wants to guess a secret value has to start anew for each file.
 	Salt     []byte    `json:"salt"`
 	Releases []Release `json:"releases"`
@@ -35,10 +33,10 @@ type File struct {
 // Release is the plan of a release.
 type Release struct {
 	// Scope is the release's ID in its stack, "" without one.
-	Scope     string          `json:"scope,omitempty"`
+	Scope string `json:"scope,omitempty"`
+	InStack
 	Operation event.Operation `json:"operation"`
-	// Cluster is the UID of namespace kube-system, or a digest of the server's address if the user may not read that.
-	Cluster string `json:"cluster"`
+	Cluster   Cluster         `json:"cluster"`
 	// Last is the release's latest revision, 0 if there is none.
 	Last int `json:"last"`
 	// Chart and Values are slow digests of the chart's files and of the user's values.
@@ -51,11 +49,42 @@ type Release struct {
 	// Objects are all changes, in the order of the plan.
 	Objects  []Object       `json:"objects"`
 	Warnings []plan.Warning `json:"warnings"`
+	// Unstable are the templates that use random values or the time, with these functions.
+	Unstable map[string][]string `json:"-"`
+}
+
+// Cluster is what identifies a cluster.
+type Cluster struct {
+	// UID is that of namespace kube-system, Namespace that of the release's namespace; "" if the user may not read it or it does
+	// not exist.
+	UID       string `json:"uid,omitempty"`
+	Namespace string `json:"namespaceUID,omitempty"`
+	Address   string `json:"address"` // a digest of the server's address
+}
+
+// Same reports whether two are one cluster: by the best that both know.
+func (c Cluster) Same(other Cluster) bool {
+	switch {
+	case c.UID != "" && other.UID != "":
+		return c.UID == other.UID
+	case c.Namespace != "" && other.Namespace != "":
+		return c.Namespace == other.Namespace
+	}
+	return c.Address == other.Address
+}
+
+// InStack is what the plan of a stack has of a release.
+type InStack struct {
+	Needs []string `json:"needs,omitempty"`
+	// Unchanged releases are skipped (S4), pruned ones removed because the file no longer defines them.
+	Unchanged bool `json:"unchanged,omitempty"`
+	Pruned    bool `json:"pruned,omitempty"`
 }
 
 // Object is what the operation does to an object. Its text hides secret values.
 type Object struct {
 	inspect.Change
+	Template string `json:"template,omitempty"`
 	// Sent has the digests of the fields that are sent, by path; Changed those of the values before and after of the fields
 	// that change in the cluster.
 	Sent    map[string]string `json:"sent,omitempty"`

@@ -90,7 +90,7 @@ func TestComparedPlans(t *testing.T) {
 	make := func(change func(*Release, *Object)) Release {
 		o := object("x")
 		r := Release{
-			Operation: event.Operation{Name: "upgrade", Release: "shop", Namespace: "prod", Chart: "shop-1"}, Cluster: "uid", Last: 2, Chart: "c", Values: "v",
+			Operation: event.Operation{Name: "upgrade", Release: "shop", Namespace: "prod", Chart: "shop-1"}, Cluster: Cluster{UID: "uid", Address: "a"}, Last: 2, Chart: "c", Values: "v",
 			Options: map[string]string{"wait": "ordered"},
 			Phases: []event.Phase{
 				{Name: "namespace", Kind: event.PhaseNamespace, Groups: []*plan.Group{{ID: "namespace:prod"}}},
@@ -104,7 +104,7 @@ func TestComparedPlans(t *testing.T) {
 	approved := Approved{Release: make(func(*Release, *Object) {})}
 	for want, change := range map[string]func(*Release, *Object){
 		"":                           func(r *Release, _ *Object) { r.Phases = r.Phases[1:] }, // the namespace exists now
-		"the cluster is another one": func(r *Release, _ *Object) { r.Cluster = "other"; r.Last = 7 },
+		"the cluster is another one": func(r *Release, _ *Object) { r.Cluster.UID = "other"; r.Last = 7 },
 		"the operation is rollback shop, approved was upgrade shop":                                               func(r *Release, _ *Object) { r.Operation.Name = "rollback" },
 		"the operation is upgrade cart, approved was upgrade shop":                                                func(r *Release, _ *Object) { r.Operation.Release = "cart" },
 		"the namespace is test, approved was prod":                                                                func(r *Release, _ *Object) { r.Operation.Namespace = "test" },
@@ -137,6 +137,22 @@ func TestComparedPlans(t *testing.T) {
 	done := make(func(_ *Release, o *Object) { o.Action, o.Changed, o.SecretChanged = inspect.Unchanged, nil, "" })
 	if moved := approved.Compare(done, true); len(moved) > 0 {
 		t.Errorf("an object that a started run has applied: %v", moved)
+	}
+}
+
+func TestSameCluster(t *testing.T) {
+	admin := Cluster{UID: "system", Namespace: "prod", Address: "outside"}
+	for c, want := range map[Cluster]bool{
+		{UID: "system", Namespace: "again", Address: "inside"}: true, // the namespace was created again
+		{UID: "other", Namespace: "prod", Address: "outside"}:  false,
+		{Namespace: "prod", Address: "inside"}:                 true, // a ServiceAccount
+		{Namespace: "other", Address: "outside"}:               false,
+		{Address: "outside"}:                                   true,
+		{Address: "inside"}:                                    false,
+	} {
+		if admin.Same(c) != want || c.Same(admin) != want {
+			t.Errorf("%+v: %v", c, !want)
+		}
 	}
 }
 

@@ -265,7 +265,7 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.Phase
 // has the new object.
 func (s *objects) previewReplacement(c *change, i *resource.Info, planned cluster.Replacement) (err error) {
 	if s.deployed[c.Object] != nil {
-		err = s.compareRevisions(&c.Change, i)
+		err = s.compareRevisions(c, i)
 	}
 	c.Action, c.Message = inspect.Replace, planned.Message
 	return err

@@ -43,7 +43,7 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 	m := p.Common.Mask
 	out = planfile.Release{Operation: p.Info, Options: options, Phases: p.Phases, Warnings: m.Warnings(p.Warnings)}
 	out.Operation.Source = "" // a path of this machine
-	if out.Cluster, err = clusterID(ctx, c); err != nil {
+	if out.Cluster, err = clusterOf(ctx, c, p.Common.Namespace); err != nil {
 		return out, err
 	}
 	if p.Last != nil {
@@ -67,6 +67,9 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 		out.Objects = append(out.Objects, o)
 	}
 	out.Images = slices.Sorted(maps.Keys(images))
+	if rel := p.Target.Release; rel != nil && rel.Chart != nil && out.Operation.ToRevision == 0 && out.Operation.Name != "uninstall" {
+		out.Unstable = Unstable(rel.Chart)
+	}
 	return out, nil
 }
 
@@ -84,22 +87,28 @@ func digests(p *session.Prepared, salt []byte) (chart, values string, err error)
 	return planfile.Slow(salt, files), planfile.Slow(salt, text), err
 }
 
-// clusterID returns what identifies the cluster in files (S10).
-func clusterID(ctx context.Context, c *connect.Client) (string, error) {
-	ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	switch {
-	case err == nil:
+// clusterOf returns what identifies the cluster in files (S10).
+func clusterOf(ctx context.Context, c *connect.Client, namespace string) (out planfile.Cluster, err error) {
+	uid := func(name string) (string, error) {
+		ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("find out which cluster it is: read namespace %s: %w", name, err)
+		}
 		return string(ns.UID), nil
-	case !apierrors.IsForbidden(err):
-		return "", fmt.Errorf("find out which cluster it is: read namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	if out.UID, err = uid(metav1.NamespaceSystem); err != nil {
+		return out, err
+	}
+	if out.Namespace, err = uid(namespace); err != nil {
+		return out, err
 	}
 	signs, err := c.Signs(ctx)
-	if err != nil {
-		return "", err
-	}
-	text, err := signs.MarshalText()
-	sum := sha256.Sum256(text)
-	return "address:" + hex.EncodeToString(sum[:12]), err
+	sum := sha256.Sum256([]byte(signs.Server()))
+	out.Address = hex.EncodeToString(sum[:12])
+	return out, err
 }
 
 // state returns a change with the fields that it is made of.
@@ -119,7 +128,9 @@ func (s *objects) state(c change) (out planfile.Planned, err error) {
 	if sent != nil {
 		out.Sent = fieldsOf(sent.Object)
 	}
-	if i := s.target[c.Object]; i != nil {
+	if h, _ := s.hook(c.Object); s.isHook(c.Group, kind) && h != nil {
+		out.Template = h.Path
+	} else if i := s.target[c.Object]; i != nil {
 		out.Template = s.builder.Fact(i).Resource.Source
 	}
 	if c.live == nil || c.next == nil || !c.Modifies() {

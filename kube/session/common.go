@@ -162,6 +162,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.Settle > c.Timeout {
 		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}
+	c.Wait = cmp.Or(c.Wait, string(helmclient.WaitOrdered))
 	ws, err := ParseWaitStrategy(c.Wait)
 	if err != nil {
 		return c, err

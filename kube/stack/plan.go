@@ -75,6 +75,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 		}
 		return err
 	}
+	if err := s.checkApproved(); err != nil {
+		return err
+	}
 	s.orderByNamespaces()
 	return s.resolveBreakpoints()
 }
@@ -310,6 +313,9 @@ func (s *Stack) common(m *member) operation.Common {
 	c.WaitFor = m.WaitFor
 	c.Watches = m.watches
 	c.OnStep = nil
+	if s.opts.Approved != nil {
+		c.Approved = s.opts.Approved.Release(m.id)
+	}
 	c.Journal = s.opts.Journal.Entry(m.id)
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -22,8 +23,32 @@ type Plan struct {
 	Warnings  []plan.Warning   `json:"warnings"`
 	// Errors are all reasons why lockstep would refuse the operation.
 	Errors []plan.Warning `json:"errors"`
+	// Saved is set for a plan from a file.
+	Saved *Saved `json:"saved,omitempty"`
 	// Phases only serve to distinguish removals from other groups.
 	Phases []event.Phase `json:"-"`
+}
+
+// Saved is what the file of a saved plan has besides the plan.
+type Saved struct {
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at"`
+	// Cluster identifies the cluster, Revision is the release's latest one.
+	Cluster  string            `json:"cluster"`
+	Revision int               `json:"revision"`
+	Options  map[string]string `json:"options"`
+	Images   []string          `json:"images"`
+}
+
+// Lines returns who saved the plan, for which revision, and the images.
+func (s Saved) Lines() []string {
+	who := "saved at " + s.At.UTC().Format(time.RFC3339) + format.WithPrefix(" by ", s.By) + ", "
+	if s.Revision > 0 {
+		who += fmt.Sprintf("at revision %d of the release", s.Revision)
+	} else {
+		who += "before the first revision of the release"
+	}
+	return format.NonEmpty(who, format.WithPrefix("images: ", strings.Join(s.Images, ", ")))
 }
 
 // actions are the sign, the word and the colour of each action.
@@ -98,7 +123,13 @@ func (p Plan) Lines() (lines []PlanLine) {
 			lines = append(lines, PlanLine{Indent: 8, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
 		}
 	}
-	return append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
+	lines = append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
+	if p.Saved != nil {
+		for _, l := range p.Saved.Lines() {
+			lines = append(lines, PlanLine{Role: theme.Quiet, Text: l})
+		}
+	}
+	return lines
 }
 
 // phaseTitle returns the heading of a phase.

@@ -49,7 +49,7 @@ var localFlags = []string{
 	"values", "set", "set-string", "set-json", "set-file", "set-literal",
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
 	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
-	"readiness", "readiness-file", "no-wait-for",
+	"readiness", "readiness-file", "no-wait-for", "plan",
 	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
 	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
 	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps",
@@ -110,6 +110,17 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	}
 	if err := p.packReadiness(r.common.Readiness); err != nil {
 		return err
+	}
+	if r.approved != nil {
+		text, err := r.approved.Encode()
+		if err != nil {
+			return err
+		}
+		if p.files == nil {
+			p.files = map[string][]byte{}
+		}
+		p.files[planInCluster] = text
+		p.args = append(p.args, "--plan="+planInCluster)
 	}
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
@@ -300,6 +311,7 @@ const (
 	chartInCluster    = "chart.tgz"
 	valuesInCluster   = "values" + documents.ExactSuffix
 	registryInCluster = "registry.json"
+	planInCluster     = "plan.json"
 )
 
 // task returns the task to start in the cluster.

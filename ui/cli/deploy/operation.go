@@ -130,6 +130,9 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	common := spec.common
 	common.OnStep, common.Job = steps.start, incluster.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
+	if spec.approved != nil {
+		common.Approved = spec.approved.Release("")
+	}
 	journal, err := openJournal(cmd, client, spec.timeout(), d)
 	if err != nil {
 		return nil, nil, err

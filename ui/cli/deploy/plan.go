@@ -1,9 +1,12 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,8 +14,10 @@ import (
 
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/planfile"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/plans"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
@@ -30,6 +35,8 @@ Like every operation, plan first checks the cluster: permissions, API versions, 
 missing objects, quotas, limits, the namespace's PodSecurity level, and webhooks without a ready backend. Problems that
 may resolve themselves are warnings; others are errors, and the operation would be refused. --skip-preflight skips most
 of these checks, but not the one for objects owned by others.
+
+--out saves the plan in a file, which --plan of the operation then follows exactly: "lockstep help plans".
 
 With --tui, plan opens the screen, which compares an object when you select it.
 
@@ -67,10 +74,15 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 			return run(cmd, args)
 		}
 		c.Flags().Bool("tui", false, "open the screen")
+		c.Flags().String("out", "", "save the plan in this file, for --plan (\"lockstep help plans\")")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
+		c.MarkFlagsMutuallyExclusive("tui", "out")
+		if c.Flags().Lookup("sandbox") != nil {
+			c.MarkFlagsMutuallyExclusive("sandbox", "out")
+		}
 	}
 	cmd.Flags().Lookup("install").Hidden = true
-	cmd.AddCommand(subs...)
+	cmd.AddCommand(append(subs, plans.NewShow(a.App))...)
 	return cmd
 }
 
@@ -99,7 +111,18 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		if err := refusal(op); err != nil {
 			return err
 		}
-		return planResult(p.Count())
+		refused, changed := p.Count()
+		if refused == 0 {
+			spec.common.PlanOnly = true
+			err = a.savePlan(ctx, cmd, "", oneRelease{op}, func(compare func(plannedRun) error) error {
+				_, again, err := a.prepareOperation(cmd, spec, a.Settings)
+				if err != nil || again == nil {
+					return cmp.Or(err, errors.New("the plan was not saved, because the cluster changed meanwhile; plan again"))
+				}
+				return compare(oneRelease{again})
+			})
+		}
+		return cmp.Or(err, planResult(refused, changed))
 	})
 }
 
@@ -175,4 +198,44 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 		}
 		return screen.ShowPlan(a.App, cmd, o, op.Phases(), append(op.Warnings(), op.Conflicts()...))
 	})
+}
+
+// plannedRun is a planned operation, or a stack of them, whose plan can be saved.
+type plannedRun interface {
+	SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error)
+	Username(ctx context.Context) string
+}
+
+// savePlan saves a plan as --out says. again plans the same again and compares it: a template may render something else each time.
+func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, stack string, first plannedRun, again func(compare func(plannedRun) error) error) error {
+	path, err := cmd.Flags().GetString("out")
+	if err != nil || path == "" {
+		return err
+	}
+	f := &planfile.File{By: first.Username(ctx), At: time.Now().UTC().Truncate(time.Second), Stack: stack, Salt: planfile.NewSalt()}
+	if f.Releases, err = first.SavePlan(ctx, f.Salt); err != nil {
+		return err
+	}
+	err = again(func(second plannedRun) error {
+		compared, err := second.SavePlan(ctx, f.Salt)
+		if err == nil {
+			err = plans.CheckStable(f, compared)
+		}
+		return err
+	})
+	if err == nil {
+		err = plans.Write(path, f)
+	}
+	if err == nil {
+		a.Display(cmd).Note("saved the plan in " + path + "; to run it, add --plan " + command.ShellJoin([]string{path}) + " to the command")
+	}
+	return err
+}
+
+// oneRelease is the plannedRun of an operation.
+type oneRelease struct{ *kube.Operation }
+
+func (o oneRelease) SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error) {
+	saved, err := o.Operation.SavePlan(ctx, salt)
+	return []planfile.Release{saved}, err
 }

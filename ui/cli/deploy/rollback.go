@@ -47,6 +47,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addReplace(cmd)
+	flags.run.addPlan(cmd, exec)
 	addServerSide(cmd, &flags.ServerSide)
 	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()

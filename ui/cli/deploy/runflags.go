@@ -12,7 +12,9 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/planfile"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/plans"
 	"lockstep/ui/report/reportfile"
 )
 
@@ -83,6 +85,29 @@ func (r *runFlags) addReplace(cmd *cobra.Command) {
 		"delete and create again objects that cannot be updated: never, or "+plan.ReplaceFormat+",…; the plan shows them")
 }
 
+// addPlan adds --plan to a command that changes the cluster.
+func (r *runFlags) addPlan(cmd *cobra.Command, exec executor) {
+	if exec.writes {
+		cmd.Flags().String("plan", "", "run exactly the plan that \"lockstep plan --out\" saved in this file, or nothing (\"lockstep help plans\")")
+	}
+}
+
+// readPlan reads the file of --plan, nil if it is not given.
+func readPlan(cmd *cobra.Command) (*planfile.File, error) {
+	path, err := cmd.Flags().GetString("plan")
+	switch {
+	case err != nil || path == "": // the command has no such flag
+		return nil, nil
+	case isDryRun(cmd):
+		return nil, command.UsageError("--plan cannot be combined with --dry-run; print the plan with: lockstep plan show " + path)
+	}
+	f, err := plans.Read(path)
+	if err == nil {
+		err = plans.Check(path, f, cmd.Name() == "up")
+	}
+	return f, err
+}
+
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }
@@ -111,6 +136,7 @@ type runOptions struct {
 	// terminal, or "".
 	controlFlag string
 	reporter    *reportfile.Reporter // receives the outcome
+	approved    *planfile.File       // --plan, nil for none
 	common      kube.Common          // without the release and its namespace
 }
 
@@ -179,6 +205,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,
+	}
+	if out.approved, err = readPlan(cmd); err != nil {
+		return out, err
 	}
 	isFailure := func(text string) bool { return text == "failure" }
 	common.HoldOnFailure = r.hold && (out.screen || changed("hold-on-failure")) || slices.ContainsFunc(common.BreakOn, isFailure)

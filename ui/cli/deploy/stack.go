@@ -94,6 +94,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.run.addReadiness(cmd)
 	flags.run.addReplace(cmd)
 	flags.run.addStrict(cmd)
+	flags.run.addPlan(cmd, executor{writes: true})
 	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
@@ -192,7 +193,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal,
+				Journal: journal, Approved: r.approved,
 			}, connect)
 		})
 		steps.end()
@@ -223,8 +224,22 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		if err := a.Display(cmd).Show(p); err != nil {
 			return err
 		}
-		return planResult(p.Count())
+		refused, changed := p.Count()
+		if refused == 0 {
+			err = a.saveStackPlan(cmd, flags, r, stack)
+		}
+		return cmp.Or(err, planResult(refused, changed))
 	})
+}
+
+// saveStackPlan saves the plan of a stack as --out says.
+func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack) error {
+	_, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.savePlan(ctx, cmd, stack.Info().Release, stack, func(compare func(plannedRun) error) error {
+			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again) })
+		})
+	})
+	return err
 }
 
 // stackPlanOf returns the plan of a stack, with the changes of each release.

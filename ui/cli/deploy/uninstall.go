@@ -42,6 +42,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
+	flags.run.addPlan(cmd, exec)
 	f := cmd.Flags()
 	f.DurationVar(&flags.run.common.ReadinessTimeout, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print which objects would be removed, in order, without writing anything")
@@ -55,6 +56,9 @@ lockstep uninstall shop -n shop --keep-history`,
 func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, exec executor) error {
 	if flags.dryRun {
 		exec = a.dryRunLines()
+	}
+	if r.approved != nil && len(names) > 1 {
+		return errors.New("--plan covers one release; uninstall them one at a time")
 	}
 	if flags.run.cluster.enabled {
 		if len(names) > 1 {

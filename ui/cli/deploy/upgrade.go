@@ -50,6 +50,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.addReplace(cmd)
 	flags.run.addWaitFor(cmd)
 	flags.run.addStrict(cmd)
+	flags.run.addPlan(cmd, exec)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd, dryRunUsage)
 	o := &flags.deploy.options

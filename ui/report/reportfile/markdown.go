@@ -49,7 +49,7 @@ func (o *Outcome) markdown() []byte {
 		}
 		return ""
 	})
-	o.markdownWarnings(&b)
+	markdownWarnings(&b, o.Warnings)
 	if len(o.Next) > 0 {
 		b.WriteString("Next:\n\n")
 	}
@@ -188,12 +188,12 @@ func (o *Outcome) markdownNotes(b *strings.Builder, title string, note func(Obje
 	}
 }
 
-func (o *Outcome) markdownWarnings(b *strings.Builder) {
-	if len(o.Warnings) == 0 {
+func markdownWarnings(b *strings.Builder, warnings []Warning) {
+	if len(warnings) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "<details><summary>%s</summary>\n\n", text.Count(len(o.Warnings), "warning"))
-	for _, w := range o.Warnings {
+	fmt.Fprintf(b, "<details><summary>%s</summary>\n\n", text.Count(len(warnings), "warning"))
+	for _, w := range warnings {
 		b.WriteString("- " + escapeMarkdown(w.text()) + "\n")
 	}
 	b.WriteString("\n</details>\n\n")
@@ -235,7 +235,10 @@ func escapeMarkdown(s string) string {
 }
 
 // quoteMarkdown writes the lines, if any, as a code block. Its fence is longer than any in the lines.
-func quoteMarkdown(b *strings.Builder, lines []string) {
+func quoteMarkdown(b *strings.Builder, lines []string) { fenceMarkdown(b, "text", lines) }
+
+// fenceMarkdown is quoteMarkdown for a language.
+func fenceMarkdown(b *strings.Builder, language string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
@@ -243,5 +246,5 @@ func quoteMarkdown(b *strings.Builder, lines []string) {
 	for strings.Contains(code, fence) {
 		fence += "`"
 	}
-	b.WriteString(fence + "text\n" + code + "\n" + fence + "\n\n")
+	b.WriteString(fence + language + "\n" + code + "\n" + fence + "\n\n")
 }
