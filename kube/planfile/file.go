@@ -32,8 +32,6 @@ type File struct {
 
 // Release is the plan of a release.
 type Release struct {
-	// Scope is the release's ID in its stack, "" without one.
-	Scope string `json:"scope,omitempty"`
 	InStack
 	Operation event.Operation `json:"operation"`
 	Cluster   Cluster         `json:"cluster"`
@@ -75,6 +73,8 @@ func (c Cluster) Same(other Cluster) bool {
 
 // InStack is what the plan of a stack has of a release.
 type InStack struct {
+	// Scope is the release's ID, "" without a stack.
+	Scope string   `json:"scope,omitempty"`
 	Needs []string `json:"needs,omitempty"`
 	// Unchanged releases are skipped (S4), pruned ones removed because the file no longer defines them.
 	Unchanged bool `json:"unchanged,omitempty"`
