@@ -30,7 +30,7 @@ var secretTests = map[string]string{
 	"rollback": hiddenInRelease, "recover": hiddenInRelease, "list": hiddenInRelease, "test": hiddenInRelease, "runs": hiddenInRelease, "plan rollback": hiddenInRelease, "plan uninstall": hiddenInRelease,
 	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
 	"plan show": "TestSavedPlans, of a plan whose text plan has masked",
-	"up": hiddenInRelease, "down": hiddenInRelease, "home": hiddenInRelease,
+	"up":        hiddenInRelease, "down": hiddenInRelease, "home": hiddenInRelease,
 	"lint": offline, "dag": offline, "suggest": offline,
 	"template": likeHelm, "get all": likeHelm, "get hooks": likeHelm, "get manifest": likeHelm, "get notes": likeHelm, "get values": likeHelm, "manifests": likeHelm,
 	"attach": relays, "ctl": relays,
