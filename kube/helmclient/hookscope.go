@@ -98,44 +98,50 @@ func replacesPrevious(h *release.Hook) bool {
 
 // HookConflicts looks for hooks whose object exists, although they do not replace it and no hook of the release has made it. If
 // owner names another release, that is a conflict. Else an uninstalled release may have left the object, and the hook is applied
-// over it, as Helm does with server-side apply; a warning says that a Job or Pod does not run again.
+// over it, as Helm does with server-side apply; a warning says that a Job or Pod does not run again. replaced are the objects of
+// the other hooks.
 func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims, owner func(plan.Object) (string, error)) (
-	conflicts, warnings []plan.Warning, err error) {
+	conflicts, warnings []plan.Warning, replaced helmkube.ResourceList, err error) {
+	var kept helmkube.ResourceList
 	hooks := slices.Concat(charts.HooksOf(rel.Hooks, events.Before), charts.HooksOf(rel.Hooks, events.After))
 	for n, h := range hooks {
-		if replacesPrevious(h) || h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
+		if h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
 			continue
 		}
-		list, _, err := b.BuildTarget(h.Manifest)
-		if err != nil { // the run reports it
-			continue
+		list, err := buildHook(b, charts.ScopedHook{Hook: h})
+		switch {
+		case err != nil: // the run reports it
+		case replacesPrevious(h):
+			replaced = append(replaced, list...)
+		default:
+			kept = append(kept, list...)
 		}
-		b.Prefetch(ctx, list, nil)
-		for _, i := range list {
-			f := b.Fact(i)
-			if f == nil || f.Before().Terminating || !claims.MadeByOthersHook(f) {
-				continue
-			}
-			o := f.Resource.Object
-			name, err := owner(o)
-			if err != nil {
-				return nil, nil, err
-			}
-			w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
-			switch {
-			case name != "":
-				w.Message = fmt.Sprintf("%s already exists (%s), made by a hook of release %s: this hook does not replace it, because its %s lacks %s; rename the hook or add that policy",
-					o, manifest.PlaceOf(o, "cluster scope"), name, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
-				conflicts = append(conflicts, w)
-			case o.Kind == "Job" || o.Kind == "Pod":
-				w.Message = fmt.Sprintf("%s already exists (%s), so this hook does not run it again: its %s lacks %s; add that policy, or delete the object",
-					o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)
-				warnings = append(warnings, w)
-			}
-		}
-		b.Forget(list)
 	}
-	return conflicts, warnings, nil
+	b.Prefetch(ctx, slices.Concat(kept, replaced), nil)
+	for _, i := range kept {
+		f := b.Fact(i)
+		if f == nil || f.Before().Terminating || !claims.MadeByOthersHook(f) {
+			continue
+		}
+		o := f.Resource.Object
+		name, err := owner(o)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
+		switch {
+		case name != "":
+			w.Message = fmt.Sprintf("%s already exists (%s), made by a hook of release %s: this hook does not replace it, because its %s lacks %s; rename the hook or add that policy",
+				o, manifest.PlaceOf(o, "cluster scope"), name, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+			conflicts = append(conflicts, w)
+		case o.Kind == "Job" || o.Kind == "Pod":
+			w.Message = fmt.Sprintf("%s already exists (%s), so this hook does not run it again: its %s lacks %s; add that policy, or delete the object",
+				o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+			warnings = append(warnings, w)
+		}
+	}
+	b.Forget(kept)
+	return conflicts, warnings, replaced, nil
 }
 
 // SetSent records that the hook is about to be created.

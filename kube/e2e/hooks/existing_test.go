@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -44,4 +46,37 @@ func TestHookOfAnotherRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHookOverAForeignObject: a hook replaces the object of its last run, but no object that somebody else or another release has
+// made. The operation is refused before anything is written: an earlier hook may be a migration (R31a).
+func TestHookOverAForeignObject(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	first, hook := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}, map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-weight": "1"}
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("first", first, "10ms"), rig.Job("second", hook, "10ms"))
+	install := func(take bool) (*kube.Operation, error) {
+		return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership = take }))
+	}
+	for name, c := range map[string]struct{ make, message string }{
+		"nobody's":          {"", "Job/second already exists (namespace " + r.Namespace + ") and is not managed by Helm"},
+		"another release's": {"other", "Job/second (namespace " + r.Namespace + ") is owned by release other"},
+	} {
+		if c.make == "" {
+			r.Create(rig.Job("second", nil, "10ms"))
+		} else {
+			r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Job("second", nil, "10ms")), func(i *kube.Deploy) { i.Release = c.make })))
+		}
+		start := time.Now()
+		_, err := install(false)
+		r.MustRefuse(start, err, c.message)
+		if _, err := install(true); err != nil {
+			t.Errorf("%s, with --take-ownership: %v", name, err)
+		}
+		if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(t.Context(), "second", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.MustRun(install(false))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil))) // the objects of its own hooks
 }
