@@ -110,6 +110,10 @@ func (r *runner) clientConfig(t task, ps *session.Session, session cluster.Sessi
 }
 
 func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client, beforeDeployed func() error) *release.Driver {
+	span := r.op.ledger.Span
+	if t.uninstalling { // it creates no revision
+		span = nil
+	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
 			return t.prepared.Target.Record, client.ExpectHooks(rel)
@@ -119,7 +123,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
-		Span:           r.op.ledger.Span,
+		Span:           span,
 		Mask:           r.op.Mask().Text,
 		Timings:        func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})

@@ -122,7 +122,7 @@ func (d *Driver) logHistory(list []release.Releaser) {
 
 // keep makes deleteKept delete a record, if it is pruned and the next one has to have what is in it. It returns its revision, or nil.
 func (d *Driver) keep(key string) *rel1.Release {
-	if d.opts.Span == nil || d.WriteResult().Uninstalling {
+	if d.opts.Span == nil {
 		return nil
 	}
 	d.log.mu.Lock()

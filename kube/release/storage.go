@@ -54,7 +54,7 @@ type DriverOptions struct {
 	Timings func() []Timing
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
-	// Span returns the span of a revision (Record.Pruned).
+	// Span returns the span of a revision (Record.Pruned). It is nil if the operation creates no revision.
 	Span func(*rel1.Release) Span
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
