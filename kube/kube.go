@@ -67,6 +67,13 @@ const (
 	StartedJobs = plan.StartedJobs
 )
 
+// The values of Common.CheckImages.
+const (
+	ImagesUnchecked = session.ImagesUnchecked
+	ImagesMayLack   = session.ImagesMayLack
+	ImagesMustExist = session.ImagesMustExist
+)
+
 // The defaults of Common.Timeout, of Common.ReadinessTimeout without a Timeout, and of Common.FirstStatusTimeout.
 const (
 	DefaultTimeout     = session.DefaultTimeout

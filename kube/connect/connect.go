@@ -89,6 +89,9 @@ func (c *Client) makeClients() error {
 	return nil
 }
 
+// RegistryConfig returns the path of Helm's file with the credentials for registries.
+func (c *Client) RegistryConfig() string { return c.settings.RegistryConfig }
+
 // Link returns the state that this connection shares with those that Bind makes from it.
 func (c *Client) Link() *Link { return c.link }
 

@@ -1,7 +1,11 @@
 package preflight
 
 import (
+	"cmp"
+	"encoding/base64"
+	"maps"
 	"slices"
+	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +17,8 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/images"
+	"lockstep/kube/session"
 )
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -117,4 +123,133 @@ func (v *clusterView) checkBlocked(planned *plannedObjects) []plan.Warning {
 		}
 		return warnings
 	})
+}
+
+// checkImages asks the registries for the images of the plan (S19), but not for guesses. With session.ImagesMustExist what it
+// finds are conflicts.
+func (v *clusterView) checkImages(planned *plannedObjects, p *session.Prepared) (out findings) {
+	if p.Common.CheckImages == "" || p.Common.CheckImages == session.ImagesUnchecked {
+		return out
+	}
+	nodes, err := v.nodePlatforms()
+	if err != nil {
+		out.warnings = append(out.warnings, plan.Warning{Rule: "S19", Message: "the nodes cannot be listed, so the architectures of images are not checked: " + err.Error()})
+	}
+	users, needed := map[string][]*incomingObject{}, map[string][]string{}
+	secrets := map[plan.Object]bool{}
+	for _, o := range planned.objects {
+		for _, i := range refs.Images(o.Object, o.fields) {
+			if i.Guess {
+				continue
+			}
+			users[i.Name] = append(users[i.Name], o)
+			needed[i.Name] = append(needed[i.Name], selected(o, nodes)...)
+		}
+		v.addPullSecrets(planned, o, secrets)
+	}
+	for name := range needed {
+		slices.Sort(needed[name])
+		needed[name] = slices.Compact(needed[name])
+	}
+	ask := images.Registries{Keychain: images.Keychain(v.Client.RegistryConfig())}
+	for _, s := range slices.SortedFunc(maps.Keys(secrets), plan.Object.Compare) {
+		if config := v.dockerConfig(planned, s); config != nil {
+			ask.Secrets = append(ask.Secrets, config)
+		}
+	}
+	problems := ask.Check(v.Context, needed)
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		list := slices.Compact(users[name]) // containers of one object are neighbours
+		w := list[0].warning("%s: image %s %s", andMore(list[0], len(list)), name, problems[name])
+		w.Rule = "S19"
+		if p.Common.CheckImages == session.ImagesMustExist {
+			out.conflicts = append(out.conflicts, w)
+		} else {
+			out.warnings = append(out.warnings, w)
+		}
+	}
+	return out
+}
+
+const (
+	labelArch = "kubernetes.io/arch"
+	labelOS   = "kubernetes.io/os"
+)
+
+// nodePlatforms returns the platforms of the nodes, as OS/ARCH.
+func (v *clusterView) nodePlatforms() (platforms []string, err error) {
+	nodes, err := v.Client.Clientset.CoreV1().Nodes().List(v.Context, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes.Items {
+		if info := n.Status.NodeInfo; info.Architecture != "" {
+			platforms = append(platforms, cmp.Or(info.OperatingSystem, "linux")+"/"+info.Architecture)
+		}
+	}
+	slices.Sort(platforms)
+	return slices.Compact(platforms), nil
+}
+
+// selected returns the platforms on which the pods of an object may run, by their node selector.
+func selected(o *incomingObject, platforms []string) (out []string) {
+	pods, _ := refs.FindPods(o.Object, o.fields)
+	selector, _, _ := unstructured.NestedStringMap(pods.Spec, "nodeSelector")
+	for _, p := range platforms {
+		system, arch, _ := strings.Cut(p, "/")
+		if cmp.Or(selector[labelOS], system) == system && cmp.Or(selector[labelArch], arch) == arch {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// addPullSecrets adds the image pull Secrets of an object's pods and of their service account.
+func (v *clusterView) addPullSecrets(planned *plannedObjects, o *incomingObject, secrets map[plan.Object]bool) {
+	if _, ok := refs.FindPods(o.Object, o.fields); !ok {
+		return
+	}
+	account := plan.Object{Kind: "ServiceAccount", Namespace: o.Namespace, Name: "default"}
+	for _, r := range refs.Find(o.Object, o.fields) {
+		switch {
+		case r.Use == refs.Pull:
+			secrets[r.To] = true
+		case r.Use == refs.Account:
+			account = r.To
+		}
+	}
+	fields := map[string]any{}
+	if known := planned.byObject[account]; known != nil && known.fields != nil {
+		fields = known.fields
+	} else if found, err := v.Client.Clientset.CoreV1().ServiceAccounts(account.Namespace).Get(v.Context, account.Name, metav1.GetOptions{}); err == nil {
+		for _, s := range found.ImagePullSecrets {
+			secrets[plan.Object{Kind: "Secret", Namespace: account.Namespace, Name: s.Name}] = true
+		}
+	}
+	for _, r := range refs.Find(account, fields) {
+		if r.Use == refs.Pull {
+			secrets[r.To] = true
+		}
+	}
+}
+
+// dockerConfig returns the content of an image pull Secret of the plan or the cluster, nil if it has none or may not be read.
+func (v *clusterView) dockerConfig(planned *plannedObjects, secret plan.Object) []byte {
+	const key = ".dockerconfigjson"
+	if known := planned.byObject[secret]; known != nil && known.fields != nil {
+		if text, _, _ := unstructured.NestedString(known.fields, "stringData", key); text != "" {
+			return []byte(text)
+		}
+		text, _, _ := unstructured.NestedString(known.fields, "data", key)
+		config, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		if err != nil {
+			return nil
+		}
+		return config
+	}
+	found, err := v.Client.Clientset.CoreV1().Secrets(secret.Namespace).Get(v.Context, secret.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return found.Data[key]
 }

@@ -59,6 +59,9 @@ type Common struct {
 	PlanOnly       bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error
 	// Strict refuses a chart whose objects would lose their order, instead of a warning (R37).
 	Strict bool
+	// CheckImages says whether to ask the registries for the images (S19): ImagesUnchecked or "" for not, ImagesMayLack for
+	// warnings, ImagesMustExist to refuse.
+	CheckImages string
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
@@ -121,6 +124,13 @@ type RunProgress struct {
 
 // Created reports whether the run created a revision.
 func (r *RunProgress) Created(revision int) bool { return r != nil && r.Revision == revision }
+
+// The values of Common.CheckImages.
+const (
+	ImagesUnchecked = "off"
+	ImagesMayLack   = "warn"
+	ImagesMustExist = "error"
+)
 
 const (
 	// DefaultTimeout is the timeout of an operation.

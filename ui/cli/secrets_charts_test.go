@@ -31,7 +31,7 @@ var secretTests = map[string]string{
 	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
 	"plan show": "TestSavedPlans, of a plan whose text plan has masked",
 	"up":        hiddenInRelease, "down": hiddenInRelease, "home": hiddenInRelease,
-	"lint": offline, "dag": offline, "suggest": offline,
+	"lint": offline, "images": offline, "dag": offline, "suggest": offline,
 	"template": likeHelm, "get all": likeHelm, "get hooks": likeHelm, "get manifest": likeHelm, "get notes": likeHelm, "get values": likeHelm, "manifests": likeHelm,
 	"attach": relays, "ctl": relays,
 	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
@@ -74,7 +74,7 @@ var canaryPlaces = map[string]string{
 // in all formats, even if the value is not named like a secret.
 func TestChartSecretsAreHidden(t *testing.T) {
 	noCluster(t)
-	outputs := [][]string{{"lint"}, {"lint", "-o", "json"}, {"install", "t", "--dry-run=client"}, {"install", "t", "--dry-run=client", "-o", "json"}}
+	outputs := [][]string{{"lint"}, {"lint", "-o", "json"}, {"images", "-o", "json"}, {"install", "t", "--dry-run=client"}, {"install", "t", "--dry-run=client", "-o", "json"}}
 	for _, format := range []string{"text", "json", "dot", "mermaid"} {
 		outputs = append(outputs, []string{"dag", "-o", format}, []string{"dag", "--order", "inferred", "-o", format}, []string{"suggest", "-o", format})
 	}

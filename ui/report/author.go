@@ -290,3 +290,62 @@ func listReasons(group, other string, reasons []infer.Edge, style Style) []strin
 	}
 	return lines
 }
+
+// Images are the images of charts or releases, sorted by name.
+type Images struct {
+	Images []UsedImage `json:"images"`
+}
+
+// UsedImage is an image, and who uses it. Guess is set if it is only in texts that look like an image.
+type UsedImage struct {
+	Image string     `json:"image"`
+	Guess bool       `json:"guess,omitempty"`
+	Uses  []ImageUse `json:"uses"`
+}
+
+// ImageUse is a field with an image. By is its container or volume.
+type ImageUse struct {
+	Release   string      `json:"release,omitempty"`
+	Namespace string      `json:"namespace,omitempty"`
+	Object    plan.Object `json:"object"`
+	Hook      bool        `json:"hook,omitempty"`
+	Path      string      `json:"path"`
+	By        string      `json:"by,omitempty"`
+}
+
+// Add adds a use of an image.
+func (i *Images) Add(image string, guess bool, use ImageUse) {
+	at, found := slices.BinarySearchFunc(i.Images, image, func(known UsedImage, name string) int { return strings.Compare(known.Image, name) })
+	if !found {
+		i.Images = slices.Insert(i.Images, at, UsedImage{Image: image, Guess: guess})
+	}
+	known := &i.Images[at]
+	known.Guess, known.Uses = known.Guess && guess, append(known.Uses, use)
+}
+
+func (i Images) text(Stream) string {
+	var rows [][]string
+	for _, image := range i.Images {
+		var uses []string
+		for _, u := range image.Uses {
+			use := text.Join("/", u.Namespace, u.Release, u.Object.String())
+			switch {
+			case u.Hook && u.By != "":
+				use += " (hook, " + u.By + ")"
+			case u.Hook:
+				use += " (hook)"
+			case u.By != "":
+				use += " (" + u.By + ")"
+			}
+			if !slices.Contains(uses, clean(use)) {
+				uses = append(uses, clean(use))
+			}
+		}
+		guess := ""
+		if image.Guess {
+			guess = "guess: "
+		}
+		rows = append(rows, []string{clean(image.Image), guess + strings.Join(uses, ", ")})
+	}
+	return unindent(table(rows))
+}

@@ -44,6 +44,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 		},
 	}
 	flags.run.add(cmd)
+	flags.run.addCheckImages(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addReplace(cmd)

@@ -74,6 +74,12 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that were never ready and, with an older template, block the rollout; by default lockstep deletes them")
 }
 
+// addCheckImages adds --check-images.
+func (r *runFlags) addCheckImages(cmd *cobra.Command) {
+	command.AddChoice(cmd, &r.common.CheckImages, "check-images", "", "ask the registries for all images before the first write: off, warn, or error to refuse the operation; without a value: warn", kube.ImagesUnchecked, kube.ImagesMayLack, kube.ImagesMustExist)
+	cmd.Flags().Lookup("check-images").NoOptDefVal = kube.ImagesMayLack
+}
+
 // addWaitFor adds --wait-for.
 func (r *runFlags) addWaitFor(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object, which is not of the release, exists and is ready: "+plan.OutsideFormat+" (repeatable)")

@@ -95,6 +95,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.run.addReplace(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, executor{writes: true})
+	flags.run.addCheckImages(cmd)
 	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd

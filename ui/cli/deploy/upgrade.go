@@ -51,6 +51,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.addWaitFor(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, exec)
+	flags.run.addCheckImages(cmd)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd, dryRunUsage)
 	o := &flags.deploy.options

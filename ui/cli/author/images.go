@@ -1,0 +1,153 @@
+package author
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/refs"
+	"lockstep/kube/charts"
+	"lockstep/kube/documents"
+	"lockstep/kube/mask"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/input"
+	"lockstep/ui/report"
+)
+
+const imagesLong = `List the container images of a chart, of a deployed release, or of all charts of a helmfile, one a line, with who uses each:
+containers, init and ephemeral containers, image volumes, Jobs, CronJobs and hooks. Arguments, variables and custom resources
+may name images too; those that lockstep finds there are marked as a guess.
+
+A chart is a directory, an archive, a URL or REPOSITORY/CHART; a word without a slash that is no file is a release. -f names a
+values file, or without an argument the helmfile. Only a release needs a cluster.
+
+To ask the registries whether they have the images, pass --check-images to plan or an operation.
+
+-o json prints one object: images (image, guess, uses), and each use has release, namespace, object, hook, path and by (the
+container or the volume).`
+
+func (a *app) newImages() *cobra.Command {
+	var flags input.RenderFlags
+	var stack input.HelmfileFlags
+	cmd := &cobra.Command{
+		Use: "images {CHART | NAME CHART | RELEASE | -f HELMFILE}", GroupID: "look", Short: "list container images and who uses them", Long: imagesLong,
+		Example: `lockstep images ./shop
+lockstep images shop -n shop -o json | jq -r '.images[].image'
+lockstep images -f helmfile.yaml`,
+		Args: input.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: input.CompleteChart(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list := report.Images{Images: []report.UsedImage{}}
+			if err := a.findImages(cmd, args, &flags, &stack, &list); err != nil {
+				return err
+			}
+			return a.Display(cmd).Show(list)
+		},
+	}
+	flags.Add(cmd.Flags())
+	stack.AddSelection(cmd)
+	command.AddOutput(cmd)
+	return cmd
+}
+
+// findImages adds the images of the chart, the release or the helmfile that the arguments name.
+func (a *app) findImages(cmd *cobra.Command, args []string, flags *input.RenderFlags, stack *input.HelmfileFlags, to *report.Images) error {
+	switch {
+	case len(args) == 0:
+		return a.stackImages(cmd, stack, to)
+	case len(args) == 1 && !strings.Contains(args[0], "/") && !input.Exists(args[0]) && flags.Chart.RepoURL == "":
+		rel, err := a.release(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return addImages(to, rel, false)
+	}
+	flags.Flat = true
+	r, err := flags.Render(a.App, cmd, args)
+	if err != nil {
+		return err
+	}
+	return addImages(to, r.Release, false)
+}
+
+// release reads the latest revision of a release.
+func (a *app) release(ctx context.Context, name string) (*rel1.Release, error) {
+	client, err := a.Connect()
+	if err == nil {
+		err = client.CheckReachable(ctx)
+	}
+	if err == nil {
+		err = a.ConnectHelm(ctx, a.Settings.Namespace())
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := action.NewGet(a.Helm).Run(name)
+	if err != nil {
+		return nil, fmt.Errorf("release %s in namespace %s: %w; write a chart in this directory as ./%[1]s", name, a.Settings.Namespace(), client.ExplainDenied(err))
+	}
+	return command.V1Release(found)
+}
+
+// stackImages adds the images of all releases of a helmfile.
+func (a *app) stackImages(cmd *cobra.Command, stack *input.HelmfileFlags, to *report.Images) error {
+	file, err := stack.Read(a.App, cmd)
+	if err != nil {
+		return err
+	}
+	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{})
+	if err != nil {
+		return err
+	}
+	for _, rel := range file.Releases {
+		in, err := loader.Load(cmd.Context(), rel)
+		if err != nil {
+			return fmt.Errorf("release %s: %w", rel.ID(), err)
+		}
+		rendered, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*charts.Rendered, error) {
+			return charts.Render(ctx, in.Chart, in.Values, input.RenderOptions(in, rel.Name, cmp.Or(rel.Namespace, a.Settings.Namespace())))
+		})
+		if err != nil {
+			return fmt.Errorf("release %s: %w", rel.ID(), err)
+		}
+		if err := addImages(to, rendered.Release, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addImages adds the images in the manifest and the hooks of a release. named is set if the list has several releases.
+func addImages(to *report.Images, rel *rel1.Release, named bool) error {
+	var secrets mask.Mask
+	secrets.AddRelease(rel)
+	add := func(manifest string, hook bool) error {
+		docs, _, err := charts.ParseManifestWith(&documents.Reader{}, manifest, rel.Chart.Name())
+		if err != nil {
+			return fmt.Errorf("read the manifest of release %s: %w", rel.Name, secrets.Error(err))
+		}
+		for n, r := range charts.Resources(docs, rel.Namespace, charts.OfflineScope(docs...)) {
+			for _, i := range refs.Images(r.Object, docs[n].Object.Object) {
+				use := report.ImageUse{Object: r.Object, Hook: hook, Path: i.Path, By: i.By}
+				if named {
+					use.Release, use.Namespace = rel.Name, rel.Namespace
+				}
+				to.Add(secrets.Text(i.Name), i.Guess, use)
+			}
+		}
+		return nil
+	}
+	if err := add(rel.Manifest, false); err != nil {
+		return err
+	}
+	for _, h := range rel.Hooks {
+		if err := add(h.Manifest, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
