@@ -52,12 +52,10 @@ type planInput struct {
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
 func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
-	conflicts, more, replaced, err := helmclient.HookConflicts(s.Context, p.builder, p.target.Release, p.hooks, p.target.Claims, hookOwner(s))
+	conflicts, more, err := hookConflicts(s, p.builder, p.target, p.hooks)
 	if err != nil {
 		return nil, err
 	}
-	conflicts = append(conflicts, preflight.CheckOwners(p.builder, replaced, p.target.Claims, s.Common.Provided)...)
-	p.builder.Forget(replaced)
 	p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {

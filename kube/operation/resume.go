@@ -13,9 +13,11 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
@@ -241,6 +243,17 @@ func madeByHook(common session.Common, revisions []*rel1.Release, o plan.Object)
 		}
 	}
 	return nil
+}
+
+// hookConflicts looks for existing objects of hooks that the hooks may not write to, and that they would not replace.
+func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, events helmclient.HookEvents) (conflicts, warnings []plan.Warning, err error) {
+	conflicts, warnings, replaced, err := helmclient.HookConflicts(s.Context, b, t.Release, events, t.Claims, hookOwner(s))
+	if err != nil {
+		return nil, nil, err
+	}
+	conflicts = append(conflicts, preflight.CheckOwners(b, replaced, t.Claims, s.Common.Provided)...)
+	b.Forget(replaced)
+	return conflicts, warnings, nil
 }
 
 // hookOwner returns a function that names the release in the namespace that has a hook with an object, "" for none. It reads the

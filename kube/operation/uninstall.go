@@ -99,6 +99,16 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
 	}
 	p.Target.Claims, _ = state.claims(u.Common, b, rel, false) // if the deployed revision cannot be read, objects without marks are kept
+	skip := "skip the hooks of the release with --no-hooks"
+	if u.Provided != nil {
+		skip = "set disableHooks: true for release " + u.Release
+	}
+	p.Target.Claims.Advice = manifest.TakeAdvice{One: skip, Many: skip}
+	conflicts, more, err := hookConflicts(s, b, p.Target, p.Hooks)
+	if err != nil {
+		return nil, err
+	}
+	p.Conflicts, warnings = conflicts, append(warnings, more...)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
 	p.Old = old

@@ -79,4 +79,11 @@ func TestHookOverAForeignObject(t *testing.T) {
 	}
 	r.MustRun(install(false))
 	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil))) // the objects of its own hooks
+
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("last", map[string]string{"helm.sh/hook": "pre-delete"}, "10ms")), nil)))
+	r.Create(rig.Job("last", nil, "10ms"))
+	start := time.Now()
+	_, err := r.Uninstall()
+	r.MustRefuse(start, err, "Job/last already exists (namespace "+r.Namespace+") and is not managed by Helm: delete it, or skip the hooks of the release with --no-hooks")
+	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, NoHooks: true}}))
 }
