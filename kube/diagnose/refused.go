@@ -66,6 +66,9 @@ func Explain(err error) error {
 
 // replaceAdvice says what to do about an object that cannot be updated.
 func replaceAdvice(d *metav1.StatusDetails) string {
+	if d.Kind == "PersistentVolumeClaim" {
+		return fmt.Sprintf("; keep what the claim has, or replace it, which deletes its data, with --replace %s/%s (upgrade, rollback and up)", d.Kind, d.Name)
+	}
 	return fmt.Sprintf("; replace it with --replace %s/%s (upgrade, rollback and up), or rename it in the chart", d.Kind, d.Name)
 }
 
