@@ -101,8 +101,12 @@ func (o *ObjectState) Shown() Status {
 	return o.Status
 }
 
-// Shown is the status to show: Started or Applied instead of Ready if that is what an object of the group shows.
+// Shown is the status to show: InProgress instead of Running, and Started or Applied instead of Ready if that is what an
+// object of the group shows.
 func (g *GroupState) Shown() Status {
+	if g.Status == Running {
+		return InProgress
+	}
 	for _, less := range []Status{Started, Applied} {
 		if g.Status == Ready && slices.ContainsFunc(g.Objects, func(o *ObjectState) bool { return o.Status == Ready && o.Shown() == less }) {
 			return less

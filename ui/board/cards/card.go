@@ -233,7 +233,7 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	}
 	status, short := text.Join(" ", mark.Word, l.Progress(n)), l.ShortMark(n).Word
 	least := short
-	if l.Tight { // the name matters more; the glyph shows the status
+	if l.Tight || n.Status == event.Running && n.Degraded == 0 { // the name matters more; the glyph shows the status
 		least = ""
 	}
 	text := lastFitting(w-1-l.nameWidth(n), least, short, mark.Word, status, text.Join(" ", status, l.spent(n)))

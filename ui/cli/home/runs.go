@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/home"
 	"lockstep/ui/remote"
@@ -208,6 +209,10 @@ func describe(row *home.LiveRun, s *event.State) {
 	row.Operation = describeOperation(op.Name, op.Chart)
 	if row.Status == "" {
 		row.Status = event.Running
+	}
+	if row.Why != "" { // as the screen of the run calls its groups
+		names := graph.New(s)
+		row.Why = names.Shorten(row.Why)
 	}
 	done, of := 0, 0
 	row.Parts = nil
