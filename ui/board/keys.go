@@ -225,10 +225,10 @@ func (m *model) allKeys() []Key {
 	return out
 }
 
-// diffHint offers the diff before a group is applied. While the inspector shows the diff or a
+// diffHint offers the diff before a group is applied, and of a watched release. While the inspector shows the diff or a
 // manifest, diffHint, manifestHint and liveHint offer the other two.
 func (m *model) diffHint() string {
-	if !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+	if !m.insp.Shown && (m.insp.CanPreview() || m.State.Operation.IsWatch()) || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
 	}
 	return ""

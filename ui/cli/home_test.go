@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // TestHomeReturnsToRuns closes the terminal of a run. Home shows the run on top and attaches to it, and esc leads back. A second
@@ -84,6 +86,26 @@ func TestHomeAttachesToTheCluster(t *testing.T) {
 	home.press(enter, "attached")
 	home.press(esc, "runs")
 	other.run(0, "ctl", "s", "abort", "-n", ns)
+	home.done()
+}
+
+// TestHomeShowsDrift: from home, the diff of a release shows what somebody has changed in the cluster, and the manifest what its
+// record has.
+func TestHomeShowsDrift(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "home-drift")
+	r.lockstep("install", "cart", filepath.Join(r.dir, "basket"), "--create-namespace", "--set", "word=recorded")
+	changed := testcluster.Parse(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: word, namespace: home-drift}\ndata: {word: changed}\n")
+	r.cluster.Apply(t, changed...)
+	home := r.open()
+	home.await(0, "deployed")
+	home.press(enter, "watch cart")
+	home.press("d", "not as recorded")
+	home.await(0, "data.word (test")
+	home.await(0, "+ changed")
+	home.press("y", "word: recorded")
+	home.press(esc, "1 object")
+	home.press(esc, "releases")
 	home.done()
 }
 

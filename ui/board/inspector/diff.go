@@ -91,6 +91,7 @@ func diffHead(all []comparison, objects int) canvas.Line {
 	add(count[inspect.Replace], "to replace")
 	add(count[inspect.Unchanged], "unchanged")
 	add(count[inspect.Delete], "to delete")
+	add(count[inspect.Drifted], "not as recorded")
 	add(count[inspect.Absent], "already gone")
 	add(count[inspect.Keep], "kept")
 	add(count[inspect.Hook], "to run")
@@ -158,7 +159,7 @@ var actionTexts = map[inspect.Action]struct {
 }{
 	inspect.Create: {theme.Good, "will be created"}, inspect.Modify: {theme.Busy, "will change"}, inspect.Unchanged: {theme.Quiet, "unchanged"},
 	inspect.Replace: {theme.Bad, "will be replaced"}, inspect.Delete: {theme.Bad, "will be deleted"}, inspect.Absent: {theme.Quiet, "already gone"}, inspect.Keep: {theme.Quiet, "will be kept"},
-	inspect.Refuse: {theme.Bad, "would be refused"}, inspect.Later: {theme.Stopped, "cannot be compared yet"},
+	inspect.Drifted: {theme.Stopped, "not as recorded"}, inspect.Refuse: {theme.Bad, "would be refused"}, inspect.Later: {theme.Stopped, "cannot be compared yet"},
 }
 
 // hookText returns the text of an object of a hook: Jobs and Pods run, others are created.

@@ -200,7 +200,7 @@ func (i *Inspector) SwitchTab(t Tab) tea.Cmd {
 
 // OpenDiff opens the diff, or refreshes it if it is open.
 func (i *Inspector) OpenDiff() tea.Cmd {
-	if i.Shown && i.Tab == TabDiff {
+	if i.Shown && i.Tab == TabDiff || i.State.Operation.IsWatch() { // somebody may have changed the objects
 		i.changes.forget(i.Subject())
 	}
 	return i.OpenTab(TabDiff)

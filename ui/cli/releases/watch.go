@@ -17,7 +17,8 @@ import (
 )
 
 const watchLong = `Watch a release group by group until Ctrl-C, or until it is uninstalled without --keep-history. In a terminal, watch
-shows a read-only screen; otherwise, or with --no-tui, it prints the groups once and then a line per change.
+shows a read-only screen; its diff shows what has been changed in the cluster since the release was deployed. Otherwise, or with
+--no-tui, it prints the groups once and then a line per change.
 
 -o json prints an event per line. watch continues after an upgrade. If a run on this machine is working on the release, watch
 shows that run until it ends.
@@ -58,7 +59,7 @@ func (a *app) watch(cmd *cobra.Command, name string, once bool) error {
 		}
 		return d.Show(report.Release{State: state, Timings: timings(view)})
 	case command.UseScreen(cmd):
-		return a.watchOnScreen(cmd, client, view)
+		return a.watchOnScreen(cmd, client, view, name)
 	}
 	_, err = follow(cmd.Context(), view, d.Watch())
 	return err
@@ -92,10 +93,10 @@ func (a *app) watchRun(cmd *cobra.Command, name string, once bool) (done bool, e
 }
 
 // watchOnScreen shows a view on the screen until the user quits, then prints the last state.
-func (a *app) watchOnScreen(cmd *cobra.Command, client *kube.Client, view *kube.View) error {
-	const noChanges = screen.NoChanges("watch changes nothing; to see the changes of a chart, run lockstep plan")
+func (a *app) watchOnScreen(cmd *cobra.Command, client *kube.Client, view *kube.View, name string) error {
+	recorded := &recorded{View: view, client: client, release: kube.ReleaseKey{Namespace: a.Settings.Namespace(), Name: name}, earlier: cmd.Flags().Changed("revision")}
 	o := board.Options{
-		Source: view.Feed().Reader(), Inspector: screen.NewInspector(noChanges, client.Diagnoser(), view.Mask()), Kubectl: client.KubectlFlags(),
+		Source: view.Feed().Reader(), Inspector: screen.NewInspector(recorded, client.Diagnoser(), view.Mask()), Kubectl: client.KubectlFlags(),
 	}
 	defer screen.Open(a.App, cmd, &o)()
 	ctx, cancel := context.WithCancel(cmd.Context())

@@ -14,13 +14,19 @@ import (
 // maxValue is how many characters of a value are shown.
 const maxValue = 60
 
-// DriftValues says what a field is in the record and in the cluster: "3 → 5".
-func DriftValues(f inspect.DriftedField) string {
-	to := "gone"
+// DriftedValues returns what a field is in the record and in the cluster: "3" and "5".
+func DriftedValues(f inspect.DriftedField) (from, to string) {
+	to = "gone"
 	if !f.Gone {
 		to = shortValue(f.To)
 	}
-	return shortValue(f.From) + " → " + to
+	return shortValue(f.From), to
+}
+
+// DriftValues says what a field is in the record and in the cluster: "3 → 5".
+func DriftValues(f inspect.DriftedField) string {
+	from, to := DriftedValues(f)
+	return from + " → " + to
 }
 
 // DriftAuthor says who has a field now, and when that manager last wrote: " (kubectl scale, 2026-03-01 12:00:00)"; "" if that is
