@@ -85,6 +85,10 @@ const (
 const (
 	OrderDeclared = operation.OrderDeclared
 	OrderInferred = operation.OrderInferred
+	// The values of ChartOptions.CRDs.
+	CRDsCreate  = operation.CRDsCreate
+	CRDsUpgrade = operation.CRDsUpgrade
+	CRDsSkip    = operation.CRDsSkip
 )
 
 // WaitOrdered is the wait strategy of HIP-0025: it waits in the order of the DAG (R27).

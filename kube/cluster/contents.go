@@ -30,7 +30,10 @@ func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, clai
 		}
 		return (&contents{client: c, scope: scope, claims: claims, namespace: o.Name, leftover: !claims.Unmarked[o]}).whyInUse(ctx)
 	case kind == plan.GroupKind{Group: crds.Group, Kind: "CustomResourceDefinition"}:
-		return otherObjects(ctx, c, scope, o.Name)
+		if claims.DeleteCRDs {
+			return "", nil
+		}
+		return CRDContents(ctx, c, scope, o.Name)
 	}
 	return "", nil
 }
@@ -62,13 +65,22 @@ func otherReleases(ctx context.Context, c *connect.Client, scope manifest.Scope,
 	return "it contains " + text.Named("release", others), nil
 }
 
-// otherObjects counts the objects of a CRD that the release does not delete: those of others, and those with
-// helm.sh/resource-policy: keep.
-func otherObjects(ctx context.Context, c *connect.Client, scope manifest.Scope, crd string) (string, error) {
+// CRDContents counts the objects of a CRD that the release does not delete: those of others, and those with
+// helm.sh/resource-policy: keep. It names some; "" if there are none.
+func CRDContents(ctx context.Context, c *connect.Client, scope manifest.Scope, crd string) (string, error) {
 	return objectsOf(ctx, c, crd, func(o *metav1.PartialObjectMetadata) bool {
 		seen := manifest.SeenAs(o)
 		return (seen.Owner != scope.Owner() || seen.Keep) && o.DeletionTimestamp == nil
 	})
+}
+
+// CRDWarning says whether a removed CRD that has objects is deleted; contents are CRDContents.
+func CRDWarning(o plan.Object, contents string, deletes bool) plan.Warning {
+	message := fmt.Sprintf("%s stays: %s; --delete-crds deletes it with all of them", o, contents)
+	if deletes {
+		message = fmt.Sprintf("%s is deleted with all its objects (--delete-crds): %s", o, contents)
+	}
+	return plan.Warning{Rule: "R31b", Object: &o, Message: message}
 }
 
 // allObjects counts all objects of a CRD.
@@ -110,11 +122,11 @@ func inUseText(names []string, namespaces map[string]bool) string {
 	if !namespaces[""] {
 		where = " in " + text.Count(len(namespaces), "namespace")
 	}
-	return "it has " + text.Count(len(names), "object") + where + ": " + firstThree(names)
+	return "it has " + text.Count(len(names), "object") + where + ": " + FirstThree(names)
 }
 
-// firstThree lists at most three names, and counts the others.
-func firstThree(names []string) string {
+// FirstThree lists at most three names, and counts the others.
+func FirstThree(names []string) string {
 	const most = 3
 	more := ""
 	if n := len(names) - most; n > 0 {

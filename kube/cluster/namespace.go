@@ -66,7 +66,7 @@ func (c *contents) whyInUse(ctx context.Context) (string, error) {
 	case !c.leftover:
 		return "", nil
 	case len(c.names) > 0:
-		return "it contains " + text.Count(len(c.names), "object") + " not of this release: " + firstThree(c.names), nil
+		return "it contains " + text.Count(len(c.names), "object") + " not of this release: " + FirstThree(c.names), nil
 	}
 	return c.unknown, nil
 }

@@ -362,6 +362,9 @@ func (t *Target) Delete(ctx context.Context, g *plan.Group, obj plan.Object) (ru
 	found, kept, err := t.session.Delete(ctx, i, t.removal)
 	switch {
 	case kept != "":
+		if obj.Kind == "CustomResourceDefinition" && obj.Group == crds.Group {
+			t.session.Warn(CRDWarning(obj, kept, false))
+		}
 		return run.Response{Change: event.Kept, Message: kept}, t.session.giveBack(i, t.session.Builder.Fact(i))
 	case err != nil:
 		return run.Response{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))

@@ -114,6 +114,8 @@ type Claims struct {
 	// CRDs are the names in crds/ of the target's chart, which removals keep: such a CRD is not gone from the chart if its
 	// templates no longer have it, and all objects of its kind would be deleted with it.
 	CRDs map[string]bool
+	// DeleteCRDs lets removals delete CRDs that have objects, with all of them (R31b).
+	DeleteCRDs bool
 	// Leave leaves existing objects unchanged, so it does not matter whose they are.
 	Leave bool
 	// Skip leaves the objects of others unchanged instead of failing, in a rollback after a failure: they were refused before

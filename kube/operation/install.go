@@ -102,7 +102,7 @@ func (d *Deploy) renderInto(s *session.Session, p *planInput) (info event.Operat
 	if err := checkForce(d.ForceReplace && d.TakeOwnership, d.ForceConflicts, d.ServerSide != "false"); err != nil {
 		return info, nil, err
 	}
-	r.warnings = slices.Concat(warnings, r.warnings)
+	r.warnings = slices.Concat(warnings, p.crdWarnings, r.warnings)
 	if tree, err = d.addRendered(p, r, tree); err != nil {
 		return info, nil, err
 	}
@@ -136,12 +136,14 @@ func (d *Deploy) newPlanInput(s *session.Session) (p planInput, err error) {
 	t := session.Target{Method: helmclient.Method{
 		ClientSide: clientSide, Replace: d.ForceReplace, Force: d.ForceConflicts, Migrate: true, Adopts: true,
 	}}
-	if t.CRDs, err = d.crds(d.Values, d.UpgradeCRDs, clientSide && !d.UpgradeCRDs); err != nil {
+	if t.CRDs, err = d.crds(d.Values, clientSide); err != nil {
 		return p, err
 	}
-	if err := preflight.CheckCRDs(s, t.CRDs); err != nil {
+	crds, err := preflight.CheckCRDs(s, t.CRDs)
+	if err != nil {
 		return p, err
 	}
+	p.conflicts, p.crdWarnings = crds.Conflicts, crds.Warnings
 	if t.NewNamespace, err = preflight.WaitForNamespace(s, d.CreateNamespace); err != nil {
 		return p, err
 	}

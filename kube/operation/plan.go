@@ -46,7 +46,8 @@ type planInput struct {
 	otherRevisions []*rel1.Release       // more revisions whose objects may still exist (R32a)
 	hooks          helmclient.HookEvents
 	conflicts      []plan.Warning
-	prelude        []event.Phase // phases to run first
+	crdWarnings    []plan.Warning // about the upgrade of crds/
+	prelude        []event.Phase  // phases to run first
 }
 
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.

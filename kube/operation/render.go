@@ -42,7 +42,9 @@ type ChartOptions struct {
 	// Order is OrderDeclared, the default, or OrderInferred (R68).
 	Order string
 
-	SkipCRDs                 bool
+	// CRDs is CRDsCreate, the default, CRDsUpgrade or CRDsSkip.
+	CRDs string
+
 	TakeOwnership            bool
 	ForceConflicts           bool
 	ForceReplace             bool
@@ -65,7 +67,14 @@ const (
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// checkChart checks the chart and --order.
+// The values of --crds.
+const (
+	CRDsCreate  = "create"  // an install creates missing objects, an upgrade does nothing, as in Helm
+	CRDsUpgrade = "upgrade" // apply crds/ before everything else; a rollback does not revert that
+	CRDsSkip    = "skip"
+)
+
+// checkChart checks the chart, --order and --crds.
 func (d *Deploy) checkChart() error {
 	if err := d.Chart.Check(); err != nil {
 		return err
@@ -75,6 +84,8 @@ func (d *Deploy) checkChart() error {
 		return fmt.Errorf("--order=%s is unknown: use %s or %s", d.Order, OrderDeclared, OrderInferred)
 	case d.Order == OrderInferred && d.WaitStrategy() != helmclient.WaitOrdered:
 		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", d.Wait)
+	case d.CRDs != "" && d.CRDs != CRDsCreate && d.CRDs != CRDsUpgrade && d.CRDs != CRDsSkip:
+		return fmt.Errorf("--crds=%s is unknown: use %s, %s or %s", d.CRDs, CRDsCreate, CRDsUpgrade, CRDsSkip)
 	case connect.RecordResource(connect.StorageDriver()) == "": // only Kubernetes restricts labels
 		return nil
 	}
@@ -116,13 +127,14 @@ func (o *ChartOptions) inferOrder(c session.Common, tree *plan.Chart, rendered *
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
-// crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. upgrade is set to also apply
-// objects that exist, clientSide if Helm would create them on the client.
-func (o *ChartOptions) crds(values map[string]any, upgrade, clientSide bool) (session.CRDs, error) {
-	if o.SkipCRDs {
+// crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. clientSide is set if Helm would
+// create them on the client.
+func (o *ChartOptions) crds(values map[string]any, clientSide bool) (session.CRDs, error) {
+	upgrade := o.CRDs == CRDsUpgrade
+	if o.CRDs == CRDsSkip {
 		return session.CRDs{}, nil
 	}
-	docs, err := o.Chart.CRDs(values, clientSide)
+	docs, err := o.Chart.CRDs(values, clientSide && !upgrade)
 	return session.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
 }
 

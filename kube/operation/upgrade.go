@@ -38,8 +38,6 @@ type Deploy struct {
 	ResetThenReuseValues bool
 	CleanupOnFail        bool
 	HistoryMax           int
-	// UpgradeCRDs applies crds/ before everything else. Helm's upgrade never does. A rollback does not revert them.
-	UpgradeCRDs bool
 }
 
 // setValues makes values the user's values of the revision, instead of what it would reuse.
@@ -118,7 +116,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	values := d.treeValues(state.Revisions, r.release)
-	target, err := d.newTarget(s, values)
+	target, crds, err := d.newTarget(s, values)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,9 +137,9 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	if err != nil {
 		return nil, nil, err
 	}
-	r.warnings = slices.Concat(treeWarnings, r.warnings, oldWarnings)
+	r.warnings = slices.Concat(treeWarnings, crds.Warnings, r.warnings, oldWarnings)
 	p := planInput{
-		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(),
+		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: crds.Conflicts,
 		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
 	}
 	if tree, err = d.addRendered(&p, r, tree); err != nil {
@@ -164,21 +162,22 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 		return nil, err
 	}
 	claims.Hooks = claims.AdoptHooks(r.builder, r.list)
-	p.conflicts = preflight.CheckOwners(r.builder, r.list, claims, d.Provided)
+	p.conflicts = append(p.conflicts, preflight.CheckOwners(r.builder, r.list, claims, d.Provided)...)
 	p.rendered, p.target.Release, p.target.Outputs, p.target.Lookups, p.target.Claims = r, r.release, r.outputs, r.lookups, claims
 	return tree, nil
 }
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
-func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, err error) {
+func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, crds preflight.Findings, err error) {
 	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
-	if !d.UpgradeCRDs {
-		return target, nil
+	if d.CRDs != CRDsUpgrade {
+		return target, crds, nil
 	}
-	if target.CRDs, err = d.crds(values, true, false); err != nil {
-		return target, err
+	if target.CRDs, err = d.crds(values, false); err != nil {
+		return target, crds, err
 	}
-	return target, preflight.CheckCRDs(s, target.CRDs)
+	crds, err = preflight.CheckCRDs(s, target.CRDs)
+	return target, crds, err
 }
 
 // install plans the upgrade as an install, because nothing is deployed. Edits of it start from the options of the upgrade.

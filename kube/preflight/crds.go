@@ -1,25 +1,45 @@
 package preflight
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
 
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/kube/cluster"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
 	"lockstep/kube/session"
 )
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// CheckCRDs returns an error if an upgrade of crds/ would remove a version in which objects may be
-// stored: the API server could no longer read these objects.
-func CheckCRDs(s *session.Session, crds session.CRDs) error {
+var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
+
+// CheckCRDs returns why existing CRDs in crds/ must not be upgraded: another release owns one, a version would go in which objects
+// may be stored, or existing objects are invalid under the new schema. The warnings are about what could not be tried.
+//
+// Rule R29a: an upgrade of crds/ loses nothing.
+func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error) {
 	if !crds.Upgrade {
-		return nil
+		return found, nil
 	}
 	for _, d := range crds.Docs {
 		if d.Object.GroupVersionKind().GroupKind() != crdKind {
@@ -30,30 +50,232 @@ func CheckCRDs(s *session.Session, crds session.CRDs) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
+			return found, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
 		}
-		if lost := lostVersions(live, d.Object); len(lost) > 0 {
-			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, "+
-				"in which objects are stored (status.storedVersions): keep that version in the chart with served: false, "+
-				"or first migrate the objects and remove it from status.storedVersions",
-				d.Source, d.Object.GetName(), strings.Join(lost, ", "))
+		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: live.GetName()}
+		conflict, warning := checkCRD(s, o, live, d.Object)
+		if conflict != "" {
+			found.Conflicts = append(found.Conflicts, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s: %s (%s)", o, conflict, d.Source)})
+		}
+		if warning != "" {
+			found.Warnings = append(found.Warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s: %s", o, warning)})
 		}
 	}
-	return nil
+	return found, nil
 }
 
-var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
+// Findings are what CheckCRDs finds.
+type Findings struct{ Conflicts, Warnings []plan.Warning }
+
+func checkCRD(s *session.Session, o plan.Object, live, next *unstructured.Unstructured) (conflict, warning string) {
+	scope := s.Common.Scope("")
+	if seen := manifest.SeenAs(live); seen.Marks.Release != "" && scope.Other(seen) != "" {
+		return "it belongs to " + scope.Other(seen) + ": upgrade that release, or use --crds=create", ""
+	}
+	if lost := lostVersions(live, next); len(lost) > 0 {
+		return fmt.Sprintf("it would lose version %s, in which objects are stored (status.storedVersions): keep that version in the chart with "+
+			"served: false, or first migrate the objects and remove it from status.storedVersions", strings.Join(lost, ", ")), ""
+	}
+	return tryObjects(s, live, next)
+}
+
+// tryObjects validates all objects of a CRD by its next schema. Rules (x-kubernetes-validations) are not tried: only the API server
+// evaluates them.
+func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conflict, warning string) {
+	version, found := objectVersion(live, next)
+	if !found {
+		return "", ""
+	}
+	newSchema, err := schemaOf(next, version)
+	if err != nil || newSchema == nil {
+		return "", ""
+	}
+	gvr := schema.GroupVersionResource{Version: version}
+	gvr.Resource, gvr.Group, _ = strings.Cut(live.GetName(), ".")
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return s.Client.Dynamic.Resource(gvr).List(ctx, o)
+	})
+	list, _, err := pages.List(s.Context, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", ""
+	case err != nil:
+		return "", "its objects are not tried with the new schema: " + diagnose.Explain(err).Error()
+	}
+	validator := validate.NewSchemaValidator(newSchema, nil, "", strfmt.Default)
+	count, invalid := 0, []string{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		u := item.(*unstructured.Unstructured)
+		count++
+		addDefaults(u.Object, newSchema)
+		if faults := validator.Validate(u.Object).Errors; len(faults) > 0 {
+			invalid = append(invalid, fmt.Sprintf("%s: %s", strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/"), withoutBody(faults[0])))
+		}
+		return nil
+	})
+	if len(invalid) > 0 {
+		return fmt.Sprintf("%d of its %s would be invalid under the new schema of %s: %s", len(invalid), text.Count(count, "object"), version, cluster.FirstThree(invalid)), ""
+	}
+	if raw, _ := json.Marshal(next.Object); count > 0 && strings.Contains(string(raw), `"x-kubernetes-validations"`) {
+		warning = fmt.Sprintf("its %s passed the new schema of %s, but its rules (x-kubernetes-validations) were not tried", text.Count(count, "object"), version)
+	}
+	return "", warning
+}
+
+// withoutBody returns the text of a fault without the word with which the library names the object.
+func withoutBody(fault error) string {
+	return strings.ReplaceAll(fault.Error(), " in body", "")
+}
+
+// objectVersion returns the version in which the objects of a CRD are read and tried: the next storage version if the cluster serves
+// it, else the one in which they are stored now. found is false if the next CRD does not have it.
+func objectVersion(live, next *unstructured.Unstructured) (version string, found bool) {
+	served := map[string]bool{}
+	for name, v := range versionsOf(live) {
+		served[name] = v["served"] == true
+		if v["storage"] == true && served[name] {
+			version = name
+		}
+	}
+	for name, v := range versionsOf(next) {
+		if v["storage"] == true && served[name] {
+			return name, true
+		}
+	}
+	return version, versionsOf(next)[version] != nil
+}
+
+// versionsOf returns the versions of a CRD by name.
+func versionsOf(crd *unstructured.Unstructured) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok {
+			name, _ := m["name"].(string)
+			out[name] = m
+		}
+	}
+	return out
+}
+
+// schemaOf returns the schema of a version of a CRD, nil for none.
+func schemaOf(crd *unstructured.Unstructured, version string) (*spec.Schema, error) {
+	fields, found, _ := unstructured.NestedMap(versionsOf(crd)[version], "schema", "openAPIV3Schema")
+	if !found {
+		return nil, nil
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	out := &spec.Schema{}
+	return out, json.Unmarshal(raw, out)
+}
+
+// addDefaults adds the defaults of a schema to a value, as the API server does when it reads the object.
+func addDefaults(value any, s *spec.Schema) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, property := range s.Properties {
+			if _, found := value[name]; !found && property.Default != nil {
+				value[name] = runtime.DeepCopyJSONValue(property.Default)
+			}
+			addDefaults(value[name], &property)
+		}
+		if more := s.AdditionalProperties; more != nil && more.Schema != nil {
+			for _, x := range value {
+				addDefaults(x, more.Schema)
+			}
+		}
+	case []any:
+		if s.Items != nil && s.Items.Schema != nil {
+			for _, x := range value {
+				addDefaults(x, s.Items.Schema)
+			}
+		}
+	}
+}
 
 // lostVersions returns the stored versions of a live CRD that the next one does not have.
 func lostVersions(live, next *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
-	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")
-	var kept []string
-	for _, v := range versions {
-		if m, ok := v.(map[string]any); ok {
-			name, _ := m["name"].(string)
-			kept = append(kept, name)
+	kept := versionsOf(next)
+	return slices.DeleteFunc(stored, func(v string) bool { return kept[v] != nil })
+}
+
+// CRDLosses says which versions and fields an upgrade of a CRD removes, "" for none.
+func CRDLosses(live, next *unstructured.Unstructured) string {
+	var versions, unserved, parts []string
+	after := versionsOf(next)
+	for _, name := range slices.Sorted(maps.Keys(versionsOf(live))) {
+		before := versionsOf(live)[name]
+		if after[name] == nil {
+			versions = append(versions, name)
+			continue
+		}
+		if before["served"] == true && after[name]["served"] != true {
+			unserved = append(unserved, name)
+		}
+		old, _, _ := unstructured.NestedMap(before, "schema", "openAPIV3Schema")
+		now, _, _ := unstructured.NestedMap(after[name], "schema", "openAPIV3Schema")
+		if fields := lostFields(old, now, ""); len(fields) > 0 {
+			parts = append(parts, text.Named("field", fields)+" of "+name)
 		}
 	}
-	return slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(kept, v) })
+	if len(versions) > 0 {
+		parts = append([]string{text.Named("version", versions)}, parts...)
+	}
+	losses := ""
+	if len(parts) > 0 {
+		losses = "removes " + strings.Join(parts, ", ")
+	}
+	if len(unserved) > 0 {
+		losses = text.Join("; ", losses, "no longer serves "+text.Named("version", unserved))
+	}
+	return losses
+}
+
+// lostFields returns the paths of the properties that a schema no longer has. A schema that keeps unknown fields loses none.
+func lostFields(old, now map[string]any, path string) (lost []string) {
+	if now["x-kubernetes-preserve-unknown-fields"] == true {
+		return nil
+	}
+	child := func(m map[string]any, key string) map[string]any {
+		c, _ := m[key].(map[string]any)
+		return c
+	}
+	before, after := child(old, "properties"), child(now, "properties")
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if _, kept := after[name]; !kept && child(now, "additionalProperties") == nil {
+			lost = append(lost, at)
+		} else if kept {
+			lost = append(lost, lostFields(child(before, name), child(after, name), at)...)
+		}
+	}
+	for _, nested := range []string{"items", "additionalProperties"} {
+		if child(old, nested) != nil && child(now, nested) != nil {
+			lost = append(lost, lostFields(child(old, nested), child(now, nested), path+"[]")...)
+		}
+	}
+	return lost
+}
+
+// checkRemovedCRDs says how many objects there are of the CRDs that the operation removes, and whether these are deleted.
+//
+// Rule R31b: a CRD that has objects is deleted only on request, and once the objects have been counted.
+func checkRemovedCRDs(s *session.Session, p *session.Prepared) (warnings []plan.Warning, err error) {
+	for g, o := range event.Objects(p.Phases) {
+		if g.Phase.Kind != event.PhaseRemove || o.GroupKind() != (plan.GroupKind{Group: crdKind.Group, Kind: crdKind.Kind}) {
+			continue
+		}
+		contents, err := cluster.CRDContents(s.Context, s.Client, s.Common.Scope(p.Target.Root()), o.Name)
+		if forbidden := (*apierrors.StatusError)(nil); err != nil && !errors.As(err, &forbidden) {
+			return nil, err
+		}
+		if contents != "" {
+			warnings = append(warnings, cluster.CRDWarning(o, contents, p.Target.Claims.DeleteCRDs))
+		}
+	}
+	return warnings, nil
 }

@@ -38,6 +38,11 @@ func Check(s *session.Session, prepared *session.Prepared, incoming *Incoming) (
 			}
 		}
 	}
+	removed, err := checkRemovedCRDs(s, p)
+	if err != nil {
+		return nil, err
+	}
+	p.Warnings = append(p.Warnings, removed...)
 	if p.Common.PlanOnly {
 		return p, nil
 	}

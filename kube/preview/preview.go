@@ -232,7 +232,11 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.Phase
 	refusal := preflight.RefusalOf(err)
 	switch {
 	case err == nil:
-		return s.compare(c, i, live, next)
+		err := s.compare(c, i, live, next)
+		if isCRD := c.Object.GroupKind() == (plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}); isCRD && c.Action == inspect.Modify {
+			c.Message = text.Join("; ", c.Message, preflight.CRDLosses(live, next))
+		}
+		return err
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, noPatches)
 	case preflight.IsNoDryRun(err) && s.deployed[c.Object] != nil:

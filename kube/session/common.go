@@ -46,6 +46,8 @@ type Common struct {
 	// ReplaceObjects are the objects that may be deleted and created again where they cannot be updated, as plan.ParseReplacements reads
 	// them (R30b).
 	ReplaceObjects []string
+	// DeleteCRDs deletes CRDs although they have objects, with all of them (R31b).
+	DeleteCRDs bool
 	// SkipLeaves skips the readiness check of groups that no other group waits for (R21).
 	SkipLeaves bool
 

@@ -55,7 +55,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 		return names
 	}
 	install := func(skip bool) (*kube.Operation, error) {
-		return ours.Install("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(i *kube.Deploy) { i.SkipCRDs = skip }))
+		return ours.Install("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(i *kube.Deploy) { i.CRDs = map[bool]string{true: kube.CRDsSkip}[skip] }))
 	}
 	lines, _ := ours.Changes(install(false))
 	lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "CustomResourceDefinition") })
@@ -64,7 +64,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 	}
 	ours.MustRun(install(true))
 	if got := crds(ours); len(got) > 0 {
-		t.Errorf("with SkipCRDs the CRDs are %q", got)
+		t.Errorf("with --crds=skip the CRDs are %q", got)
 	}
 	ours.MustRun(ours.Uninstall())
 	ours.MustRun(install(false))
@@ -76,7 +76,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 	ours.MustRun(ours.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(u *kube.Deploy) {
 		u.Values = map[string]any{"tags": map[string]any{"extra": true}}
 	})))
-	ours.MustRun(ours.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(u *kube.Deploy) { u.UpgradeCRDs, u.ReuseValues = true, true })))
+	ours.MustRun(ours.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chart(ours)), func(u *kube.Deploy) { u.CRDs, u.ReuseValues = kube.CRDsUpgrade, true })))
 	if got, want := crds(ours), []string{"owns", "taggeds", "twices", "useds"}; !slices.Equal(got, want) {
 		t.Errorf("after an upgrade of crds/ with a tag, the CRDs are %q, want %q", got, want)
 	}

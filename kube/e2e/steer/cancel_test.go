@@ -64,10 +64,11 @@ func TestCancelEndsPreparation(t *testing.T) {
 			return err
 		},
 		"upgrade": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
-			up := kube.Deploy{Common: common(r), UpgradeCRDs: true}
+			up := kube.Deploy{Common: common(r)}
 			in := kube.Deploy{}
 			chart(r.T)(&in)
 			up.ChartOptions = in.ChartOptions
+			up.CRDs = kube.CRDsUpgrade
 			_, err := c.PrepareUpgrade(ctx, up)
 			return err
 		},

@@ -65,7 +65,7 @@ func TestUpgradeCRDs(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	to := func(up *kube.Deploy, crds bool) func(*kube.Deploy) {
-		return rig.UseChart(up.Chart, func(u *kube.Deploy) { u.UpgradeCRDs = crds })
+		return rig.UseChart(up.Chart, func(u *kube.Deploy) { u.CRDs = map[bool]string{true: kube.CRDsUpgrade}[crds] })
 	}
 	r.MustRun(r.Install("plain", rig.UseChart(crdChart(t, api, true, "v1").Chart, nil)))
 
@@ -121,7 +121,7 @@ func TestCRDConversion(t *testing.T) {
 	}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
 	next := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd("strategy: None"), "templates/a.yaml": rig.ConfigMap("a", nil)})
-	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.UpgradeCRDs = true }))
+	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CRDs = kube.CRDsUpgrade }))
 	_, changes := r.Changes(op, err)
 	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != inspect.Modify || !strings.Contains(c.Diff, "webhook") {
 		t.Errorf("the plan says %s %q\n%s", c.Action, c.Message, c.Diff)
@@ -140,7 +140,7 @@ func TestCRDMovesToCRDs(t *testing.T) {
 			return rig.Files{dir + "/gears.yaml": crdText(api, "v1"), "templates/a.yaml": rig.ConfigMap("a", nil)}
 		}
 		r.Deploy("plain", rig.UseChart(rig.MakeChart(t, crds("templates")), nil))
-		next := rig.UseChart(rig.MakeChart(t, crds("crds")), func(u *kube.Deploy) { u.UpgradeCRDs = upgradeCRDs })
+		next := rig.UseChart(rig.MakeChart(t, crds("crds")), func(u *kube.Deploy) { u.CRDs = map[bool]string{true: kube.CRDsUpgrade}[upgradeCRDs] })
 		lines, _ := r.Changes(r.Upgrade("plain", next))
 		if slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+string(inspect.Delete)) }) {
 			t.Errorf("UpgradeCRDs %t: the plan is %v", upgradeCRDs, lines)

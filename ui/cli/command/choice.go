@@ -47,6 +47,32 @@ func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, all
 	return c
 }
 
+// alias is the value of a flag that gives another flag one of its values.
+type alias struct {
+	value *string
+	means string
+}
+
+func (a alias) String() string { return strconv.FormatBool(a.value != nil && *a.value == a.means) }
+func (a alias) Type() string   { return "bool" }
+
+func (a alias) Set(s string) error {
+	set, err := strconv.ParseBool(s)
+	if err != nil {
+		return errors.New("must be true or false")
+	}
+	if set {
+		*a.value = a.means
+	}
+	return nil
+}
+
+// AddAlias adds a flag without a value that gives the flag of, whose value is in value, the value means.
+func AddAlias(cmd *cobra.Command, value *string, name, means, of string) {
+	cmd.Flags().Var(alias{value, means}, name, "alias of --"+of+"="+means)
+	cmd.Flags().Lookup(name).NoOptDefVal = "true"
+}
+
 // count is the value of a flag for a number that must not be negative.
 type count struct{ value *int }
 

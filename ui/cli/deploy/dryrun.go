@@ -143,7 +143,7 @@ func (a *app) showDryRun(cmd *cobra.Command, r *input.Rendered, secrets *mask.Ma
 	out := report.DryRun{
 		Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text,
 		Print: func(w io.Writer) error {
-			return r.Print(w, r.Planned, charts.PrintOptions{IncludeCRDs: !d.Options.SkipCRDs, NoHooks: noHooks})
+			return r.Print(w, r.Planned, charts.PrintOptions{IncludeCRDs: d.Options.CRDs != kube.CRDsSkip, NoHooks: noHooks})
 		},
 	}
 	if !d.Options.HideNotes {

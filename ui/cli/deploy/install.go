@@ -75,7 +75,7 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
 	f.BoolVar(&d.options.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
-	f.BoolVar(&d.Options.SkipCRDs, "skip-crds", false, "skip crds/")
+	addCRDs(cmd, &d.Options.CRDs)
 	f.BoolVar(&d.Options.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
 	addForce(cmd, &d.Options.ForceConflicts, &d.Options.ForceReplace)
 	f.BoolVar(&d.Options.DisableOpenAPIValidation, "disable-openapi-validation", false, "accepted for compatibility with Helm; the API server validates every object")
@@ -84,6 +84,15 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f.StringVar(&d.Options.Description, "description", "", "description of the release")
 	f.StringToStringVarP(&d.Options.Labels, "labels", "l", nil, "labels to put on the stored release: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
+}
+
+// addCRDs adds --crds and its older names.
+func addCRDs(cmd *cobra.Command, crds *string) {
+	const usage = "the chart's crds/: create those that are missing in an install, as Helm does; upgrade also those that exist, before everything else; or skip all: create, upgrade, skip"
+	command.AddChoice(cmd, crds, "crds", "", usage, kube.CRDsCreate, kube.CRDsUpgrade, kube.CRDsSkip)
+	command.AddAlias(cmd, crds, "skip-crds", kube.CRDsSkip, "crds")
+	command.AddAlias(cmd, crds, "upgrade-crds", kube.CRDsUpgrade, "crds")
+	cmd.MarkFlagsMutuallyExclusive("crds", "skip-crds", "upgrade-crds")
 }
 
 // addForce adds the flags for taking over fields of other managers and for replacing objects.

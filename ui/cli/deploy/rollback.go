@@ -49,6 +49,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.addReadiness(cmd)
 	flags.run.addReplace(cmd)
 	flags.run.addPlan(cmd, exec)
+	flags.run.addDeleteCRDs(cmd)
 	addServerSide(cmd, &flags.ServerSide)
 	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()

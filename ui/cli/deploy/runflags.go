@@ -114,6 +114,11 @@ func readPlan(cmd *cobra.Command) (*planfile.File, error) {
 	return f, err
 }
 
+// addDeleteCRDs adds --delete-crds.
+func (r *runFlags) addDeleteCRDs(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.common.DeleteCRDs, "delete-crds", false, "delete CustomResourceDefinitions of the templates although they have objects, with all of these; the plan counts them")
+}
+
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }

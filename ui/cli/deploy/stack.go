@@ -53,6 +53,7 @@ type stackFlags struct {
 	skipDeps    bool
 	name        string
 	prune       bool
+	crds        string // --crds
 	// pruneNamespaces are additional namespaces for prune.
 	pruneNamespaces []string
 }
@@ -67,6 +68,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	s.run.add(cmd)
 	f.Lookup("break-on").Usage = "pause before a release or group: RELEASE, RELEASE/GROUP, a group or pattern as in lockstep install, kind=Job, failure, or prune (repeatable)"
 	s.run.addSandbox(cmd)
+	s.run.addDeleteCRDs(cmd)
 }
 
 func (s *stackFlags) addPrune(cmd *cobra.Command) {
@@ -97,6 +99,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.run.addPlan(cmd, executor{writes: true})
 	flags.run.addCheckImages(cmd)
 	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
+	addCRDs(cmd, &flags.crds)
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
@@ -158,7 +161,7 @@ type clients map[string]*kube.Client
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := input.NewStackLoader(a.App, file, s, input.StackLoaderOptions{
-			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd),
+			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd), CRDs: flags.crds,
 		})
 		if err != nil {
 			return err

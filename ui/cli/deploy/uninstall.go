@@ -43,6 +43,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addPlan(cmd, exec)
+	flags.run.addDeleteCRDs(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&flags.run.common.ReadinessTimeout, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print which objects would be removed, in order, without writing anything")

@@ -36,6 +36,8 @@ type StackLoader struct {
 type StackLoaderOptions struct {
 	Set      []string // arguments of --set
 	SkipDeps bool     // do not download missing dependencies of local charts
+	// CRDs is --crds; skipCRDs of a release comes before it.
+	CRDs string
 	// ForceConflicts takes over fields owned by other managers.
 	ForceConflicts bool
 }
@@ -77,8 +79,12 @@ func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.Char
 	if rel.StoreLabels {
 		labels = rel.Labels
 	}
+	crds := l.options.CRDs
+	if rel.SkipCRDs {
+		crds = kube.CRDsSkip
+	}
 	return kube.ChartOptions{
-		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
+		Chart: chart, Values: values, Labels: labels, CRDs: crds, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
 		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
 		ForceConflicts: l.options.ForceConflicts,
 	}, nil
