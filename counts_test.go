@@ -45,6 +45,8 @@ var wideStructs = map[string]string{
 	"kube/stack.Stack":            "a run of many releases, under one lock",
 	"kube/stack.member":           "a release of a stack, from its plan to its end",
 	"engine/run.Options":          "options that a caller writes as one literal",
+	"engine/run.Steering":         "what a run keeps for the process that continues it",
+	"engine/plan.Group":           "a part of a line of JSON, whose fields are a contract",
 	"engine/run.End":              "the closing event, as a caller writes it",
 	"engine/run.machine":          "the state machine of a run, under one lock",
 	"engine/run.stage":            "a phase of the machine and its units",

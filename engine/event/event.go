@@ -43,6 +43,9 @@ const (
 	// KindBreakpoint means that a breakpoint was set or enabled (status set), disabled
 	// (status disabled) or deleted (status cleared) (phase, group).
 	KindBreakpoint Kind = "breakpoint"
+	// KindApproval means that what a group waits for was approved (phase, group, status accepted, approval), or says what a
+	// group will change that waits for it (status waiting; lines) (R42a).
+	KindApproval Kind = "approval"
 	// KindWarning is a warning (rule, message; object if there is one).
 	KindWarning Kind = "warning"
 	// KindServer means that the API server is unreachable, or reachable again (status
@@ -75,7 +78,7 @@ type Status string
 
 const (
 	Waiting      Status = "waiting"     // group, object: not started
-	AtBreakpoint        = Held          // group: the run paused before it (R42)
+	AtBreakpoint        = Held          // group: the run paused before it (R42, R42a)
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
@@ -95,7 +98,7 @@ const (
 	Succeeded   Status = "succeeded"    // operation
 	Aborted     Status = "aborted"      // operation, group
 
-	Accepted Status = "accepted" // command
+	Accepted Status = "accepted" // command, approval
 	Refused  Status = "refused"  // command
 	Away     Status = "away"     // api-server: it does not respond
 	Back     Status = "back"     // api-server: it answers again
@@ -172,6 +175,8 @@ type Event struct {
 	Timeout *Timeout `json:"timeout,omitempty"`
 	// Origin is who or what paused or aborted the run.
 	Origin *Origin `json:"origin,omitempty"`
+	// Approval is what was approved, by whom and when.
+	Approval *Approval `json:"approval,omitempty"`
 	// Skip is why a group is skipped or aborted.
 	Skip *Skip `json:"skip,omitempty"`
 	// Code is the reason behind Message or Outcome, if programs have to tell it from others.
@@ -260,6 +265,8 @@ const (
 	// Breakpoint and RunToTarget are those of a group before which the run paused, and its Message.
 	Breakpoint  = "breakpoint"
 	RunToTarget = "run-to target"
+	// Unapproved is that of a group that waits for an approval, and of the run that is paused because of it (R42a).
+	Unapproved = "unapproved"
 )
 
 // Hold is a failure that holds the run.
@@ -391,6 +398,7 @@ const (
 	Disable  CommandName = "disable"  // disable or enable a breakpoint (R42)
 	Accept   CommandName = "accept"   // re-check failed groups without applying them (R44)
 	Retry    CommandName = "retry"    // apply failed groups again and wait again (R44)
+	Approve  CommandName = "approve"  // approve what a unit, or each that pauses the run, waits for (R42a)
 	GiveUp   CommandName = "give-up"  // leave failed groups failed, finish running work (R44, R26)
 	Edit     CommandName = "edit"     // while paused or held, replace the revision with an edited one (R46)
 	Abort    CommandName = "abort"    // start nothing more, keep existing objects
@@ -410,6 +418,9 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 
 // EditID is the number of an edit within a run, from 1.
 type EditID int
+
+// AnotherTerminal is Command.By of a command from another process of the same user on this machine.
+const AnotherTerminal = "another terminal"
 
 // InternalID is the ID of commands that a stack sends to itself or its releases, because of a command that is accepted or of
 // a state of a release. They are not refused if they cannot be kept, and their answers are not shown.

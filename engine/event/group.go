@@ -195,7 +195,7 @@ func (s *State) applyGroup(e Event) {
 	}
 	s.fixTracker.beforeChange(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
-		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
+		if s.Run == Paused && g.Started.IsZero() && s.AwaitsApproval() == nil { // a step: the reason for the pause is obsolete
 			s.RunMessage, s.RunOrigin = "", nil
 		}
 		g.Started, g.Ended, g.idleBefore = e.Time, time.Time{}, s.idleOf(e)

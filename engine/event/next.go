@@ -19,7 +19,7 @@ func (s *State) Next() *GroupState {
 		switch {
 		case g.Status == Failed:
 			return nil
-		case next == nil && (g.Status == Waiting || g.Status == AtBreakpoint) && s.dependenciesReady(p, g):
+		case next == nil && (g.Status == Waiting || g.Status == AtBreakpoint) && len(s.Unapproved(g)) == 0 && s.dependenciesReady(p, g):
 			next = g
 		}
 	}

@@ -1,5 +1,12 @@
 package event
 
+import (
+	"slices"
+	"time"
+
+	"lockstep/engine/plan"
+)
+
 // Origin is who or what paused a run, or ended it.
 type Origin struct {
 	Command CommandName `json:"command"`
@@ -14,3 +21,40 @@ type Origin struct {
 
 // Origin returns the origin of what the command does to the run.
 func (c Command) Origin() Origin { return Origin{Command: c.Name, Via: c.Via, By: c.By, Why: c.Reason} }
+
+// Approval is an approval that was given (R42a).
+type Approval struct {
+	plan.Approval
+	// By is who gave it: "ann on box", "ann on box, --approve", "ann on box, another terminal", or the name of a user of the
+	// cluster.
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+func (s *State) applyApproval(e Event) {
+	if e.Approval != nil && !s.approved(e.Approval.Of) {
+		s.Approvals = append(s.Approvals, *e.Approval)
+	}
+}
+
+func (s *State) approved(of string) bool {
+	return slices.ContainsFunc(s.Approvals, func(a Approval) bool { return a.Of == of })
+}
+
+// Unapproved returns what must still be approved before a group starts, nil for a group that has started.
+func (s *State) Unapproved(g *GroupState) (missing []plan.Approval) {
+	if g.Status != Waiting && g.Status != AtBreakpoint || IsRollback(g.Phase) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(g.Approve), func(a plan.Approval) bool { return s.approved(a.Of) })
+}
+
+// AwaitsApproval returns the first group before which the run is paused because it is not approved, or nil.
+func (s *State) AwaitsApproval() *GroupState {
+	for g := range s.GroupStates() {
+		if g.Status == AtBreakpoint && g.Code == Unapproved {
+			return g
+		}
+	}
+	return nil
+}

@@ -49,6 +49,7 @@ type State struct {
 
 	Phases      []*PhaseState
 	Breakpoints map[Unit]bool // true if enabled (R42)
+	Approvals   []Approval    // the oldest first (R42a)
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
@@ -118,6 +119,8 @@ func (s *State) Apply(e Event) {
 		}
 	case KindBreakpoint:
 		s.applyBreakpoint(e)
+	case KindApproval:
+		s.applyApproval(e)
 	case KindWarning:
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
@@ -159,7 +162,7 @@ func (s *State) applyOperation(e Event) {
 		if !s.Ended.IsZero() { // it is another operation
 			s.earlier = earlierChanges{}
 		}
-		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
+		s.Phases, s.groups, s.Breakpoints, s.Approvals, s.Waiting = nil, nil, nil, nil, Event{}
 	}
 	if s.Status == "" { // the plan of a stack's release comes before its operation starts
 		s.Started = e.Time

@@ -34,7 +34,7 @@ func Flat(resources []Resource, chart string) *Plan {
 	groups := []*Group{}
 	if len(resources) > 0 {
 		all := p.group(unsequenced)
-		all.WaitFor = nil
+		all.WaitFor, all.Approve = nil, nil
 		groups = append(groups, all)
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
@@ -343,6 +343,7 @@ func (p *planner) group(d *draft) *Group {
 	}
 	g.addWaits(d.members)
 	g.addWaitFor(d.members)
+	g.addApprovals(d.members, p.charts[d.chart])
 	return g
 }
 

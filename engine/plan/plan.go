@@ -51,6 +51,8 @@ type Chart struct {
 	DependsOn []string
 	// DependsOnKey is the key of DependsOn as Chart.yaml spells it, "" for AnnotationSubchartDependsOn.
 	DependsOnKey string `json:"-"`
+	// Approval is what Chart.yaml asks for before anything of the chart is applied, nil for nothing (R42a).
+	Approval *Approval `json:",omitempty"`
 	// Subcharts are the dependencies in Chart.yaml, including disabled ones (R12), and the
 	// other charts in charts/.
 	Subcharts []Subchart
@@ -105,6 +107,8 @@ type Group struct {
 	Waits []ObjectWait `json:"waits,omitempty"`
 	// WaitFor are objects that are not of the release: the group starts once they exist and are ready (R22d).
 	WaitFor []Object `json:"waitFor,omitempty"`
+	// Approve is what must be approved before the group starts (R42a).
+	Approve []Approval `json:"approve,omitempty"`
 
 	layered bool // it is a layer (R18)
 }

@@ -11,7 +11,7 @@ func RemovalOrder(groups []*Group) []*Group {
 	reversed := make([]*Group, len(groups))
 	for i, g := range groups {
 		r := *g
-		r.After, r.Why, r.Waits, r.WaitFor = []string{}, nil, nil, nil
+		r.After, r.Why, r.Waits, r.WaitFor, r.Approve = []string{}, nil, nil, nil, nil
 		r.Objects = slices.Clone(g.Objects)
 		slices.Reverse(r.Objects)
 		r.Waves = g.completeWaves()

@@ -1,11 +1,15 @@
 package run
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // breakpoint is the state of a unit's breakpoint (R42).
@@ -123,4 +127,102 @@ func (m *machine) runTo(target event.Unit) string {
 		return m.resume()
 	}
 	return ""
+}
+
+// approved are the approvals that were given.
+type approved []event.Approval
+
+func (a approved) has(of string) bool {
+	return slices.ContainsFunc(a, func(given event.Approval) bool { return given.Of == of })
+}
+
+// missing returns what must still be approved before a unit starts. The rollback of a failed operation asks nobody.
+func (m *machine) missing(u *unit) (missing []plan.Approval) {
+	if m.rollback.started {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(u.approve), func(a plan.Approval) bool { return m.approved.has(a.Of) })
+}
+
+func (m *machine) unapproved(u *unit) bool { return len(m.missing(u)) > 0 }
+
+// askApprovals sets what must be approved before a unit starts, and approves what Options.Approve names.
+func (m *machine) askApprovals(u *unit, asked []plan.Approval) {
+	u.approve = asked
+	if slices.Contains(m.opts.Approve, u.Group) {
+		m.approve(u, event.Command{Via: "--approve"})
+	}
+}
+
+// pauseForApprovals pauses the run if one of the startable units waits for an approval, and reports whether it did.
+//
+// Rule R42a: a group that asks for an approval pauses the run when it could start, and starts only once it is approved
+func (m *machine) pauseForApprovals(units []*unit) bool {
+	var reasons []string
+	for _, u := range units {
+		missing := m.missing(u)
+		if len(missing) == 0 {
+			continue
+		}
+		m.setUnitFor(u, event.AtBreakpoint, phrase.Missing(missing), event.Unapproved)
+		reasons = append(reasons, phrase.ApprovalOf(u.Group, missing))
+	}
+	if len(reasons) == 0 {
+		return false
+	}
+	m.steered = true
+	m.steering.pause(strings.Join(reasons, "; "), "")
+	m.steering.unapproved = true
+	m.reportRun()
+	return true
+}
+
+// approveCommand approves what the named unit waits for or, without a name, what all units do that pause the run.
+func (m *machine) approveCommand(c event.Command) (refusal string) {
+	units := m.pausedForApproval()
+	if c.Group != "" {
+		u, refusal := m.unstarted(c.Unit())
+		switch {
+		case refusal != "":
+			return refusal
+		case len(u.approve) == 0:
+			return u.Group + " asks for no approval"
+		case !m.unapproved(u):
+			return u.Group + " is already approved"
+		}
+		units = []*unit{u}
+	}
+	if len(units) == 0 {
+		return "no " + m.opts.Operation.GroupNoun() + " waits for an approval; name one to approve it beforehand"
+	}
+	for _, u := range units {
+		m.approve(u, c)
+	}
+	if m.steering.unapproved && len(m.pausedForApproval()) == 0 {
+		return m.resume()
+	}
+	return ""
+}
+
+// approve records that what a unit still waits for is approved.
+func (m *machine) approve(u *unit, c event.Command) {
+	by := c.By
+	if by == "" || by == event.AnotherTerminal {
+		by = text.Join(", ", m.opts.Author, cmp.Or(c.By, c.Via))
+	}
+	for _, a := range m.missing(u) {
+		given := event.Approval{Approval: a, By: by, At: m.now}
+		m.approved = append(m.approved, given)
+		m.publish(event.Event{Kind: event.KindApproval, Phase: u.Phase, Group: u.Group, Status: event.Accepted, Approval: &given})
+	}
+}
+
+// pausedForApproval returns the units before which the run has paused because they are not approved.
+func (m *machine) pausedForApproval() (units []*unit) {
+	for _, u := range m.startable() {
+		if u.status == event.AtBreakpoint && m.unapproved(u) {
+			units = append(units, u)
+		}
+	}
+	return units
 }

@@ -39,6 +39,10 @@ type Options struct {
 	Breakpoints []string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
+	// Approve are the ids of groups that are approved before the run starts (R42a).
+	Approve []string
+	// Author is who started the run: who approves by a key of its screen or by Approve.
+	Author string
 	// Kept is the steering of an earlier process that ran the same operation, nil if there is none. It replaces Paused
 	// and the breakpoints.
 	Kept *Steering

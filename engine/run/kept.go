@@ -21,6 +21,7 @@ type Steering struct {
 	StepUnit *event.Unit `json:"stepUnit,omitempty"`
 	// Passed are the units that may start although the run is paused, because they had started before.
 	Passed      []event.Unit     `json:"passed,omitempty"`
+	Approved    []event.Approval `json:"approved,omitempty"` // (R42a)
 	Breakpoints []KeptBreakpoint `json:"breakpoints,omitempty"`
 	// Accepted units were re-checked without applying them, GivenUp ones stay failed (R44).
 	Accepted []event.Unit `json:"accepted,omitempty"`
@@ -92,7 +93,10 @@ var breakpointStatus = map[breakpoint]event.Status{
 
 // steeringNow returns the steering to keep. Without a pause, only breakpoints that the run has passed matter.
 func (m *machine) steeringNow() Steering {
-	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Via: m.steering.via, Step: m.steering.step}
+	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Via: m.steering.via, Step: m.steering.step, Approved: m.approved}
+	if m.steering.unapproved { // the next process pauses by itself
+		s.Paused, s.Why = false, ""
+	}
 	if u := m.steering.stepUnit; u != nil {
 		s.StepUnit = &u.Unit
 	}
@@ -106,7 +110,7 @@ func (m *machine) steeringNow() Steering {
 			s.Passed = append(s.Passed, u.Unit)
 		}
 		asked := slices.Contains(m.opts.Breakpoints, u.Group) || slices.Contains(m.opts.DisabledBreakpoints, u.Group)
-		if waiting := u.status == event.AtBreakpoint; u.breakpoint != noBreakpoint || waiting || asked {
+		if waiting := u.status == event.AtBreakpoint && s.Paused; u.breakpoint != noBreakpoint || waiting || asked {
 			s.Breakpoints = append(s.Breakpoints, KeptBreakpoint{u.Unit, breakpointStatus[u.breakpoint], u.reached, waiting})
 		}
 		if u.accepted {
@@ -206,10 +210,11 @@ type decisions struct {
 	timeouts              timeouts
 	clock, readinessClock clock
 	units                 []unit
+	approved              approved
 }
 
 func (m *machine) decisions() decisions {
-	d := decisions{m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock, make([]unit, len(m.units.all))}
+	d := decisions{m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock, make([]unit, len(m.units.all)), m.approved}
 	for i, u := range m.units.all {
 		d.units[i] = *u
 	}
@@ -218,7 +223,7 @@ func (m *machine) decisions() decisions {
 
 // undo restores the decisions before a command.
 func (m *machine) undo(d decisions) {
-	m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock = d.steering, d.rollback, d.timeouts, d.clock, d.readinessClock
+	m.steering, m.rollback, m.timeouts, m.clock, m.readinessClock, m.approved = d.steering, d.rollback, d.timeouts, d.clock, d.readinessClock, d.approved
 	for i := range d.units {
 		*m.units.all[i] = d.units[i]
 	}
@@ -228,6 +233,7 @@ func (m *machine) undo(d decisions) {
 // restore starts the run as Options.Kept says. A kept rollback is restored when it starts.
 func (m *machine) restore() {
 	k := m.opts.Kept
+	m.approved = k.Approved
 	if k.Paused {
 		m.steering.pause(k.Why, k.Via)
 	}

@@ -26,6 +26,7 @@ type machine struct {
 	readinessClock clock
 	outage         outage
 	units          units
+	approved       approved
 	admissions     []*admission // the oldest first
 	stage          *stage       // nil between stages
 	confirmable    []*stage     // ended without a failure since the operation, the edited revision or the rollback started
@@ -136,6 +137,7 @@ func (m *machine) announce(phases []event.Phase) {
 	for g := range event.Groups(phases) {
 		u, added := m.units.getOrAdd(g.Unit())
 		u.hasGate = len(g.WaitFor) > 0
+		m.askApprovals(u, g.Approve)
 		switch {
 		case !added || m.restoreUnit(u):
 		case slices.Contains(m.opts.Breakpoints, g.ID):
@@ -274,7 +276,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	m.endUnits(event.Skip{By: event.SkippedByEdit})
 	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
-	m.units = units{}
+	m.units, m.approved, m.opts.Approve = units{}, nil, nil // what was approved was another revision
 	m.opts.Kept = nil
 	m.firstFailure, m.failed = nil, ""
 	m.opts.Operation = op

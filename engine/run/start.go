@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // startUnits starts all units that may start now. While the run is paused, that is only the unit of
@@ -86,7 +87,7 @@ func (m *machine) groupSlots() int {
 func (m *machine) startNextUnits() bool {
 	next := m.startable()
 	next = next[:min(m.groupSlots(), len(next))]
-	if m.pauseAtBreakpoints(next) {
+	if m.pauseAtBreakpoints(next) || m.pauseForApprovals(next) {
 		return false
 	}
 	m.start(next)
@@ -98,7 +99,7 @@ func (m *machine) takeStep() {
 	if !m.steering.step {
 		return
 	}
-	startable := m.startable()
+	startable := slices.DeleteFunc(m.startable(), m.unapproved)
 	if only := m.steering.stepUnit; only != nil {
 		startable = slices.DeleteFunc(startable, func(u *unit) bool { return u != only })
 	}
@@ -112,8 +113,10 @@ func (m *machine) takeStep() {
 	m.steering.cancelStep()
 	// The reason for the pause may name a breakpoint that the run has passed. event.State
 	// clears it too.
-	m.steering.why, m.steering.via, m.steering.by = "", "", ""
-	m.steering.reportedMessage = ""
+	if !m.steering.unapproved {
+		m.steering.why, m.steering.via, m.steering.by = "", "", ""
+		m.steering.reportedMessage = ""
+	}
 	m.start(startable[:1])
 }
 
@@ -256,8 +259,9 @@ type unit struct {
 	// passed means that it had started before, so a pause does not stop it. accepted and givenUp are decisions about
 	// its failure (R44).
 	passed, accepted, givenUp bool
-	reachedBefore             bool // reached when the earlier process ended, or before its gate
-	hasGate                   bool // it waits for objects outside the release before it starts (R22d)
+	approve                   []plan.Approval // what must be approved before it starts (R42a)
+	reachedBefore             bool            // reached when the earlier process ended, or before its gate
+	hasGate                   bool            // it waits for objects outside the release before it starts (R22d)
 }
 
 // units holds all units in the order in which they were announced.

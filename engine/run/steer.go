@@ -17,6 +17,8 @@ type steering struct {
 	why    string // why it is paused
 	via    string // Origin.Via of the pause, by its Origin.By
 	by     string
+	// unapproved means that it is paused because a unit is not approved (R42a).
+	unapproved bool
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
 	// the next startable one.
 	step     bool
@@ -27,7 +29,9 @@ type steering struct {
 	reportedMessage string
 }
 
-func (s *steering) pause(why, via string) { s.paused, s.why, s.via, s.by = true, why, via, "" }
+func (s *steering) pause(why, via string) {
+	s.paused, s.why, s.via, s.by, s.unapproved = true, why, via, "", false
+}
 
 func (s *steering) cancelStep() {
 	s.step = false
@@ -118,6 +122,8 @@ func (m *machine) steer(c event.Command) (why string) {
 		return m.decideOnFailures(c.Name, c.Unit())
 	case event.Edit:
 		return m.edit(c)
+	case event.Approve:
+		return m.approveCommand(c)
 	}
 	return fmt.Sprintf("unknown command %q", c.Name)
 }
@@ -164,6 +170,9 @@ func (m *machine) reportRun() {
 	m.steering.reportedMessage = message
 	m.updateClocks()
 	e := event.Event{Kind: event.KindRun, Status: status, Message: message}
+	if status == event.Paused && m.steering.unapproved {
+		e.Code = event.Unapproved
+	}
 	switch status {
 	case event.Paused, event.Aborting:
 		e.Origin = m.origin()
@@ -204,7 +213,10 @@ func (m *machine) resume() string {
 		return "the run is not paused"
 	}
 	s := &m.steering
-	s.paused, s.why, s.via, s.by = false, "", "", ""
+	if waiting := m.pausedForApproval(); s.unapproved && len(waiting) > 0 {
+		return phrase.ApproveFirst(waiting[0].Group)
+	}
+	s.paused, s.why, s.via, s.by, s.unapproved = false, "", "", "", false
 	s.cancelStep()
 	for _, u := range m.units.all {
 		u.passed = false // only during the pause that ends now
@@ -241,6 +253,8 @@ func (m *machine) step(target event.Unit) string {
 		return u.startedRefusal()
 	case !slices.Contains(startable, u):
 		return u.Group + " is waiting for " + m.waitsFor(u)
+	case m.unapproved(u):
+		return phrase.ApproveFirst(u.Group)
 	}
 	m.steering.step = true
 	m.steering.stepUnit = u

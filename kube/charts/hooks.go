@@ -29,7 +29,7 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 // HookGroup returns the group that consists of a hook, for one event. before are the groups of the
 // event's earlier hooks; the new group waits for the last of them.
 //
-// Rule R5: a hook follows the hook before it; its ordering annotations are ignored.
+// Rule R5: a hook follows the hook before it; its ordering annotations are ignored. It may ask for an approval (R42a).
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
 	name := h.Kind + "/" + h.Name
 	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
@@ -45,6 +45,9 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	}
 	for _, r := range Resources(docs, rel.Namespace, OfflineScope()) {
 		g.Objects = append(g.Objects, r.Object)
+		if reason, asked := plan.ReadApprove(r.Annotations); asked {
+			g.AskApproval(reason)
+		}
 	}
 	g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 	return g

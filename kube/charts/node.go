@@ -184,7 +184,7 @@ func setString(n *kyaml.Node, s string) {
 
 // orderingHints are prefixes of all ordering annotations, twoSlashHints of those with two slashes.
 var (
-	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-", "lockstep/wait", "lockstep/stable-for", "lockstep/ignore-drift"}
+	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-", "lockstep/wait", "lockstep/stable-for", "lockstep/ignore-drift", "lockstep/approve"}
 	twoSlashHints = []string{"helm.sh/dep"}
 )
 
@@ -198,7 +198,7 @@ var OrderingKeys = bothSpellings(
 
 // convertedKeys are the annotations whose values are converted to strings, for example lists (R1) and
 // weights.
-var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor, plan.AnnotationIgnoreDrift), OrderingKeys...)
+var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor, plan.AnnotationIgnoreDrift, plan.AnnotationApprove), OrderingKeys...)
 
 func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {

@@ -72,7 +72,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 		up.Chart = c
 	}
 	up.Step = false // the run is already paused
-	up.BreakOn = nil
+	up.BreakOn, up.Approve = nil, nil
 	up.OnStep = nil
 	up.Common.Lease.OnWait = nil
 	up.RunInProgress = running.progress()

@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/lease"
 	"lockstep/kube/mask"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
@@ -366,6 +367,7 @@ func (op *Operation) start() *run.Engine {
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.diagnose, Refresh: op.refresh, LookAtPods: op.lookAtPods, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
+		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
 	})
 	op.mu.Unlock()

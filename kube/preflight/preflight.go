@@ -25,6 +25,9 @@ func Check(s *session.Session, prepared *session.Prepared, incoming *Incoming) (
 	if err != nil && p.Common.Journal.Before().Start == nil { // what the next pod of a Job plans may lack what is done
 		return nil, err
 	}
+	if err := findApprovals(p, incoming != nil); err != nil {
+		return nil, err
+	}
 	if err := checkWaits(p, incoming); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,8 @@ type DriverOptions struct {
 	Undo bool
 	// Timings returns the timings to store with the created revision at the end of its run.
 	Timings func() []Timing
+	// Approvals returns what was approved in the run, likewise.
+	Approvals func() []event.Approval
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
 	// Span returns the span of a revision (Record.Pruned). It is nil if the operation creates no revision.
@@ -270,7 +272,11 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		return err
 	}
 	if d.opts.Timings != nil && rel.Version == d.WriteResult().Created && !rel.Info.Status.IsPending() {
-		if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
+		end := timings{Revision: rel.Version, Groups: d.opts.Timings()}
+		if d.opts.Approvals != nil {
+			end.Approvals = d.opts.Approvals()
+		}
+		if err := writeFile(rel, timingsFile, end); err != nil {
 			return err
 		}
 	}

@@ -24,8 +24,9 @@ type Timing struct {
 // timings is the file that is stored with a revision at the end of its run. It has the revision
 // because Helm's rollback copies the file.
 type timings struct {
-	Revision int      `json:"revision"`
-	Groups   []Timing `json:"groups"`
+	Revision  int              `json:"revision"`
+	Groups    []Timing         `json:"groups"`
+	Approvals []event.Approval `json:"approvals,omitempty"`
 }
 
 const timingsFile = ".lockstep/run.json.gz"
@@ -37,6 +38,24 @@ func TimingsOf(rel *rel1.Release) []Timing {
 		return nil
 	}
 	return t.Groups
+}
+
+// ApprovalsOf returns what was approved in the run that created a revision, nil for nothing (R42a).
+func ApprovalsOf(rel *rel1.Release) []event.Approval {
+	var t timings
+	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {
+		return nil
+	}
+	return t.Approvals
+}
+
+// ApprovalsIn returns what was approved in a run's events, since it last started or was edited.
+func ApprovalsIn(events []event.Event) []event.Approval {
+	var s event.State
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return s.Approvals
 }
 
 // TimingsIn returns the timings of the groups in a run's events: those of the operation or, if

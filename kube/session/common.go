@@ -53,6 +53,8 @@ type Common struct {
 
 	Step              bool     // start paused
 	BreakOn           []string // arguments of --break-on, for plan.PickBreakpoint
+	ApproveBefore     []string // arguments of --approve-before: groups that ask for an approval, in addition to the chart's (R42a)
+	Approve           []string // arguments of --approve: groups that are approved beforehand
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool

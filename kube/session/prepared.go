@@ -28,6 +28,8 @@ type Prepared struct {
 	Phases []event.Phase
 	// Breakpoints are the ids of the groups that match Common.BreakOn.
 	Breakpoints []string
+	// Approved are the ids of the groups that match Common.Approve.
+	Approved []string
 	// Warnings are the findings that do not prevent the operation.
 	Warnings []plan.Warning
 	// Conflicts prevent the operation. After Check there are none, unless PlanOnly is set.

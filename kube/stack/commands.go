@@ -51,6 +51,8 @@ func (s *Stack) send(c event.Command) {
 		s.refuse(c, "a stack cannot be edited: change the file and run the command again")
 	case c.Name == event.Step && c.Group == "":
 		s.stepOne(c)
+	case c.Name == event.Approve && c.Group == "":
+		s.sendApproval(c)
 	case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
 		s.sendDecision(c)
 	default:
@@ -158,6 +160,10 @@ func (s *Stack) broadcast(c event.Command) {
 	if held {
 		hold := event.Hold{Release: pausedBy.id, Commands: []event.CommandName{event.Retry, event.Accept, event.GiveUp, event.Abort}}
 		s.reply(c, event.Event{Status: event.Refused, Message: phrase.Hold(hold, nil), Hold: &hold})
+		return
+	}
+	if why := s.approveFirst(); c.Name == event.Resume && why != "" {
+		s.refuse(c, why)
 		return
 	}
 	inner := c

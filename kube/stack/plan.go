@@ -68,6 +68,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	notPruned := s.addPruned(ctx)
 	s.restoreBreakpoints()
 	s.assignBreakpoints()
+	if err := s.assignApprovals(); err != nil {
+		return err
+	}
 	if err := errors.Join(notPruned, s.planAll(ctx)); err != nil {
 		if slices.ContainsFunc(s.members, (*member).changedEarlier) {
 			s.unplanned = err // Run ends what an earlier pod began (S13)
@@ -303,7 +306,7 @@ func (s *Stack) common(m *member) operation.Common {
 		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout) // 0: the release's own timeout, by R25
 		c.Settle = min(c.Settle, c.Timeout)
 	}
-	c.Step, c.BreakOn = false, m.breakOn
+	c.Step, c.BreakOn, c.ApproveBefore, c.Approve = false, m.breakOn, m.approveBefore, m.approved
 	if c.WaitForJobs == plan.AwaitedJobs && m.WaitForJobs {
 		c.WaitForJobs = plan.AllJobs
 	}

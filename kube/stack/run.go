@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
 
@@ -77,6 +78,7 @@ func (s *Stack) start() *run.Engine {
 	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
 		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
+		Approve: s.approved, Author: lease.NewAuthor(s.opts.Common.Job).Name,
 		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
 	})
 	s.mu.Lock()
@@ -119,6 +121,9 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	}
 	if s.isUnchanged(m) {
 		return s.pass(m, o)
+	}
+	if err := s.checkApproved(m, g); err != nil {
+		return run.Response{}, err
 	}
 	change := event.Configured
 	if op.Info().Name == "install" {

@@ -59,7 +59,9 @@ type Stack struct {
 	warnings []plan.Warning
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can.
 	unplanned error
-	feed      event.Feed
+	// approveBefore and approved are the ids of releases from --approve-before and --approve.
+	approveBefore, approved []string
+	feed                    event.Feed
 
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
@@ -94,6 +96,8 @@ type member struct {
 	report  func(run.Observation) // reports progress to the stack's engine
 	state   event.State           // state of its operation, guarded by Stack.mu
 	breakOn []string              // --break-on for its groups
+	// approveBefore and approved are --approve-before and --approve for its groups.
+	approveBefore, approved []string
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
 	restored    bool                 // breakpoints are those that an earlier pod has kept
@@ -180,6 +184,7 @@ func (s *Stack) Phases() (phases []event.Phase) {
 		{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(remove, true)},
 	} {
 		if len(p.Groups) > 0 {
+			s.askApprovals(p.Groups)
 			phases = append(phases, p)
 		}
 	}

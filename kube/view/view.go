@@ -141,6 +141,9 @@ func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil 
 // Timings returns the timings of the groups in the run that deployed the revision, or nil.
 func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
 
+// Approvals returns what was approved in that run.
+func (v *View) Approvals() []event.Approval { return release.ApprovalsOf(v.current().rel) }
+
 func (v *View) current() *revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -44,6 +44,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
 	}
+	out = append(out, textLines("approved", phrase.Approvals(s), width)...)
 	for _, l := range phrase.Changed(s) {
 		what, names, _ := strings.Cut(l, ": ")
 		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Quiet, Text: what}, canvas.Width(what)+1, theme.Text, names, width-canvas.Width(what)-1)...)

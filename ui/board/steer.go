@@ -33,6 +33,18 @@ func (m *model) failedCommand(name event.CommandName) func() tea.Cmd {
 	return func() tea.Cmd { return m.sendCommand(m.FailedCommand(name)) }
 }
 
+// awaitsApproval reports whether the run is paused because a group is not approved.
+func (m *model) awaitsApproval() bool { return m.Steerable() && m.State.AwaitsApproval() != nil }
+
+// approve approves the selected group if it waits for an approval, else all that do.
+func (m *model) approve() tea.Cmd {
+	c := event.Command{Name: event.Approve}
+	if n := m.Group(); n != nil && n.Code == event.Unapproved && n.Status == event.AtBreakpoint {
+		c.Phase, c.Group = n.Phase, n.ID
+	}
+	return m.sendCommand(c)
+}
+
 // sendCommand sends a command. After a step the view follows the run again.
 func (m *model) sendCommand(c event.Command) tea.Cmd {
 	m.Follow = m.Follow || c.Name == event.Step && m.Paused()
@@ -66,7 +78,7 @@ func (m *model) inTrouble() bool {
 
 func (m *model) pauseHint() string {
 	switch run, _ := m.RunStatus(); {
-	case !m.Steerable():
+	case !m.Steerable() || m.awaitsApproval():
 	case run == event.Running:
 		return "pause"
 	case run == event.Paused:
@@ -78,7 +90,7 @@ func (m *model) pauseHint() string {
 // canStep reports whether the selected group can start now and is not already the next one.
 func (m *model) canStep() bool {
 	n := m.Group()
-	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Unblocked(n))
+	return m.Paused() && m.State.Run == event.Paused && n != nil && len(m.State.Unapproved(n.GroupState)) == 0 && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Unblocked(n))
 }
 
 // canRunTo reports whether other groups must run before the selected one.

@@ -242,7 +242,7 @@ func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter, conne
 			}()
 		default:
 			command := request.EventCommand()
-			command.By = cmp.Or(request.By, "another terminal")
+			command.By = cmp.Or(request.By, event.AnotherTerminal)
 			s.command(command)
 		}
 	}

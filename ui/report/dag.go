@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -100,6 +101,9 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		}
 		list(theme.Accent, format.WithPrefix("after ", strings.Join(after[g.ID], ", ")), "      ")
 		list(theme.Accent, format.WithPrefix("waits for ", plan.OutsideNames(g.WaitFor, "")), "      ")
+		if len(g.Approve) > 0 {
+			list(theme.Accent, phrase.Missing(g.Approve), "      ")
+		}
 		list(theme.Text, strings.Join(names(g.Objects), ", "), "")
 	}
 	return b.String()

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -110,24 +111,36 @@ func (p Plan) Lines() (lines []PlanLine) {
 			name, gate := group, ""
 			if g := state.Find(phase, group); g != nil {
 				name, gate = format.GroupName(&state, g), format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
+				if len(g.Approve) > 0 {
+					gate += " " + phrase.Missing(g.Approve)
+				}
 			}
 			lines = append(lines, PlanLine{Indent: 2, Text: name, Detail: gate, DetailRole: theme.Quiet})
 		}
-		a := actions[c.Action]
 		wait := ""
 		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != inspect.Hook {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
-		lines = append(lines, PlanLine{Indent: 4, Role: a.role, Text: a.sign + " " + p.line(c), Detail: wait, DetailRole: theme.Quiet})
-		for _, line := range text.Lines(c.Diff) {
-			lines = append(lines, PlanLine{Indent: 8, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
-		}
+		lines = append(lines, p.changeLines(c, wait)...)
 	}
 	lines = append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
 	if p.Saved != nil {
 		for _, l := range p.Saved.Lines() {
 			lines = append(lines, PlanLine{Role: theme.Quiet, Text: l})
 		}
+	}
+	return lines
+}
+
+// changeIndent is the indent of a change below its group.
+const changeIndent = 4
+
+// changeLines returns the line of a change, with a detail, and its diff.
+func (p Plan) changeLines(c inspect.Change, detail string) []PlanLine {
+	a := actions[c.Action]
+	lines := []PlanLine{{Indent: changeIndent, Role: a.role, Text: a.sign + " " + p.line(c), Detail: detail, DetailRole: theme.Quiet}}
+	for _, line := range text.Lines(c.Diff) {
+		lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
 	}
 	return lines
 }
@@ -314,4 +327,15 @@ func appliedGroups(phases []event.Phase) (groups []*plan.Group) {
 		}
 	}
 	return groups
+}
+
+// ChangeLines returns the changes of an operation as lines of a plan, without their groups.
+func ChangeLines(op event.Operation, changes []inspect.Change) (lines []string) {
+	p := Plan{Operation: op}
+	for _, c := range changes {
+		for _, l := range p.changeLines(c, "") {
+			lines = append(lines, strings.Repeat(" ", l.Indent-changeIndent)+l.Text)
+		}
+	}
+	return lines
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/report/format"
@@ -115,30 +116,44 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 	return group
 }
 
-// Status writes Helm's status of a release with its groups: below Helm's text or YAML, or as a field
-// of Helm's JSON object.
-func (d Display) Status(helmOutput []byte, groups []Group) error {
+// LiveStatus is what lockstep adds to Helm's status of a release.
+type LiveStatus struct {
+	// Groups is nil if the release was not deployed in order.
+	Groups    []Group          `json:"groups,omitempty"`
+	Approvals []event.Approval `json:"approvals,omitempty"`
+}
+
+// Status writes Helm's status of a release with its groups and approvals: below Helm's text or YAML, or as fields of Helm's
+// JSON object.
+func (d Display) Status(helmOutput []byte, live LiveStatus) error {
 	if d.isText() {
-		if _, err := d.Text().Write(helmOutput); err != nil || groups == nil {
+		text := ""
+		if live.Groups != nil {
+			text += "\nGROUPS:\n" + formatGroups(live.Groups, d.out.Style)
+		}
+		if live.Approvals != nil {
+			text += "\nAPPROVED:\n" + joinLines(cleaned(phrase.Given(live.Approvals)...))
+		}
+		if _, err := d.Text().Write(helmOutput); err != nil {
 			return err
 		}
-		return write(d.lines, "\nGROUPS:\n"+formatGroups(groups, d.out.Style))
+		return write(d.lines, text)
 	}
 	end := bytes.LastIndexByte(helmOutput, '}')
 	switch {
-	case groups == nil:
+	case live.Groups == nil && live.Approvals == nil:
 	case d.mode == ModeYAML:
-		more, err := yaml.Marshal(map[string]any{"groups": groups})
+		more, err := yaml.Marshal(live)
 		if err != nil {
 			return err
 		}
 		helmOutput = append(helmOutput, more...)
 	case end >= 0:
 		var more bytes.Buffer
-		if err := encodeLine(&more, groups); err != nil {
+		if err := encodeLine(&more, live); err != nil {
 			return err
 		}
-		helmOutput = fmt.Appendf(nil, "%s,\"groups\":%s}\n", helmOutput[:end], bytes.TrimSpace(more.Bytes()))
+		helmOutput = fmt.Appendf(nil, "%s,%s\n", helmOutput[:end], bytes.TrimPrefix(bytes.TrimSpace(more.Bytes()), []byte("{")))
 	}
 	_, err := d.out.Write(helmOutput)
 	return err

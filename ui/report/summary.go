@@ -42,6 +42,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 		}
 		return ""
 	})
+	writeList(wrapped, "approved", cleaned(phrase.Approvals(s)...))
 	writeList(wrapped, "what changed", cleaned(phrase.Changed(s)...))
 	writeTimes(wrapped, s, o)
 	if len(s.Notes) > 0 {

@@ -157,6 +157,12 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 			word = "enabled on"
 		}
 		t.line(e, e.Status, "breakpoint "+word+" "+e.Group)
+	case event.KindApproval:
+		if e.Approval == nil { // what the group will change
+			t.quote(e.Lines)
+			break
+		}
+		t.line(e, e.Status, phrase.Approved(e.Group, *e.Approval))
 	case event.KindWarning:
 		text := format.Warning(e.Rule, e.Object, e.Message)
 		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
@@ -265,6 +271,9 @@ func (t *textLog) run(e event.Event) {
 		text = "resumed"
 	case event.Paused:
 		commands = "step|resume|abort"
+		if e.Code == event.Unapproved {
+			commands = "approve|abort"
+		}
 	case event.Held:
 		// The screen calls accept re-check and give-up stop here; ctl has the names of commands.
 		text, commands = "held on failure", "retry|accept|give-up|abort"

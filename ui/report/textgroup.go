@@ -341,10 +341,14 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 	return rows
 }
 
-// order says what a group waits for: "after db; waits for Secret/db-tls".
+// order says what a group waits for: "after db; waits for Secret/db-tls; waits for approval: drops table users".
 func order(g *plan.Group, after []string) string {
 	groups, outside := format.WithPrefix("after ", strings.Join(after, ", ")), format.WithPrefix("waits for ", plan.OutsideNames(g.WaitFor, ""))
-	return strings.Join(format.NonEmpty(groups, outside), "; ")
+	approval := ""
+	if len(g.Approve) > 0 {
+		approval = phrase.Missing(g.Approve)
+	}
+	return strings.Join(format.NonEmpty(groups, outside, approval), "; ")
 }
 
 // slow is the theme's mark for a group that takes longer than last time. It is not an event.Status.

@@ -163,6 +163,8 @@ func (s Subject) groupStatus(n *graph.Node) canvas.Line {
 		spent = " in " + spent
 	}
 	switch {
+	case n.Status == event.AtBreakpoint && n.Code == event.Unapproved:
+		mark.Word = n.Message
 	case n.Status == event.AtBreakpoint:
 		mark.Word += pausedAt[s.PausedAt(n)]
 	case n.Outcome != "" && unfinished:

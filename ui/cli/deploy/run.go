@@ -106,7 +106,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 			r.board.ComeBack, r.board.Unattended = runs.AttachCommand(cmd, r.info), r.timeout()
 		}
 	}
-	unattended := &unattendedTimer{timeout: r.timeout(), lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
+	unattended := &unattendedTimer{timeout: r.timeout(), approval: r.approvalTimeout, lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: unattended.start}
 	var notices *report.Notices
 	if !r.screen {
@@ -125,7 +125,8 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 		r.afterScreen = func() { screens.OwnClosed(); after() }
 		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, unattended)
 	} else {
-		state, err = run(r.op, record, d.Operation(opts), a.Signals, unattended) // Signals after the log, for OmitReply
+		changes := &approvalChanges{ctx: cmd.Context(), changes: r.changes, feed: r.op.Feed()}
+		state, err = run(r.op, record, d.Operation(opts), a.Signals, unattended, changes) // Signals after the log, for OmitReply
 	}
 	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)

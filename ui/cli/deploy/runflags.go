@@ -26,6 +26,7 @@ type runFlags struct {
 	interrupt, hangup string
 	sandbox           bool
 	cluster           clusterFlags
+	approvalTimeout   time.Duration
 	reports           []string
 	reporter          *reportfile.Reporter // set by withReports
 }
@@ -43,6 +44,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
+	f.StringArrayVar(&r.common.ApproveBefore, "approve-before", nil, "pause before a group until somebody approves it: CHART:GROUP or as in --break-on (repeatable)")
+	f.StringArrayVar(&r.common.Approve, "approve", nil, "approve a group beforehand, named as in --break-on (repeatable)")
+	f.DurationVar(&r.approvalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the run is aborted (0: no limit)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip most checks before the first write: fields, permissions, references, quotas, limits and webhooks")
@@ -141,8 +145,9 @@ func (r *runFlags) addRollback(cmd *cobra.Command, what, undo string) {
 type runOptions struct {
 	screen           bool // show the screen
 	sandbox          bool
-	rollbackOnSignal bool   // the first signal rolls back
-	hangup           string // for command.SignalPolicy
+	rollbackOnSignal bool          // the first signal rolls back
+	approvalTimeout  time.Duration // 0 for none
+	hangup           string        // for command.SignalPolicy
 	// controlFlag is a flag that may make a run without a screen wait for commands from another
 	// terminal, or "".
 	controlFlag string
@@ -194,6 +199,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if common.ReadinessTimeout, err = r.readinessTimeout(cmd); err != nil {
 		return runOptions{}, err
 	}
+	if r.approvalTimeout < 0 {
+		return runOptions{}, errors.New("--approval-timeout must not be negative")
+	}
 	if common.FirstStatusTimeout < 0 {
 		return runOptions{}, errors.New("--first-status-timeout must not be negative")
 	}
@@ -215,7 +223,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 		return runOptions{}, err
 	}
 	out := runOptions{
-		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,
+		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter, approvalTimeout: r.approvalTimeout,
 	}
 	if out.approved, err = readPlan(cmd); err != nil {
 		return out, err
@@ -226,6 +234,8 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	case out.screen:
 	case common.Step:
 		out.controlFlag = "--step"
+	case len(common.ApproveBefore) > 0:
+		out.controlFlag = "--approve-before"
 	case len(common.BreakOn) > 0:
 		out.controlFlag = "--break-on"
 	case common.HoldOnFailure:

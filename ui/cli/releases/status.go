@@ -63,20 +63,20 @@ lockstep status -f helmfile.yaml`,
 }
 
 func (a *app) status(cmd *cobra.Command, name string) error {
-	var live mask.Mask
-	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name, &live) })
+	var mask mask.Mask
+	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name, &mask) })
 	if err != nil {
 		return err
 	}
 	d := a.Display(cmd)
-	groups, secrets, err := a.currentGroups(cmd, name)
+	live, secrets, err := a.liveStatus(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:
 		return context.Cause(cmd.Context())
 	case err != nil:
 		d.Warn("cannot show the groups: " + err.Error())
 	}
-	return d.Status([]byte(live.Text(secrets.Text(text.String()))), groups)
+	return d.Status([]byte(mask.Text(secrets.Text(text.String()))), live)
 }
 
 // addLive adds the secrets in the live objects of a release, which somebody else may have changed, to a mask.
@@ -108,21 +108,23 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, liv
 	return likehelm.Status(out, format, rel)
 }
 
-// currentGroups returns the current state of a release's groups, or nil if it was not deployed in
-// order. The mask hides the release's secret values.
-func (a *app) currentGroups(cmd *cobra.Command, name string) ([]report.Group, *mask.Mask, error) {
+// liveStatus returns the current state of a release's groups and who approved the revision. The mask hides the release's secret
+// values.
+func (a *app) liveStatus(cmd *cobra.Command, name string) (live report.LiveStatus, _ *mask.Mask, _ error) {
 	_, view, err := a.openView(cmd, name)
 	if err != nil {
-		return nil, nil, err
+		return live, nil, err
 	}
+	live.Approvals = view.Approvals()
 	if !view.Sequenced() {
-		return nil, view.Mask(), nil
+		return live, view.Mask(), nil
 	}
 	state, err := ReadOnce(cmd.Context(), view)
 	if err != nil {
-		return nil, view.Mask(), err
+		return live, view.Mask(), err
 	}
-	return report.Groups(state, timings(view)), view.Mask(), nil
+	live.Groups = report.Groups(state, timings(view))
+	return live, view.Mask(), nil
 }
 
 // openView opens a view of a release at --revision.

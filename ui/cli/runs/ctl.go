@@ -20,7 +20,7 @@ import (
 )
 
 const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
-run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status. On the screen, accept is called
+run-to, break, disable, approve, accept, retry, give-up, edit, abort, rollback, stop or status. On the screen, accept is called
 re-check, and give-up is called stop here; stop is another command, which cancels the requests in flight.
 
   pause           start no new groups; running ones continue (p)
@@ -29,6 +29,7 @@ re-check, and give-up is called stop here; stop is another command, which cancel
   run-to GROUP    continue, and pause before a group (t)
   break GROUP     set a breakpoint before a group, or remove it (b)
   disable GROUP   disable a breakpoint, or enable it again (B)
+  approve [GROUP] approve a group that waits for it, or all of them (O)
   accept [GROUP]  re-check failed groups without applying them (A, re-check)
   retry [GROUP]   apply failed groups again (R)
   give-up [GROUP] leave failed groups as they are, finish running work, then
@@ -70,6 +71,7 @@ type ctlCommand struct {
 var ctlCommands = []ctlCommand{
 	{"pause", event.Pause, noGroup}, {"resume", event.Resume, noGroup}, {"step", event.Step, optionalGroup}, {"run-to", event.RunTo, requiredGroup},
 	{"break", event.Break, requiredGroup}, {"disable", event.Disable, requiredGroup},
+	{"approve", event.Approve, optionalGroup},
 	{"accept", event.Accept, optionalGroup}, {"retry", event.Retry, optionalGroup}, {"give-up", event.GiveUp, optionalGroup}, {"edit", event.Edit, noGroup},
 	{"abort", event.Abort, noGroup}, {"rollback", event.Rollback, noGroup}, {"stop", event.Stop, noGroup}, {"status", "", noGroup},
 }

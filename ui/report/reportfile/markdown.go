@@ -3,6 +3,7 @@ package reportfile
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -32,10 +33,11 @@ func (o *Outcome) markdown() []byte {
 	b.WriteString("### " + statusSign(o.ending()) + " " + escapeMarkdown(head) + format.WithPrefix("\n\n", escapeMarkdown(where)) + "\n\n")
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
-	for _, l := range o.Changed {
+	changed := slices.Concat(o.Changed, o.Approvals)
+	for _, l := range changed {
 		b.WriteString("- " + escapeMarkdown(l) + "\n")
 	}
-	if len(o.Changed) > 0 {
+	if len(changed) > 0 {
 		b.WriteString("\n")
 	}
 	o.markdownGraph(&b)

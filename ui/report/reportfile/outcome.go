@@ -49,7 +49,8 @@ type Result struct {
 	Unchecked  int             `json:"unchecked,omitempty"`
 	NoStatus   int             `json:"noStatus,omitempty"`
 	NotAwaited int             `json:"notAwaited,omitempty"`
-	Changed    []string        `json:"changed,omitempty"` // see phrase.Changed
+	Changed    []string        `json:"changed,omitempty"`   // see phrase.Changed
+	Approvals  []string        `json:"approvals,omitempty"` // see phrase.Approvals
 }
 
 // Times are the times of an operation. Seconds includes Paused, the seconds that it was paused or held.
@@ -104,7 +105,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	total := end.Sub(s.Started)
 	o := &Outcome{
 		Version:  version,
-		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus, s.NotAwaited, phrase.Changed(s)},
+		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked, s.NoStatus, s.NotAwaited, phrase.Changed(s), phrase.Approvals(s)},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
 		Failures: format.Failures(s), Fixed: format.FixedFailures(s),
 		Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),

@@ -1,0 +1,60 @@
+package phrase
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// Missing says what a group waits for that is not approved: "waits for approval: drops table users".
+func Missing(missing []plan.Approval) string {
+	var reasons []string
+	for _, a := range missing {
+		if a.Reason != "" {
+			reasons = append(reasons, a.Reason)
+		}
+	}
+	if len(reasons) == 0 {
+		return "waits for approval"
+	}
+	return "waits for approval: " + strings.Join(reasons, "; ")
+}
+
+// ApprovalOf is why a run is paused before a group: "shop:schema waits for approval: drops table users".
+func ApprovalOf(group string, missing []plan.Approval) string { return group + " " + Missing(missing) }
+
+// Approved says who approved a group.
+func Approved(group string, a event.Approval) string {
+	line := group + " approved by " + a.By
+	if a.Reason != "" {
+		line += ": " + a.Reason
+	}
+	return line
+}
+
+// Given says who approved what: "shop:schema approved by ann on box: drops table users".
+func Given(approvals []event.Approval) (lines []string) {
+	for _, a := range approvals {
+		lines = append(lines, Approved(a.Of, a))
+	}
+	return lines
+}
+
+// Approvals says who approved what in a run, also in the releases of a stack.
+func Approvals(s *event.State) (lines []string) {
+	lines = Given(s.Approvals)
+	for _, id := range slices.Sorted(maps.Keys(s.Scopes)) {
+		for _, line := range Approvals(s.Scopes[id]) {
+			lines = append(lines, id+": "+line)
+		}
+	}
+	return lines
+}
+
+// ApproveFirst is the refusal of a command that would start a group without its approval.
+func ApproveFirst(group string) string {
+	return group + " waits for approval: approve it first, or abort the run"
+}

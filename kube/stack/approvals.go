@@ -1,0 +1,103 @@
+package stack
+
+import (
+	"fmt"
+	"slices"
+
+	"lockstep/engine/event"
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
+)
+
+// assignApprovals passes --approve-before and --approve on to the releases that they name. Unlike a breakpoint, an approval
+// is for one release or one group of it.
+func (s *Stack) assignApprovals() error {
+	for _, flag := range []struct {
+		name  string
+		texts []string
+		own   *[]string // the ids of releases
+		of    func(*member) *[]string
+	}{
+		{"--approve-before", s.opts.Common.ApproveBefore, &s.approveBefore, func(m *member) *[]string { return &m.approveBefore }},
+		{"--approve", s.opts.Common.Approve, &s.approved, func(m *member) *[]string { return &m.approved }},
+	} {
+		for _, text := range flag.texts {
+			m, group := s.splitScope(text)
+			switch {
+			case m == nil:
+				return fmt.Errorf("%s %s names no release; write RELEASE or RELEASE/GROUP; list both with: lockstep plan -f %s", flag.name, text, s.opts.File.Path)
+			case group == "":
+				*flag.own = append(*flag.own, m.id)
+			default:
+				*flag.of(m) = append(*flag.of(m), group)
+			}
+		}
+	}
+	return nil
+}
+
+// approvalOf returns the reason for the approval that a release asks for before it is deployed: its own in the file, or
+// --approve-before.
+func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
+	if m.remove {
+		return "", slices.Contains(s.approveBefore, m.id)
+	}
+	reason, asked = plan.ReadApprove(map[string]string{plan.AnnotationApprove: m.Approve})
+	return reason, asked || slices.Contains(s.approveBefore, m.id)
+}
+
+// askApprovals makes the groups of releases that will change wait for the approvals that these ask for.
+func (s *Stack) askApprovals(groups []*plan.Group) {
+	for _, g := range groups {
+		m := s.byID[g.ID]
+		if reason, asked := s.approvalOf(m); asked && !s.isUnchanged(m) {
+			g.AskApproval(reason)
+		}
+	}
+}
+
+// checkApproved returns an error if a release asks for an approval that g does not wait for: it was unchanged when the run
+// was planned.
+func (s *Stack) checkApproved(m *member, g *plan.Group) error {
+	if _, asked := s.approvalOf(m); !asked || len(g.Approve) > 0 {
+		return nil
+	}
+	return fmt.Errorf("release %s asks for an approval; when this run was planned there was nothing to change, but now there is: run the command again", m.id)
+}
+
+// sendApproval approves what pauses the run: releases of the stack, or groups of running releases.
+func (s *Stack) sendApproval(c event.Command) {
+	s.mu.Lock()
+	own := s.state.AwaitsApproval() != nil
+	s.mu.Unlock()
+	waiting := slices.DeleteFunc(s.running(), func(m *member) bool { return s.awaitsApproval(m) == nil })
+	if own || len(waiting) == 0 {
+		s.engine.Command(c)
+		return
+	}
+	others := c
+	others.ID = event.InternalID
+	c.Accepted = func() {
+		for _, m := range waiting[1:] {
+			s.operation(m).Command(others)
+		}
+	}
+	s.operation(waiting[0]).Command(c)
+}
+
+// awaitsApproval returns the group before which a release is paused because it is not approved, or nil.
+func (s *Stack) awaitsApproval(m *member) *event.GroupState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.state.AwaitsApproval()
+}
+
+// approveFirst returns why the stack cannot resume while a release waits for an approval, "" if none does.
+func (s *Stack) approveFirst() string {
+	for _, m := range s.running() {
+		if g := s.awaitsApproval(m); g != nil {
+			return phrase.ApproveFirst(m.id + "/" + g.ID)
+		}
+	}
+	return ""
+}
