@@ -117,7 +117,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 				raw, _ := json.Marshal(map[string]string{"a": hostile})
 				helmOutput = string(raw) + "\n"
 			}
-			_ = d.Status([]byte(helmOutput), groups)
+			_ = d.Status([]byte(helmOutput), LiveStatus{Groups: groups})
 		},
 	}
 	if mode == ModeText {

@@ -62,7 +62,7 @@ func TestNothingIsWrittenBeforeItsApproval(t *testing.T) {
 		})
 	}
 	use := func(version string, broken bool) func(*kube.Deploy) {
-		return rig.UseChart(approvalChart(t, version, broken), func(d *kube.Deploy) { d.RollbackOnFailure = true })
+		return rig.UseChart(approvalChart(t, version, broken), func(d *kube.Deploy) { d.RollbackOnFailure, d.WaitForJobs = true, kube.AllJobs })
 	}
 	out := run(r.Install("shop", use("one", false)))
 	want := []string{"asks", "asks:schema"}
