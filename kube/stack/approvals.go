@@ -56,9 +56,9 @@ func (s *Stack) askApprovals(groups []*plan.Group) {
 	}
 }
 
-// checkApproved returns an error if a release asks for an approval that g does not wait for: it was unchanged when the run
+// checkAsked returns an error if a release asks for an approval that g does not wait for: it was unchanged when the run
 // was planned.
-func (s *Stack) checkApproved(m *member, g *plan.Group) error {
+func (s *Stack) checkAsked(m *member, g *plan.Group) error {
 	if _, asked := s.approvalOf(m); !asked || len(g.Approve) > 0 {
 		return nil
 	}

@@ -122,7 +122,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	if s.isUnchanged(m) {
 		return s.pass(m, o)
 	}
-	if err := s.checkApproved(m, g); err != nil {
+	if err := s.checkAsked(m, g); err != nil {
 		return run.Response{}, err
 	}
 	change := event.Configured
