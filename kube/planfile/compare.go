@@ -126,7 +126,7 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 	if o.SecretSent != now.SecretSent {
 		moved = append(moved, inspect.Moved{What: inspect.MovedSent, Object: &o.Object, Secret: true})
 	}
-	if started && (now.Action == inspect.Unchanged || now.Action == inspect.Absent || now.Action == inspect.Keep) {
+	if started && (now.Again || now.Action == inspect.Unchanged || now.Action == inspect.Absent || now.Action == inspect.Keep) {
 		return moved
 	}
 	add(inspect.MovedAction, now.Message, string(o.Action), string(now.Action))

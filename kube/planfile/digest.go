@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/scrypt"
@@ -36,6 +38,7 @@ type Planned struct {
 	// Before and After are the fields that it changes in the cluster.
 	Before, After Fields
 	Template      string // that renders the object
+	Again         bool   // see Object.Again
 }
 
 // Fields are the values of an object that have no parts, by path.
@@ -58,35 +61,43 @@ func (p Planned) AddImages(images map[string]bool) {
 }
 
 // NewObject returns the digests of what an operation does to an object. hide hides the secret values that are known; a field in
-// which it hides something is secret.
-func NewObject(salt []byte, p Planned, hide func(string) string) (o Object, err error) {
-	o.Change, o.Template = p.Change, p.Template
+// which it hides something is secret. To compare with an approved object, pass it: its fields are secret as they were then, because
+// hide may know other values now.
+func NewObject(salt []byte, p Planned, hide func(string) string, approved *Object) (o Object, err error) {
+	o.Change, o.Template, o.Again = p.Change, p.Template, p.Again
 	o.Fields = nil // Diff has them all
-	secret := func(path string, fields ...Field) bool {
-		for _, f := range fields {
+	if approved == nil {
+		approved = &Object{}
+	}
+	secretFields := map[string]bool{}
+	isSecret := func(path string, digests map[string]string, fields ...Field) bool {
+		_, quick := digests[path]
+		secret := !quick && (slices.Contains(approved.SecretFields, path) || hide(path) != path || slices.ContainsFunc(fields, func(f Field) bool {
 			text, isText := f.Value.(string)
-			if f.Secret || isText && hide(text) != text {
-				return true
-			}
+			return f.Secret || isText && hide(text) != text
+		}))
+		if secret && hide(path) == path {
+			secretFields[path] = true
 		}
-		return hide(path) != path
+		return secret
 	}
 	sent, changed := map[string]any{}, map[string]any{} // the secret ones
 	o.Sent, o.Changed = map[string]string{}, map[string]string{}
 	for path, f := range p.Sent {
-		if secret(path, f) {
+		if isSecret(path, approved.Sent, f) {
 			sent[path] = f.Value
 		} else if o.Sent[path], err = quick(salt, path, f.Value); err != nil {
 			return o, err
 		}
 	}
 	for path, both := range pairs(p.Before, p.After) {
-		if secret(path, both...) {
-			changed[path] = both
-		} else if o.Changed[path], err = quick(salt, path, both); err != nil {
+		if isSecret(path, approved.Changed, both...) {
+			changed[path] = []any{both[0].Value, both[1].Value}
+		} else if o.Changed[path], err = quick(salt, path, []any{both[0].Value, both[1].Value}); err != nil {
 			return o, err
 		}
 	}
+	o.SecretFields = slices.Sorted(maps.Keys(secretFields))
 	if o.SecretSent, err = slowUnlessEmpty(salt, sent); err == nil {
 		o.SecretChanged, err = slowUnlessEmpty(salt, changed)
 	}

@@ -89,15 +89,32 @@ type Object struct {
 	// that change in the cluster.
 	Sent    map[string]string `json:"sent,omitempty"`
 	Changed map[string]string `json:"changed,omitempty"`
-	// SecretSent and SecretChanged are slow digests of all fields together that are or may be secret.
-	SecretSent    string `json:"secretSent,omitempty"`
-	SecretChanged string `json:"secretChanged,omitempty"`
+	// SecretFields are the paths of the fields that are or may be secret, SecretSent and SecretChanged slow digests of all of them
+	// together.
+	SecretFields  []string `json:"secretFields,omitempty"`
+	SecretSent    string   `json:"secretSent,omitempty"`
+	SecretChanged string   `json:"secretChanged,omitempty"`
+	// Again means that the run itself has applied the object before: it has failed and is replaced (R50).
+	Again bool `json:"-"`
 }
 
 // Approved is an approved plan of a release.
 type Approved struct {
 	Release
 	Salt []byte
+}
+
+// Object returns an object of the approved plan, nil if it is not in it.
+func (a *Approved) Object(unit event.Unit, o plan.Object) *Object {
+	if a == nil {
+		return nil
+	}
+	for i := range a.Objects {
+		if was := &a.Objects[i]; was.Phase == unit.Phase && was.Group == unit.Group && was.Object == o {
+			return was
+		}
+	}
+	return nil
 }
 
 // NewSalt returns the salt of a new file.

@@ -54,11 +54,11 @@ func TestSecretFieldsHaveOneSlowDigest(t *testing.T) {
 	hide := func(s string) string { return strings.ReplaceAll(s, "hunter2", "(hidden)") }
 	p := Planned{
 		Change: inspect.Change{Object: plan.Object{Kind: "Secret", Name: "db"}, Action: inspect.Modify},
-		Sent:   Fields{"a": {Value: "b"}, "data.key": {Value: "c2VjcmV0", Secret: true}, "copy": {Value: "x hunter2"}, "c[hunter2]": {Value: 1}},
+		Sent:   Fields{"a": {Value: "b"}, "data.key": {Value: "c2VjcmV0", Secret: true}, "copy": {Value: "x hunter2"}},
 		Before: Fields{"a": {Value: "a"}, "data.key": {Value: "b2xk", Secret: true}}, After: Fields{"a": {Value: "b"}, "data.key": {Value: "c2VjcmV0"}},
 	}
 	object := func(salt string) Object {
-		o, err := NewObject([]byte(salt), p, hide)
+		o, err := NewObject([]byte(salt), p, hide, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +71,23 @@ func TestSecretFieldsHaveOneSlowDigest(t *testing.T) {
 	if !strings.HasPrefix(o.SecretSent, "scrypt:") || !strings.HasPrefix(o.SecretChanged, "scrypt:") {
 		t.Errorf("%+v", o)
 	}
+	p.Sent["c[hunter2]"] = Field{Value: 1}
+	if now := object("salt"); now.SecretSent == o.SecretSent || slices.Contains(now.SecretFields, "c[hunter2]") || now.Sent["c[hunter2]"] != "" {
+		t.Errorf("a path with a secret value: %+v", now)
+	}
+	delete(p.Sent, "c[hunter2]")
 	if other := object("other"); other.SecretSent == o.SecretSent || other.Sent["a"] == o.Sent["a"] {
 		t.Error("the salt does not count")
+	}
+	if want := []string{"copy", "data.key"}; !slices.Equal(o.SecretFields, want) {
+		t.Errorf("secret fields %q, want %q", o.SecretFields, want)
+	}
+	// The same object, while other values are known to be secret.
+	for _, hide := range []func(string) string{noMask, func(s string) string { return strings.ReplaceAll(hide(s), "b", "*") }} {
+		now, err := NewObject([]byte("salt"), p, hide, &o)
+		if moved := o.Compare(now, false); err != nil || len(moved) > 0 {
+			t.Errorf("%v, %v", moved, err)
+		}
 	}
 	p.Sent["copy"] = Field{Value: "y hunter2"}
 	if now := object("salt"); now.SecretSent == o.SecretSent {

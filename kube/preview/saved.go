@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -16,7 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -25,10 +26,12 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/mask"
 	"lockstep/kube/planfile"
+	"lockstep/kube/preflight"
 	"lockstep/kube/session"
 )
 
-// Save returns the plan of an operation as a file keeps it; options are those of the operation. It writes nothing.
+// Save returns the plan of an operation as a file with the given salt keeps it; options are those of the operation. To compare it with
+// Common.Approved, pass the salt of that. It writes nothing.
 func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options map[string]string, salt []byte) (out planfile.Release, err error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
@@ -53,24 +56,34 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 		return out, err
 	}
 	images := map[string]bool{}
-	for _, c := range changes {
+	out.Objects = make([]planfile.Object, len(changes))
+	var digests errgroup.Group
+	digests.SetLimit(runtime.GOMAXPROCS(0))
+	for n, c := range changes {
 		planned, err := s.state(c)
 		if err != nil {
 			return out, err
 		}
 		planned.AddImages(images)
-		planned.Change = planned.Masked(m.Diff)
-		o, err := planfile.NewObject(salt, planned, m.Text)
-		if err != nil {
-			return out, err
-		}
-		out.Objects = append(out.Objects, o)
+		digests.Go(func() (err error) {
+			out.Objects[n], err = newObject(salt, planned, p.Common)
+			return err
+		})
+	}
+	if err := digests.Wait(); err != nil {
+		return out, err
 	}
 	out.Images = slices.Sorted(maps.Keys(images))
 	if rel := p.Target.Release; rel != nil && rel.Chart != nil && out.Operation.ToRevision == 0 && out.Operation.Name != "uninstall" {
 		out.Unstable = Unstable(rel.Chart)
 	}
 	return out, nil
+}
+
+func newObject(salt []byte, planned planfile.Planned, common session.Common) (planfile.Object, error) {
+	planned.Change = planned.Masked(common.Mask.Diff)
+	unit := event.Unit{Phase: planned.Phase, Group: planned.Group}
+	return planfile.NewObject(salt, planned, common.Mask.Text, common.Approved.Object(unit, planned.Object))
 }
 
 // digests returns those of the chart's files and of the user's values.
@@ -114,6 +127,7 @@ func clusterOf(ctx context.Context, c *connect.Client, namespace string) (out pl
 // state returns a change with the fields that it is made of.
 func (s *objects) state(c change) (out planfile.Planned, err error) {
 	out.Change = c.Change
+	out.Again = c.Action == inspect.Replace && c.Message == preflight.FailedReplaced
 	kind := event.PhaseKind("")
 	for _, p := range s.prepared.Phases {
 		if p.Name == c.Phase {
@@ -148,7 +162,7 @@ func (s *objects) state(c change) (out planfile.Planned, err error) {
 
 // fieldsOf returns the fields of an object that have no parts. The elements of lists are called by the field that names them.
 func fieldsOf(object map[string]any) planfile.Fields {
-	masked := runtime.DeepCopyJSON(object)
+	masked := apiruntime.DeepCopyJSON(object)
 	mask.Object(masked, nil)
 	out := planfile.Fields{}
 	addFields(out, "", object, masked, false)
@@ -193,8 +207,7 @@ func addFields(out planfile.Fields, path string, value, masked any, secret bool)
 // Approval checks each group of a run against an approved plan before it starts.
 type Approval struct {
 	previewer *Previewer
-	plan      *planfile.Approved
-	mask      *mask.Mask
+	common    session.Common
 
 	checks   singleflight.Group // by key
 	approved sync.Map           // keys of groups
@@ -202,7 +215,7 @@ type Approval struct {
 
 // NewApproval returns the checks of the prepared operation, which follows Common.Approved.
 func NewApproval(c *connect.Client, p *session.Prepared) *Approval {
-	return &Approval{previewer: NewPreviewer(c, p), plan: p.Common.Approved, mask: p.Common.Mask}
+	return &Approval{previewer: NewPreviewer(c, p), common: p.Common}
 }
 
 // Check returns a *planfile.NotApproved if the operation would not do with a group what was approved. removes says whether it
@@ -225,7 +238,7 @@ func (a *Approval) Check(ctx context.Context, g *plan.Group, removes bool) error
 
 func (a *Approval) check(ctx context.Context, g *plan.Group, removes bool) error {
 	var unit event.Phase
-	for _, p := range a.plan.Phases {
+	for _, p := range a.common.Approved.Phases {
 		if (p.Kind == event.PhaseRemove) == removes && slices.ContainsFunc(p.Groups, func(planned *plan.Group) bool { return planned.ID == g.ID }) {
 			unit = p
 		}
@@ -249,10 +262,8 @@ func (a *Approval) check(ctx context.Context, g *plan.Group, removes bool) error
 }
 
 func (a *Approval) checkObject(ctx context.Context, it inspect.Item) ([]inspect.Moved, error) {
-	i := slices.IndexFunc(a.plan.Objects, func(o planfile.Object) bool {
-		return o.Phase == it.Phase && o.Group == it.Group && o.Object == it.Object
-	})
-	if i < 0 {
+	was := a.common.Approved.Object(it.Unit, it.Object)
+	if was == nil {
 		return []inspect.Moved{{What: inspect.MovedNew, Object: &it.Object}}, nil
 	}
 	s, c, err := a.previewer.change(ctx, it)
@@ -263,7 +274,6 @@ func (a *Approval) checkObject(ctx context.Context, it inspect.Item) ([]inspect.
 	if err != nil {
 		return nil, err
 	}
-	planned.Change = planned.Masked(a.mask.Diff)
-	now, err := planfile.NewObject(a.plan.Salt, planned, a.mask.Text)
-	return a.plan.Objects[i].Compare(now, true), err
+	now, err := newObject(a.common.Approved.Salt, planned, a.common)
+	return was.Compare(now, true), err
 }

@@ -113,14 +113,7 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		}
 		refused, changed := p.Count()
 		if refused == 0 {
-			spec.common.PlanOnly = true
-			err = a.savePlan(ctx, cmd, "", oneRelease{op}, func(compare func(plannedRun) error) error {
-				_, again, err := a.prepareOperation(cmd, spec, a.Settings)
-				if err != nil || again == nil {
-					return cmp.Or(err, errors.New("the plan was not saved, because the cluster changed meanwhile; plan again"))
-				}
-				return compare(oneRelease{again})
-			})
+			err = a.saveOne(ctx, cmd, spec, op, outPath(cmd))
 		}
 		return cmp.Or(err, planResult(refused, changed))
 	})
@@ -132,13 +125,30 @@ var runOnly = []string{"in-cluster", "report"}
 // PlanOf returns the plan of a command line, such as "upgrade shop ./shop", without its flags in runOnly. It writes and prints
 // nothing. The plan is nil if there is nothing to do. A run would be refused if the plan has Errors. logs hides its secret values.
 func PlanOf(ctx context.Context, logs *command.Logs, args []string) (p *report.Plan, err error) {
+	err = planQuietly(ctx, logs, args, func(_ *app, ctx context.Context, _ *cobra.Command, _ operationSpec, op *kube.Operation) error {
+		p, err = planOf(ctx, op)
+		return err
+	})
+	return p, err
+}
+
+// SavePlanOf saves the plan of a command line in a file, as plan --out does.
+func SavePlanOf(ctx context.Context, logs *command.Logs, args []string, path string) error {
+	return planQuietly(ctx, logs, args, func(a *app, ctx context.Context, cmd *cobra.Command, spec operationSpec, op *kube.Operation) error {
+		return a.saveOne(ctx, cmd, spec, op, path)
+	})
+}
+
+// planQuietly prepares the operation of a command line and calls do with it, unless there is nothing to do. It prints nothing.
+func planQuietly(
+	ctx context.Context, logs *command.Logs, args []string, do func(*app, context.Context, *cobra.Command, operationSpec, *kube.Operation) error,
+) error {
 	a := &app{command.NewApp(command.NewSignals(ctx))}
 	a.Logs, a.Quiet = logs, true
 	exec := executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(ctx context.Context, op *kube.Operation) error {
 			logs.Hide(op.Mask().Text)
-			p, err = planOf(ctx, op)
-			return err
+			return do(a, ctx, cmd, spec, op)
 		})
 	}}
 	root := &cobra.Command{Use: "lockstep", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -158,7 +168,7 @@ func PlanOf(ctx context.Context, logs *command.Logs, args []string) (p *report.P
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
-	return p, root.ExecuteContext(ctx)
+	return root.ExecuteContext(ctx)
 }
 
 // planResult returns the result of plan. The exit code says whether there are changes.
@@ -206,12 +216,31 @@ type plannedRun interface {
 	Username(ctx context.Context) string
 }
 
-// savePlan saves a plan as --out says. again plans the same again and compares it: a template may render something else each time.
-func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, stack string, first plannedRun, again func(compare func(plannedRun) error) error) error {
-	path, err := cmd.Flags().GetString("out")
-	if err != nil || path == "" {
-		return err
+// outPath returns the file of --out, "" if it is not given.
+func outPath(cmd *cobra.Command) string {
+	path, _ := cmd.Flags().GetString("out") // all commands of plan have it
+	return path
+}
+
+// saveOne saves the plan of a release.
+func (a *app) saveOne(ctx context.Context, cmd *cobra.Command, spec operationSpec, op *kube.Operation, path string) error {
+	spec.common.PlanOnly = true
+	return a.savePlan(ctx, cmd, path, "", oneRelease{op}, func(compare func(plannedRun) error) error {
+		_, again, err := a.prepareOperation(cmd, spec, a.Settings)
+		if err != nil || again == nil {
+			return cmp.Or(err, errors.New("the plan was not saved, because the cluster changed meanwhile; plan again"))
+		}
+		return compare(oneRelease{again})
+	})
+}
+
+// savePlan saves a plan in a file, unless path is "". again plans the same again and compares it: a template may render something
+// else each time.
+func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path, stack string, first plannedRun, again func(compare func(plannedRun) error) error) error {
+	if path == "" {
+		return nil
 	}
+	var err error
 	f := &planfile.File{By: first.Username(ctx), At: time.Now().UTC().Truncate(time.Second), Stack: stack, Salt: planfile.NewSalt()}
 	if f.Releases, err = first.SavePlan(ctx, f.Salt); err != nil {
 		return err
@@ -226,10 +255,13 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, stack string, fi
 	if err == nil {
 		err = plans.Write(path, f)
 	}
-	if err == nil {
-		a.Display(cmd).Note("saved the plan in " + path + "; to run it, add --plan " + command.ShellJoin([]string{path}) + " to the command")
+	if err != nil {
+		return err
 	}
-	return err
+	d := a.Display(cmd)
+	d.Warnings(plans.Clocks(f))
+	d.Note("saved the plan in " + path + "; to run it, add --plan " + command.ShellJoin([]string{path}) + " to the command")
+	return nil
 }
 
 // oneRelease is the plannedRun of an operation.

@@ -239,7 +239,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 // saveStackPlan saves the plan of a stack as --out says.
 func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack) error {
 	_, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, a.savePlan(ctx, cmd, stack.Info().Release, stack, func(compare func(plannedRun) error) error {
+		return struct{}{}, a.savePlan(ctx, cmd, outPath(cmd), stack.Info().Release, stack, func(compare func(plannedRun) error) error {
 			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again) })
 		})
 	})

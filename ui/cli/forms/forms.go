@@ -5,6 +5,7 @@ package forms
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,6 +155,15 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 		}
 	}
 	return out, nil
+}
+
+// SavePlan saves the plan in the current directory.
+func (s source) SavePlan(ctx context.Context, in form.Input) (path string, err error) {
+	path = in.Name + ".plan"
+	for n := 2; input.Exists(path); n++ {
+		path = fmt.Sprintf("%s-%d.plan", in.Name, n)
+	}
+	return path, new(mask.Mask).Error(deploy.SavePlanOf(ctx, s.Logs, in.Args(), path))
 }
 
 func warningLines(warnings []plan.Warning) (lines []form.Line) {

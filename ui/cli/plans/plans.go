@@ -4,13 +4,16 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/inspect"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/kube/planfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -80,6 +83,19 @@ func CheckStable(f *planfile.File, again []planfile.Release) error {
 		return fmt.Errorf("the plan was not saved, because the cluster changed meanwhile; plan again:\n  %s", strings.Join(moved, "\n  "))
 	}
 	return nil
+}
+
+// Clocks returns a warning for each template that uses the time: it renders the same now, but may not later.
+func Clocks(f *planfile.File) (warnings []plan.Warning) {
+	for _, r := range f.Releases {
+		for _, template := range slices.Sorted(maps.Keys(r.Unstable)) {
+			if slices.Contains(r.Unstable[template], "now") {
+				warnings = append(warnings, plan.Warning{Rule: "R55", Message: template +
+					" uses now: if it renders something else later, --plan refuses this plan; set the value with --set or -f"})
+			}
+		}
+	}
+	return warnings
 }
 
 // View returns the plan of a release in a file, as plan prints it.

@@ -24,6 +24,8 @@ type Source interface {
 	Suggest(ctx context.Context, in Input, field Field) ([]Suggestion, error)
 	// Plan returns the plan of a command. args is a command line without the name of the program.
 	Plan(ctx context.Context, args []string) (Plan, error)
+	// SavePlan saves the plan of a command in a new file, and returns its path.
+	SavePlan(ctx context.Context, in Input) (string, error)
 	// Values returns the text to edit: the chosen values, or those of the last revision. It is not masked, because only the
 	// user's own editor shows it.
 	Values(ctx context.Context, in Input) (string, error)
@@ -177,6 +179,8 @@ func (m *Form) Update(msg tea.Msg) tea.Cmd {
 		m.lists.known[msg.key] = msg
 	case planned:
 		m.planned(msg)
+	case planSaved:
+		return m.planSaved(msg)
 	case valuesRead:
 		return m.edit(msg)
 	case edit.EditorClosed:

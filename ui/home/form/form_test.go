@@ -151,6 +151,13 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 	return Plan{Lines: samplePlan, Summary: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"}, nil
 }
 
+func (s *samples) SavePlan(_ context.Context, in Input) (string, error) {
+	if s.refuse != nil {
+		return "", s.refuse
+	}
+	return in.Name + ".plan", nil
+}
+
 func (s *samples) Values(context.Context, Input) (string, error) {
 	return "", errors.New("no editor in this test")
 }
@@ -254,6 +261,20 @@ func TestRefusedPlan(t *testing.T) {
 	r.source.refuse = nil
 	if r.press("esc ctrl+p enter"); !r.ended {
 		t.Errorf("it does not start after the fields were changed:\n%s", r.text())
+	}
+}
+
+// TestSavedPlan: w saves the plan of the command, and says where; a refused plan cannot be saved.
+func TestSavedPlan(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop"})
+	r.press("enter enter w")
+	r.shows("plan saved in shop.plan; add --plan shop.plan to the command")
+	r.source.refuse = errors.New("templates render something else:\n  each time")
+	r.press("w")
+	r.shows("cannot save the plan: templates render something else: each time")
+	r.press("esc enter enter w")
+	if r.shows("lockstep would refuse this"); strings.Contains(r.text(), "plan saved") {
+		t.Errorf("a refused plan is saved:\n%s", r.text())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/keys"
 )
@@ -94,6 +95,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "enter", Hint: m.startHint("start"), Disabled: m.whyNotStart, Do: func() tea.Cmd { return m.start(false) }, About: "start"},
 		{Keys: "p", Hint: m.startHint("start paused"), Disabled: m.whyNotStart, Do: func() tea.Cmd { return m.start(true) }, About: "start paused, before the first write"},
 		{Keys: "c s", Label: "c", Hint: keys.Always("copy command"), Do: m.copyCommand, About: "copy the command"},
+		{Keys: "w", Only: func() bool { return m.o.Operation != Test }, Hint: m.startHint("save plan"), Disabled: m.whyNotStart, Do: m.savePlan, About: "save the plan, to have it approved (--plan)"},
 		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
 		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.view.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
 		{Keys: "down j", Alias: true, Do: keys.By(r.scroll, 1)},
@@ -130,6 +132,27 @@ func (m *Form) start(paused bool) tea.Cmd {
 	m.review.confirming, m.review.name = true, keys.NewInput()
 	m.review.name.Focus()
 	return nil
+}
+
+// planSaved is the answer of Source.SavePlan.
+type planSaved struct {
+	path string
+	err  error
+}
+
+func (m *Form) savePlan() tea.Cmd {
+	in, ctx, source := m.review.in, m.ctx, m.o.Source
+	return tea.Batch(m.Say(theme.Quiet, "saving the plan"), func() tea.Msg {
+		path, err := source.SavePlan(ctx, in)
+		return planSaved{path, err}
+	})
+}
+
+func (m *Form) planSaved(msg planSaved) tea.Cmd {
+	if msg.err != nil {
+		return m.Say(theme.Bad, "cannot save the plan: "+text.CollapseSpace(msg.err.Error()))
+	}
+	return m.Say(theme.Good, "plan saved in "+msg.path+"; add --plan "+msg.path+" to the command")
 }
 
 // startArgs returns the command to run.
