@@ -48,7 +48,7 @@ stringData: {key: "{{ .Values.key }}", v: "{{ .Values.v }}"}
 	m.run(4, "plan", "upgrade", "s", chart, "-n", ns, "--settle", "0", "--set", "v=two", "--out", file)
 	upgrade := append([]string{"upgrade", "s", chart, "--set", "v=two"}, in...)
 	m.run(0, upgrade...)
-	if s := m.run(2, upgrade...); !strings.Contains(s, "release s is at revision 2 now, and was at 1") {
+	if s := m.run(2, upgrade...); !strings.Contains(s, "a plan can be used once") {
 		t.Errorf("a plan that is used twice: %s", s)
 	}
 }
