@@ -11,7 +11,7 @@ import (
 // said nothing as applied (R22a).
 func TestInspectorSaysTheRule(t *testing.T) {
 	for by, want := range map[event.Judge]string{
-		event.ByChart:    "ready, created, by the chart's expressions",
+		event.ByChart:    "ready by the chart's expressions, created",
 		event.ByNoStatus: "applied: its controller wrote no status within 10s",
 	} {
 		events := recorded(t, "sandbox-held", 0)

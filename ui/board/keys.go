@@ -82,7 +82,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "breakpoints…", More: "list, disable, remove"},
 
 		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
-			About: "diff", More: "what will change, field by field"},
+			About: "diff", More: "what changes, field by field"},
 		{Keys: "y", Hint: m.manifestHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
@@ -121,7 +121,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(m.board.Page, 1), Part: partMove, About: "page down"},
 
-		{Keys: "esc", Hint: back, Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
+		{Keys: "esc", Hint: back, Do: m.escape, Pinned: m.Home, Part: partMove, About: "back", More: "closes the inspector or filter, goes back"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
 	if m.stackBoard != nil {

@@ -292,7 +292,7 @@ func TestPalette(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press(":")
 	s.press(strings.Split("diff", "")...)
-	s.shows(t, ":diff", "what will change")
+	s.shows(t, ":diff", "what changes")
 	s.showsNot(t, "re-check the")
 	s.press("enter")
 	if !s.insp.Shown || s.insp.Tab != inspector.TabDiff || s.Modes.Has(s.palette) {

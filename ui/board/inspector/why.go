@@ -53,6 +53,10 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 		return s.undoneWhy(n, o, mark, outcome)
 	}
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: mark.Role, Text: mark.Word}}
+	judge := o.ReadyBy.Text()
+	if judge != "" && o.Shown() == event.Ready && !o.NotAwaited() {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: " " + judge})
+	}
 	switch {
 	case s.State.ReleaseRun(n.GroupState) != "":
 	case picture.Degraded(n, o):
@@ -71,8 +75,8 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
-	if text := o.ReadyBy.Text(); text != "" && (o.Shown() == event.Ready || o.NotAwaited()) {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + text})
+	if o.NotAwaited() {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + judge})
 	}
 	return l
 }
