@@ -102,9 +102,9 @@ func TestImmutableField(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, tt.old), nil))
 			start := time.Now()
 			_, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.new), nil))
-			r.MustRefuse(start, err, tt.object, tt.field, "delete the object")
+			r.MustRefuse(start, err, tt.object, tt.field, "replace it with --replace "+tt.object)
 			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.new), func(u *kube.Deploy) { u.SkipPreflight = true }))
-			out := r.MustFail(op, err, tt.object, tt.field, "delete the object")
+			out := r.MustFail(op, err, tt.object, tt.field, "replace it with --replace "+tt.object)
 			if n := len(out.State.Message); n > 700 {
 				t.Errorf("the message is %d characters long: %s", n, out.State.Message)
 			}
