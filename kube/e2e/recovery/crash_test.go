@@ -29,6 +29,7 @@ type childOperation struct {
 	Locks                         string
 	Operation, Chart              string
 	Revision                      int // to roll back to
+	Replace                       []string
 }
 
 const childOperationVar = "LOCKSTEP_TEST_ERRAND"
@@ -61,7 +62,7 @@ func runChildOperation(text string) int {
 
 // prepare prepares the operation.
 func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
-	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
+	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, ReplaceObjects: e.Replace, Lease: lease.Options{LockDir: e.Locks}}
 	var chart *charts.Chart
 	if e.Chart != "" {
 		var err error
