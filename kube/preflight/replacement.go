@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
@@ -96,4 +99,57 @@ func (r Replacer) tryCreation(i *resource.Info) error {
 		return nil
 	}
 	return err
+}
+
+// immutableFields are fields that Kubernetes never changes, for objects of which no dry run can be sent.
+var immutableFields = map[plan.GroupKind][]string{
+	{Group: "apps", Kind: "Deployment"}:                 {"spec.selector"},
+	{Group: "apps", Kind: "DaemonSet"}:                  {"spec.selector"},
+	{Group: "apps", Kind: "ReplicaSet"}:                 {"spec.selector"},
+	{Group: "apps", Kind: "StatefulSet"}:                {"spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"},
+	{Group: "batch", Kind: "Job"}:                       {"spec.template", "spec.selector", "spec.completionMode"},
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:     {"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:  {"spec.controller"},
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: {"value", "preemptionPolicy"},
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:        {"handler"},
+	{Group: rbacGroup, Kind: "RoleBinding"}:             {"roleRef"},
+	{Group: rbacGroup, Kind: "ClusterRoleBinding"}:      {"roleRef"},
+	{Group: crdKind.Group, Kind: crdKind.Kind}:          {"spec.scope", "spec.group", "spec.names.kind"},
+	{Kind: "PersistentVolumeClaim"}:                     {"spec.storageClassName", "spec.accessModes", "spec.volumeMode", "spec.volumeName", "spec.selector"},
+	{Kind: "Secret"}:                                    {"type"},
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:  {"addressType"},
+}
+
+// KnownRefusal returns the error with which the API server will refuse an update that no dry run could try, because it changes a
+// field that is known to be immutable; nil for none. It compares the manifests of two revisions; old may be nil.
+func KnownRefusal(o plan.Object, old, next *resource.Info) error {
+	before, after := fieldsOf(old), fieldsOf(next)
+	if before == nil || after == nil {
+		return nil
+	}
+	var changed field.ErrorList
+	for _, path := range immutableFields[o.GroupKind()] {
+		keys := strings.Split(path, ".")
+		x, _, _ := unstructured.NestedFieldNoCopy(before, keys...)
+		y, _, _ := unstructured.NestedFieldNoCopy(after, keys...)
+		if !reflect.DeepEqual(x, y) {
+			changed = append(changed, field.Invalid(field.NewPath(path), "", "field is immutable"))
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: o.Group, Kind: o.Kind}, o.Name, changed)
+}
+
+// fieldsOf returns the fields of an object as it is sent, nil for none.
+func fieldsOf(i *resource.Info) map[string]any {
+	if i == nil {
+		return nil
+	}
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	return u.Object
 }

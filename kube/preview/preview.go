@@ -230,6 +230,11 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.Phase
 	c.Action = inspect.Unchanged
 	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
 	refusal := preflight.RefusalOf(err)
+	if diagnose.LacksPermission(err) || preflight.IsNoDryRun(err) {
+		if known := preflight.KnownRefusal(c.Object, s.deployed[c.Object], i); known != nil {
+			err, refusal = known, known
+		}
+	}
 	switch {
 	case err == nil:
 		err := s.compare(c, i, live, next)

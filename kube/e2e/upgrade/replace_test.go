@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // pods is the end of an object with a pod template whose pods have labels.
@@ -333,5 +335,35 @@ func TestReplacementOfAnotherObject(t *testing.T) {
 		if e.Change == event.Replaced {
 			t.Errorf("%s was replaced", fmt.Sprint(e.Object))
 		}
+	}
+}
+
+// TestReplacementWithoutDryRuns: if a webhook does not support dry runs, the plan knows by the manifests which fields cannot change,
+// and the operation is refused before its first write or replaces the object (R30b).
+func TestReplacementWithoutDryRuns(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(fixedOf(t, "one"), nil))
+	client := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, q *http.Request) bool {
+		if !strings.Contains(q.URL.Path, "/deployments/") || !q.URL.Query().Has("dryRun") {
+			return false
+		}
+		faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
+		return true
+	}}, "")
+	with := r.WithClient(client)
+	next := func(replace ...string) func(*kube.Deploy) {
+		return rig.UseChart(fixedOf(t, "two"), func(u *kube.Deploy) { u.ReplaceObjects = replace })
+	}
+	start := time.Now()
+	_, err := with.Upgrade("plain", next())
+	r.MustRefuse(start, err, "Deployment/fixed: spec.selector: field is immutable", "--replace Deployment/fixed")
+	op, err := with.Upgrade("plain", next("Deployment"))
+	_, changes := r.Changes(op, err)
+	if c := changes["Deployment/fixed"]; c.Action != inspect.Replace || !strings.Contains(c.Message, "spec.selector: field is immutable; its pods are deleted with it") {
+		t.Errorf("the plan says %s %q", c.Action, c.Message)
+	}
+	if out := r.MustRun(op, nil); out.State.Changes().Replaced != 1 {
+		t.Errorf("the outcome counts %s", out.State.Changes())
 	}
 }
