@@ -291,6 +291,24 @@ func TestStepOfStack(t *testing.T) {
 	})
 }
 
+// TestCommandsInStack: on the screen of a release, what this terminal did is not somebody else's doing, and what others did is said
+// once.
+func TestCommandsInStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var sent []event.Command
+		s := openStack(t, 100, 30, 75, dark, &sent, "home")
+		feed, expect := stackScreen(t, s)
+		s.Update(keyPress("p"))
+		feed(event.Event{Kind: event.KindCommand, Scope: "data/monitoring", Command: event.Pause, Status: event.Accepted, Answers: sent[0].ID})
+		s.Update(keyPress("enter"))
+		if text := ansi.Strip(s.View().Content); strings.Contains(text, "paused by") {
+			t.Errorf("the terminal's own command is said to be somebody else's:\n%s", text)
+		}
+		feed(event.Event{Kind: event.KindCommand, Scope: "data/monitoring", Command: event.Resume, Status: event.Accepted, Answers: "x", By: "ada@laptop"})
+		expect("resumed by ada@laptop")
+	})
+}
+
 // stackScreen returns functions that add an event to a stack's screen, and check its text.
 func stackScreen(t *testing.T, s *stack) (feed func(event.Event), expect func(...string)) {
 	feed = func(e event.Event) {

@@ -227,7 +227,7 @@ func (m *model) drawPane(in canvas.Rect) {
 func (m *model) about(r *row) (title string, lines []canvas.Line) {
 	switch {
 	case r.part != nil:
-		mark := m.Theme.Mark(string(r.part.Status))
+		mark := m.runMark(r.part.Status)
 		return r.part.Name, []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.part.Why)}}}
 	case r.run != nil:
 		mark := m.runMark(r.run.Status)
@@ -264,7 +264,7 @@ func (m *model) name(k Key) string {
 	return k.Name
 }
 
-// runMark returns the mark of a run in a status.
+// runMark returns the mark of a run in a status, or of a release of its stack.
 func (m *model) runMark(status event.Status) theme.Mark {
 	if status == event.Held {
 		return m.Theme.HeldFailure()
@@ -286,7 +286,7 @@ func (m *model) releaseMark(r *Release) theme.Mark {
 func (m *model) drawRun(y int, r row, c *columns) {
 	cv, end := m.Canvas, m.W-2
 	if r.part != nil {
-		mark := m.Theme.Mark(string(r.part.Status))
+		mark := m.runMark(r.part.Status)
 		arms := theme.ArmUp | theme.ArmRight | theme.ArmDown
 		if r.last {
 			arms = theme.ArmUp | theme.ArmRight

@@ -127,7 +127,7 @@ func liveRuns() []LiveRun {
 		{Key: Key{"shop", "payments"}, Operation: "upgrade payments-1.5.0", Status: event.Held, Why: "migrate: Job/migrate: exited with code 3 (2 restarts): FATAL: relation users does not exist", Since: at(4)},
 		{Key: Key{"shop", "queue"}, Operation: "install queue-3.0.0", Status: event.Paused, Why: "before the first group", By: "ops@example.com", Since: at(12), Cluster: "lockstep-queue-x7z2k"},
 		{Key: Key{"", "apps"}, Operation: "up", Status: event.Running, Why: "1 of 3 releases", By: "ci", Since: at(1), Cluster: "lockstep-apps-9s8d7", Parts: []Part{
-			{"data/pg", event.Ready, ""}, {"shop/api", event.Running, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},
+			{"data/pg", event.Ready, ""}, {"shop/api", event.InProgress, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},
 		{Key: Key{"shop", "search"}, Operation: "upgrade", Status: event.Waiting, Why: "its pod is not running yet", By: "ci", Since: at(0), Cluster: "lockstep-search-12abc"},
 	}
 }

@@ -235,9 +235,9 @@ var done = map[event.CommandName]string{
 }
 
 // byOthers says what a command of somebody else on another screen has just done: "paused by ada@laptop". It returns "" for an old
-// command, and for one of this screen or of the run itself.
+// command, for one of this screen or of the run itself, and for a release of a stack, whose screen says it.
 func (s *Screen) byOthers(e event.Event) string {
-	if e.Status != event.Accepted || e.Answers == "" || e.Answers == event.InternalID || s.sent[e.Answers] || s.Replayed || s.Now().Sub(e.Time) > flashFor {
+	if s.Stack != nil || e.Status != event.Accepted || e.Answers == "" || e.Answers == event.InternalID || s.sent[e.Answers] || s.Replayed || s.Now().Sub(e.Time) > flashFor {
 		return ""
 	}
 	what := done[e.Command]

@@ -222,7 +222,7 @@ func describe(row *home.LiveRun, s *event.State) {
 			done++
 		}
 		if op.IsStack() {
-			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: g.Status, Why: g.Message})
+			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: cmp.Or(s.ReleaseRun(g), g.Shown()), Why: g.Message})
 		}
 	}
 	if row.Why == "" && of > 0 {
