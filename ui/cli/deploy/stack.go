@@ -314,7 +314,7 @@ func (a *app) addStack(
 		if err != nil {
 			return err
 		}
-		flags.set = chart.Values.Values
+		flags.set, flags.crds = chart.Values.Values, chart.Options.CRDs
 		return do(cmd, &flags, r)
 	}
 }
