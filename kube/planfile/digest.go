@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/crypto/scrypt"
 
@@ -39,6 +38,7 @@ type Planned struct {
 	Before, After Fields
 	Template      string // that renders the object
 	Again         bool   // see Object.Again
+	Images        []string
 }
 
 // Fields are the values of an object that have no parts, by path.
@@ -48,16 +48,6 @@ type Fields map[string]Field
 type Field struct {
 	Value  any
 	Secret bool
-}
-
-// AddImages adds the images of the object's containers.
-func (p Planned) AddImages(images map[string]bool) {
-	for path, f := range p.Sent {
-		image, isText := f.Value.(string)
-		if isText && !f.Secret && strings.HasSuffix(path, "].image") && strings.Contains(path, "ontainers[") {
-			images[image] = true
-		}
-	}
 }
 
 // NewObject returns the digests of what an operation does to an object. hide hides the secret values that are known; a field in

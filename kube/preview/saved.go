@@ -22,6 +22,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/mask"
@@ -64,7 +65,9 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 		if err != nil {
 			return out, err
 		}
-		planned.AddImages(images)
+		for _, image := range planned.Images {
+			images[image] = true
+		}
 		digests.Go(func() (err error) {
 			out.Objects[n], err = newObject(salt, planned, p.Common)
 			return err
@@ -141,6 +144,11 @@ func (s *objects) state(c change) (out planfile.Planned, err error) {
 	}
 	if sent != nil {
 		out.Sent = fieldsOf(sent.Object)
+		for _, image := range refs.Images(c.Object, sent.Object) {
+			if m := s.prepared.Common.Mask; !image.Guess && m.Text(image.Name) == image.Name {
+				out.Images = append(out.Images, image.Name)
+			}
+		}
 	}
 	if h, _ := s.hook(c.Object); s.isHook(c.Group, kind) && h != nil {
 		out.Template = h.Path
