@@ -92,7 +92,15 @@ func (p *past) move(by int) {
 }
 
 // room is the number of rows that fit.
-func (p *past) room() int { return max(p.H-1-firstLine-1, 1) }
+func (p *past) room() int { return max(p.H-1-firstLine-1-p.paneRows(), 1) }
+
+// paneRows is the height of the pane with its heading, 0 without one.
+func (p *past) paneRows() int {
+	if p.H < paneFrom || len(p.rows) == 0 {
+		return 0
+	}
+	return 4
+}
 
 // Keys returns the keys of the past runs in the order of the footer.
 func (p *past) Keys() []keys.Binding {
@@ -158,7 +166,33 @@ func (p *past) Draw() {
 		say(theme.Text, "nothing matches the filter")
 	default:
 		p.drawRows(canvas.Rect{Y: firstLine, W: p.W, H: p.room()})
+		p.drawPane(canvas.Rect{Y: p.H - 1 - p.paneRows(), W: p.W, H: p.paneRows()})
 	}
+}
+
+// drawPane draws what the selected run has no room for.
+func (p *past) drawPane(in canvas.Rect) {
+	if in.H == 0 {
+		return
+	}
+	r := p.rows[p.selected]
+	mark, said := p.outcome(r)
+	p.Canvas.Heading(in.Y, p.Join(p.target(r), r.Operation))
+	lines := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: said}}, canvas.Plain(theme.Quiet, "lockstep replay "+r.Record)}
+	for i, l := range canvas.WrapLines(lines, p.W-4) {
+		if i < in.H-1 {
+			p.Canvas.Line(2, in.Y+1+i, p.W-4, l)
+		}
+	}
+}
+
+// outcome returns how a run ended, and what to say after the word: ": why", or " by whom".
+func (p *past) outcome(r *PastRun) (mark theme.Mark, said string) {
+	mark = p.runMark(r.Status)
+	if rest, repeated := strings.CutPrefix(r.Why, mark.Word); repeated { // "aborted by ctrl-c"
+		return mark, rest
+	}
+	return mark, prefixed(": ", r.Why)
 }
 
 // drawRows draws the runs in view.
@@ -173,7 +207,8 @@ func (p *past) drawRows(in canvas.Rect) {
 	}
 	target, operation = min(target, p.W*3/10), min(operation, p.W/4)
 	for i, r := range shown {
-		y, mark := in.Y+i, p.runMark(r.Status)
+		y := in.Y + i
+		mark, said := p.outcome(r)
 		if p.top+i == p.selected {
 			cv.Highlight(0, y, p.W)
 			cv.Put(0, y, theme.Key, p.Theme.Lines.Cursor)
@@ -187,7 +222,7 @@ func (p *past) drawRows(in canvas.Rect) {
 		cv.PutRight(x+took, y, theme.Quiet, canvas.Took(r.Took))
 		x += took + gap
 		x = cv.PutFit(x, y, p.W-2-x, mark.Role, mark.Word)
-		cv.PutFit(x, y, p.W-2-x, theme.Text, prefixed(": ", r.Why))
+		cv.PutFit(x, y, p.W-2-x, theme.Text, said)
 	}
 	cv.ScrollBar(p.W-1, in, p.top, len(p.rows))
 }

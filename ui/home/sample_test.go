@@ -55,7 +55,7 @@ var pastRuns = sync.OnceValue(func() (all []PastRun) {
 		case 2:
 			r.Operation, r.Context, r.Key = "up", "staging", Key{"", "apps"}
 		case 4:
-			r.Status, r.Operation = event.Aborted, "uninstall"
+			r.Status, r.Operation, r.Why = event.Aborted, "uninstall", "aborted by ctrl-c"
 		case 6:
 			r.Status, r.Namespace = "cut-off", "data"
 		}
