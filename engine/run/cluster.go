@@ -68,6 +68,9 @@ type Observation struct {
 	// longer fits.
 	Spare int
 	FirstStatus
+	// Changed says who has changed the object since it was applied (S18): "changed by kubectl: spec.replicas"; "" if that is
+	// unknown.
+	Changed string
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

@@ -3,13 +3,18 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/manifest"
 )
 
 // Observation is the run.Cluster of a stage whose objects are already applied. It sends nothing.
@@ -42,4 +47,33 @@ func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run
 		t.startDeferred(o, i)
 	}
 	return run.Response{Change: event.Unchanged}, nil
+}
+
+// autoscaler is the manager of the fields that a HorizontalPodAutoscaler sets.
+const autoscaler = "kube-controller-manager"
+
+// changes returns a function that says who has changed an object since it was applied (S18): "changed by kubectl: spec.replicas".
+func changes(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured) string {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	recorded := manifest.AsStored(u)
+	ignored, err := plan.ReadIgnoredDrift(f.Resource.Annotations)
+	if err != nil {
+		ignored = nil // the plan warns about it
+	}
+	return func(live *unstructured.Unstructured) string {
+		fields := map[string][]string{}
+		for _, d := range manifest.Taken(recorded, live) {
+			if d.Manager != "" && d.Manager != autoscaler && !plan.InPointer(d.Pointer(), ignored) {
+				fields[d.Manager] = append(fields[d.Manager], d.Field())
+			}
+		}
+		var by []string
+		for _, manager := range slices.Sorted(maps.Keys(fields)) {
+			by = append(by, "changed by "+manager+": "+strings.Join(fields[manager], ", "))
+		}
+		return strings.Join(by, "; ")
+	}
 }

@@ -43,6 +43,9 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled && !mayLackLabel,
 		}
+		if t.observes {
+			target.Changed = changes(i, f)
+		}
 		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)
 		}

@@ -25,6 +25,8 @@ type WatchOptions struct {
 	// Linger is how long a watch continues after the last run that used it has ended, in case another run needs it;
 	// 0 means one minute.
 	Linger time.Duration
+	// Owners makes an Observation say who has changed an object (S18).
+	Owners bool
 }
 
 // NewWatches returns Watches over a connection. They send the first request when a run needs it, and work until ctx is done
@@ -37,7 +39,7 @@ func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Wat
 		return nil, err
 	}
 	return &Watches{
-		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger, Log: c.Log()}),
+		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger, Owners: opts.Owners, Log: c.Log()}),
 		pods:  newPodWatches(ctx, bound.Clientset, opts),
 		close: cancel,
 	}, nil

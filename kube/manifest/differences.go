@@ -137,16 +137,34 @@ func AsStored(u *unstructured.Unstructured) *unstructured.Unstructured {
 //
 // Rule S18: only what the record sends can drift
 func Differences(recorded, live *unstructured.Unstructured) []Difference {
+	return compare(recorded, live.Object, ownersOf(live), false)
+}
+
+// Taken returns the recorded fields (AsStored) that Helm has lost to others, who have changed them since it applied them. It needs
+// only the metadata of the live object, so it neither finds removed fields nor knows whether a value has been changed back.
+func Taken(recorded, live *unstructured.Unstructured) []Difference {
+	by := ownersOf(live)
+	if !slices.ContainsFunc(by, owner.isHelm) {
+		return nil
+	}
+	for n := range by { // Helm keeps the texts of a Secret that it sends, whoever changes the data
+		by[n].fields = by[n].fields.OfSecret(recorded)
+	}
+	return compare(recorded, nil, by, true)
+}
+
+// compare compares a recorded object with the fields of a live one, or if taken is set, with their owners alone.
+func compare(recorded *unstructured.Unstructured, live map[string]any, by owners, taken bool) []Difference {
 	sent := recorded.DeepCopy().Object
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"status"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "creationTimestamp"}} {
 		unstructured.RemoveNestedField(sent, path...)
 	}
-	c := &comparison{}
-	by := ownersOf(live)
-	c.helmKnown = slices.ContainsFunc(by, owner.isHelm)
 	typed := asTyped(recorded)
-	c.typed = typed != nil
-	c.fields(nil, sent, typed, live.Object, by)
+	if live == nil {
+		live = sent
+	}
+	c := &comparison{typed: typed != nil, helmKnown: slices.ContainsFunc(by, owner.isHelm), taken: taken}
+	c.fields(nil, sent, typed, live, by)
 	return c.found
 }
 
@@ -232,6 +250,7 @@ func (o owners) hasKeys() bool {
 type comparison struct {
 	typed     bool // the kind is built in
 	helmKnown bool // the managed fields have entries of Helm
+	taken     bool // see Taken
 	found     []Difference
 }
 
@@ -293,7 +312,7 @@ func (c *comparison) value(path []step, recorded, sent, live any, by owners) {
 			return
 		}
 	}
-	if !sameJSON(sent, live) {
+	if c.taken && len(by) > 0 || !c.taken && !sameJSON(sent, live) {
 		c.add(path, false, by)
 	}
 }

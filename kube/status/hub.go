@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -36,6 +37,8 @@ type Options struct {
 	Linger time.Duration
 	// Span is how long the first watch of a stream lasts; 5 s if 0. Only then it shows whether a proxy delays watch events.
 	Span time.Duration
+	// Owners keeps the managed fields of objects, for Target.Changed.
+	Owners bool
 	// Log gets debug messages about proxies that delay watch events; nil for none.
 	Log *slog.Logger
 }
@@ -278,6 +281,8 @@ type Target struct {
 	Labelled bool
 	// Existed is a resourceVersion at which the object existed, or 0. An older state of the cluster does not make it Gone.
 	Existed uint64
+	// Changed says who has changed an object; nil for not. Of a kind that has no status, only metadata is known.
+	Changed func(*unstructured.Unstructured) string
 }
 
 // Watcher observes the objects of one run through the watches of a Hub.

@@ -67,7 +67,7 @@ func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	u, err := s.client().Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		s.send(ctx, delta{put: trim(u)})
+		s.send(ctx, delta{put: s.stream.hub.trim(u)})
 	case apierrors.IsNotFound(err):
 		s.send(ctx, delta{gone: name})
 	case denied(err):

@@ -47,6 +47,15 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
+// trim is like the function, but also keeps the managed fields if the Hub needs them.
+func (h *Hub) trim(u *unstructured.Unstructured) *unstructured.Unstructured {
+	kept := trim(u)
+	if h.options.Owners {
+		kept.SetManagedFields(u.GetManagedFields())
+	}
+	return kept
+}
+
 // trimAnnotations returns the annotations that Compute needs.
 func trimAnnotations(all map[string]string) map[string]any {
 	kept := map[string]any{}
@@ -81,6 +90,7 @@ type reader interface {
 type metadataReader struct {
 	client metadata.ResourceInterface
 	gvk    schema.GroupVersionKind
+	owners bool // keep the managed fields
 }
 
 func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
@@ -92,7 +102,7 @@ func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*uns
 	list.SetResourceVersion(found.ResourceVersion)
 	list.SetContinue(found.Continue)
 	for i := range found.Items {
-		list.Items[i] = *toUnstructured(&found.Items[i], r.gvk)
+		list.Items[i] = *toUnstructured(&found.Items[i], r.gvk, r.owners)
 	}
 	return list, nil
 }
@@ -107,12 +117,12 @@ func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOpt
 	if err != nil {
 		return nil, err
 	}
-	return toUnstructured(found, r.gvk), nil
+	return toUnstructured(found, r.gvk, r.owners), nil
 }
 
 // toUnstructured converts an object that the API server sent. If it is only metadata, gvk is its kind. It returns nil for
-// other types.
-func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+// other types. owners keeps its managed fields.
+func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind, owners bool) *unstructured.Unstructured {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
 		return o
@@ -127,6 +137,9 @@ func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured
 		u.SetCreationTimestamp(o.CreationTimestamp)
 		u.SetDeletionTimestamp(o.DeletionTimestamp)
 		u.SetFinalizers(o.Finalizers)
+		if owners {
+			u.SetManagedFields(o.ManagedFields)
+		}
 		return u
 	}
 	return nil

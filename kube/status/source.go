@@ -71,7 +71,7 @@ func (s *source) client() reader { return s.clientIn(s.stream.key.namespace) }
 func (s *source) clientIn(namespace string) reader {
 	gvr, hub := s.stream.key.gvr, s.stream.hub
 	if kind := s.metadataKind(); kind.Kind != "" && hub.options.Metadata != nil {
-		return metadataReader{hub.options.Metadata.Resource(gvr).Namespace(namespace), kind}
+		return metadataReader{hub.options.Metadata.Resource(gvr).Namespace(namespace), kind, hub.options.Owners}
 	}
 	return hub.client.Resource(gvr).Namespace(namespace)
 }
@@ -133,7 +133,7 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 			return "", err
 		}
 		for i := range page.Items {
-			all = append(all, trim(&page.Items[i]))
+			all = append(all, s.stream.hub.trim(&page.Items[i]))
 		}
 		version = page.GetResourceVersion()
 		if opts.Continue = page.GetContinue(); opts.Continue == "" {
@@ -157,7 +157,7 @@ func (s *source) look(ctx context.Context, id types.NamespacedName) {
 	}
 	d := delta{looked: true, gone: id, version: ParseVersion(list.GetResourceVersion())}
 	if len(list.Items) > 0 {
-		d = delta{looked: true, put: trim(&list.Items[0])}
+		d = delta{looked: true, put: s.stream.hub.trim(&list.Items[0])}
 	}
 	s.send(ctx, d)
 	s.send(ctx, delta{looked: true}) // the stream has handled the first one
@@ -219,7 +219,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			if e.Type == watch.Error {
 				return version, apierrors.FromObject(e.Object)
 			}
-			u := toUnstructured(e.Object, s.metadataKind())
+			u := toUnstructured(e.Object, s.metadataKind(), s.stream.hub.options.Owners)
 			if u == nil {
 				return version, fmt.Errorf("unexpected %T in a watch", e.Object)
 			}
@@ -248,7 +248,7 @@ func (s *source) adaptSpan(first time.Time) {
 func (s *source) sendEvent(ctx context.Context, t watch.EventType, u *unstructured.Unstructured) {
 	switch t {
 	case watch.Added, watch.Modified:
-		s.send(ctx, delta{put: trim(u)})
+		s.send(ctx, delta{put: s.stream.hub.trim(u)})
 	case watch.Deleted:
 		s.send(ctx, delta{gone: s.stream.objectID(u), version: ParseVersion(u.GetResourceVersion())})
 	case watch.Bookmark:

@@ -3,6 +3,8 @@ package view
 import (
 	"slices"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -20,14 +22,15 @@ type group struct {
 	count    map[event.Status]int     // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
 	awaited   []plan.Object
-	mayBeGone map[plan.Object]bool // see revision.mayBeGone
-	status    event.Status         // published
-	message   string               // published
+	mayBeGone map[plan.Object]bool   // see revision.mayBeGone
+	changed   map[plan.Object]string // published, see run.Observation.Changed
+	status    event.Status           // published
+	message   string                 // published
 }
 
 func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
 	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
-		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, changed: map[plan.Object]string{}, count: map[event.Status]int{}}
 	if old != nil {
 		n.last, n.vanished, n.pods, n.status, n.message = old.last, old.vanished, old.pods, old.status, old.message
 	}
@@ -41,6 +44,16 @@ func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group 
 		n.count[n.last[o].Status]++
 	}
 	return n
+}
+
+// warnChanged publishes who has changed an object of a deployed revision, once for each change.
+func (v *View) warnChanged(g *group, ob run.Observation) {
+	if ob.Changed == g.changed[ob.Object] || v.revision.rel.Info.Status != rcommon.StatusDeployed {
+		return
+	}
+	if g.changed[ob.Object] = ob.Changed; ob.Changed != "" {
+		v.feed.Publish(event.WarningEvent(plan.Warning{Rule: "S18", Object: &ob.Object, Message: ob.Object.String() + ": " + ob.Changed}))
+	}
 }
 
 // decisive returns the objects that decide about the group: those that the run waited for, or all if it waited for none (R22b).

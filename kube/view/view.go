@@ -263,12 +263,17 @@ func (v *View) follow(ctx context.Context, s *session.Session) (*rel1.Release, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	notice := func(w plan.Warning) { v.feed.Publish(event.WarningEvent(w)) }
-	var unshared *cluster.Watches // nil: Open creates watches for this view only
-	runWatcher, stopWatching, err := unshared.Open(ctx, s.Client, notice)
+	watches, err := cluster.NewWatches(ctx, s.Client, cluster.WatchOptions{Owners: true})
+	if err != nil {
+		return nil, err
+	}
+	defer watches.Close()
+	runWatcher, stopWatching, err := watches.Open(ctx, s.Client, notice)
 	if err != nil {
 		return nil, err
 	}
 	defer stopWatching()
+	runWatcher.Shared = false
 	r := v.current()
 	// An apply target also reports signs of trouble. Its Watch writes nothing.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
@@ -366,6 +371,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
 	}
+	v.warnChanged(g, ob)
 	delete(g.ready, ob.Object)
 	delete(g.vanished, ob.Object)
 	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known

@@ -68,6 +68,9 @@ func TestDriftCommand(t *testing.T) {
 		t.Errorf("what is ignored, or was added, counts:\n%s", text)
 	}
 	checkDriftReports(t, junit, sarif)
+	if s := m.run(0, "watch", "two", "-n", ns, "--once"); !strings.Contains(s, "warning: ConfigMap/conf: changed by test: data.mine, data.password (S18)") {
+		t.Errorf("watch: %s", s)
+	}
 	if s := m.run(4, "drift", "-f", file); !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\n") || strings.Contains(s, "one in") {
 		t.Errorf("a helmfile: %s", s)
 	}

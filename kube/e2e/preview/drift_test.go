@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/kube"
 	"lockstep/kube/charts"
@@ -286,4 +287,42 @@ func TestDriftOfManyReleases(t *testing.T) {
 	if requests["configmaps"] > 3 || requests["secrets"] > 3 || len(requests) != 2 {
 		t.Errorf("requests: %v", requests)
 	}
+}
+
+// TestViewSaysWhoChanged (S18): a view of a release warns of what somebody has changed since it was deployed, before and while it
+// is open; not of what the chart ignores, of what others have added, or of what a repair took back.
+func TestViewSaysWhoChanged(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(driftChart(t), nil))
+	change(r, "configmaps", "conf", types.MergePatchType, `{"data":{"text":"other","added":"x"}}`)
+	change(r, "deployments", "web", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:2.0"}]}}}}`)
+	v := r.OpenView(0)
+	warned := func(want ...string) func(*event.State) bool {
+		return func(s *event.State) bool {
+			var got []string
+			for _, w := range s.Warnings {
+				if w.Rule == "S18" && strings.Contains(w.Message, "changed by") {
+					got = append(got, w.Message)
+				}
+			}
+			slices.Sort(got)
+			return slices.Equal(got, want) && rig.AllGroups(s, event.Ready)
+		}
+	}
+	conf := "ConfigMap/conf: changed by somebody: data.text"
+	v.Await("what was changed before", warned(conf))
+	change(r, "deployments", "web", types.MergePatchType, `{"spec":{"replicas":0,"paused":true}}`)
+	change(r, "deployments", "web", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"B","value":"y"}]}]}}}}`)
+	v.Await("what was changed later", warned(conf, "Deployment/web: changed by somebody: spec.template.spec.containers[main].env[B].value"))
+	r.MustRun(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
+	again := r.OpenView(0)
+	again.Await("nothing after the repair", func(s *event.State) bool {
+		select {
+		case <-again.View.Seen():
+			return warned()(s)
+		default:
+			return false
+		}
+	})
 }

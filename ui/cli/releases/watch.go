@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -56,6 +57,11 @@ func (a *app) watch(cmd *cobra.Command, name string, once bool) error {
 		state, err := ReadOnce(cmd.Context(), view, d.Once())
 		if err != nil {
 			return err
+		}
+		if command.OutputFormat(cmd) == report.ModeText { // else they are among the events
+			for _, w := range state.Warnings {
+				d.Warnings([]plan.Warning{{Rule: w.Rule, Object: w.Object, Message: w.Message}})
+			}
 		}
 		return d.Show(report.Release{State: state, Timings: timings(view)})
 	case command.UseScreen(cmd):
