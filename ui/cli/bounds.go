@@ -23,7 +23,7 @@ const completionLimit = 10 * time.Second
 var bounds = map[string]command.Bound{
 	"install": operates, "upgrade": operates, "rollback": operates, "uninstall": operates, "test": operates, "up": operates, "down": operates,
 	"recover": {Limit: 5 * time.Minute}, "drift": operates,
-	"plan": byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "rbac": byTimeout,
+	"plan": byTimeout, "plan install": byTimeout, "plan upgrade": byTimeout, "plan rollback": byTimeout, "plan uninstall": byTimeout, "plan show": local, "rbac": byTimeout,
 	"manifests": byTimeout,
 	"status":    reads, "list": reads, "history": reads, "get": reads, "get all": reads, "get values": reads, "get manifest": reads, "get notes": reads,
 	"get hooks": reads, "get metadata": reads,
