@@ -38,7 +38,7 @@ func TestMetadataKinds(t *testing.T) {
 	l.wait(t, objectName(later), event.Ready, create(later).GetResourceVersion())
 
 	gvr := resourceOf(there)
-	r := metadataReader{m.Resource(gvr).Namespace(ns), there.GroupVersionKind()}
+	r := metadataReader{m.Resource(gvr).Namespace(ns), there.GroupVersionKind(), false}
 	got, err := r.Get(t.Context(), "there", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
