@@ -52,6 +52,7 @@ var wideStructs = map[string]string{
 	"engine/run.stage":            "a phase of the machine and its units",
 	"engine/run.group":            "a unit of the machine",
 	"engine/run.object":           "an object of a unit: what was applied, and what was observed",
+	"engine/run.Observation":      "what a watch saw of an object, compared as a whole",
 	"engine/plan.chartNode":       "a chart of the tree while its order is read",
 	"engine/infer.arranger":       "the working state of one inference",
 	"engine/infer.reader":         "the working state of one inference",
