@@ -8,7 +8,10 @@ import (
 
 // Replacements are the objects that an operation may delete and create again where they cannot be updated (--replace). The zero
 // value has none.
-type Replacements struct{ allowed []replaceable }
+type Replacements struct {
+	allowed []replaceable
+	asks    bool
+}
 
 // replaceable is a kind or, with a name, an object. Without a group, it is the kind in any group.
 type replaceable struct{ kind, group, name string }
@@ -16,6 +19,8 @@ type replaceable struct{ kind, group, name string }
 const (
 	// ReplaceNever replaces nothing.
 	ReplaceNever = "never"
+	// ReplaceAsk replaces what its kind alone allows; the run pauses before each group with such an object.
+	ReplaceAsk = "ask"
 	// ReplaceFormat is how to write what may be replaced.
 	ReplaceFormat = "KIND[.GROUP][/NAME]"
 )
@@ -31,12 +36,15 @@ func ParseReplacements(texts []string) (r Replacements, err error) {
 		if text = strings.TrimSpace(text); text == ReplaceNever && len(texts) == 1 {
 			return Replacements{}, nil
 		}
+		if text == ReplaceAsk && len(texts) == 1 {
+			return Replacements{asks: true}, nil
+		}
 		kind, name, named := strings.Cut(text, "/")
 		x := replaceable{name: name}
 		x.kind, x.group, _ = strings.Cut(kind, ".")
 		switch {
-		case text == ReplaceNever:
-			return r, fmt.Errorf("%s cannot be combined with anything else", ReplaceNever)
+		case text == ReplaceNever, text == ReplaceAsk:
+			return r, fmt.Errorf("%s cannot be combined with anything else", text)
 		case x.kind == "" || x.kind[0] < 'A' || x.kind[0] > 'Z' || named && name == "" || strings.Contains(name, "/") || strings.ContainsFunc(text, notInName):
 			return r, fmt.Errorf("%s is not a kind or an object; write %s, such as Job or Deployment/web%s", quote(text), ReplaceFormat, similarKind(x.kind))
 		case !named && slices.ContainsFunc(onlyByName, func(k GroupKind) bool { return k.Kind == x.kind && (x.group == "" || x.group == k.Group) }):
@@ -47,9 +55,15 @@ func ParseReplacements(texts []string) (r Replacements, err error) {
 	return r, nil
 }
 
+// Asks reports whether the run pauses before it replaces an object.
+func (r Replacements) Asks() bool { return r.asks }
+
 // Allow reports whether an object may be replaced; byName is set if its kind alone is not enough.
 func (r Replacements) Allow(o Object, byName bool) bool {
 	byName = byName || slices.Contains(onlyByName, o.GroupKind())
+	if r.asks {
+		return !byName
+	}
 	return slices.ContainsFunc(r.allowed, func(x replaceable) bool {
 		return x.kind == o.Kind && (x.group == "" || x.group == o.Group) && (x.name == o.Name || x.name == "" && !byName)
 	})

@@ -26,6 +26,8 @@ func TestReplacements(t *testing.T) {
 		{"Job,Deployment/web", gear, false, false},
 		{"Gear.x.example/g", gear, false, true},
 		{"PersistentVolumeClaim/data", claim, false, true},
+		{"ask", job, false, true},
+		{"ask", claim, false, false},
 	} {
 		r, err := ParseReplacements(strings.Split(tt.texts, ","))
 		if got := r.Allow(tt.object, tt.byName); err != nil || got != tt.want {
@@ -39,6 +41,7 @@ func TestReplacements(t *testing.T) {
 		"Job/a/b":                  "write KIND",
 		"Job web":                  "write KIND",
 		"never,Job":                "never cannot be combined",
+		"Job,ask":                  "ask cannot be combined",
 		"Namespace":                "Namespace/NAME",
 		"PersistentVolumeClaim":    "PersistentVolumeClaim/NAME",
 		"CustomResourceDefinition": "CustomResourceDefinition/NAME",

@@ -41,6 +41,7 @@ func Check(s *session.Session, prepared *session.Prepared, incoming *Incoming) (
 			}
 		}
 	}
+	askBeforeReplacements(p)
 	removed, err := checkRemovedCRDs(s, p)
 	if err != nil {
 		return nil, err

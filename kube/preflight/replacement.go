@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube/cluster"
@@ -72,6 +73,21 @@ func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, ref
 		why = fmt.Sprintf("%s: %s; it cannot be replaced: %s", o, strings.Join(fields, ", "), why)
 	}
 	return planned, true, why, err
+}
+
+// askBeforeReplacements sets a breakpoint on each group in which an object is replaced, with --replace=ask.
+func askBeforeReplacements(p *session.Prepared) {
+	if !p.Common.Replacements().Asks() {
+		return
+	}
+	replaced := p.Replaces()
+	for g, o := range event.Objects(p.Phases) {
+		if r, found := replaced[o]; found && !r.Failed && g.Phase.Kind == event.PhaseApply {
+			p.Breakpoints = append(p.Breakpoints, g.ID)
+			p.Warnings = append(p.Warnings, plan.Warning{Rule: "R30b", Object: &o, Message: fmt.Sprintf(
+				"%s has to be replaced: %s; the run pauses before its group: continue to replace it, or abort", o, r.Message)})
+		}
+	}
 }
 
 // tryCreation creates an object under another name as a dry run, and returns the answer of the API server if the object is

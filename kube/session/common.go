@@ -173,6 +173,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.replacements, err = plan.ParseReplacements(c.ReplaceObjects); err != nil {
 		return c, fmt.Errorf("--replace: %w", err)
 	}
+	if c.replacements.Asks() && c.Provided != nil { // the releases of a stack have no breakpoints of their own
+		c.replacements = plan.Replacements{}
+	}
 	if c.Settle > c.Timeout {
 		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}

@@ -367,3 +367,35 @@ func TestReplacementWithoutDryRuns(t *testing.T) {
 		t.Errorf("the outcome counts %s", out.State.Changes())
 	}
 }
+
+// TestReplacementAsks: with --replace=ask, the run pauses before the group of the object, and replaces it once it is continued; an
+// abort leaves the object (R30b).
+func TestReplacementAsks(t *testing.T) {
+	t.Parallel()
+	for _, command := range []event.CommandName{event.Resume, event.Abort} {
+		r := rig.NewNamed(t, "replacement-asks-"+string(command))
+		r.Deploy("plain", rig.UseChart(fixedOf(t, "one"), nil))
+		before, _ := uids(r, "deployments.v1.apps", "fixed")
+		op, err := r.Upgrade("plain", rig.UseChart(fixedOf(t, "two"), func(u *kube.Deploy) { u.ReplaceObjects = []string{"ask"} }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paused := 0
+		out := r.Run(op, func(e event.Event) {
+			if e.Kind == event.KindRun && e.Status == event.Paused {
+				if now, _ := uids(r, "deployments.v1.apps", "fixed"); now != before {
+					t.Error("the object was replaced before the run was continued")
+				}
+				paused++
+				op.Command(event.Command{Name: command})
+			}
+		})
+		after, _ := uids(r, "deployments.v1.apps", "fixed")
+		if replaced := command == event.Resume; paused == 0 || (after != before) != replaced || (out.State.Exit == 0) != replaced {
+			t.Errorf("%s: paused %d times, UID %s, then %s, exit %d", command, paused, before, after, out.State.Exit)
+		}
+		if !out.HasWarning("R30b", "Deployment/fixed has to be replaced: spec.selector: field is immutable; its pods are deleted with it; the run pauses") {
+			t.Errorf("warnings: %v", out.State.Warnings)
+		}
+	}
+}

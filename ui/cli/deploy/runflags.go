@@ -92,7 +92,7 @@ func (r *runFlags) addWaitFor(cmd *cobra.Command) {
 // addReplace adds --replace.
 func (r *runFlags) addReplace(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&r.common.ReplaceObjects, "replace", []string{plan.ReplaceNever},
-		"delete and create again objects that cannot be updated: never, or "+plan.ReplaceFormat+",…; the plan shows them")
+		"delete and create again objects that cannot be updated: never, ask (pause before them; the default on the screen), or "+plan.ReplaceFormat+",…; the plan shows them")
 }
 
 // addPlan adds --plan to a command that changes the cluster.
@@ -227,6 +227,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	if out.approved, err = readPlan(cmd); err != nil {
 		return out, err
+	}
+	if out.screen && !changed("replace") && cmd.Flags().Lookup("replace") != nil && cmd.Name() != "install" {
+		common.ReplaceObjects = []string{plan.ReplaceAsk}
 	}
 	isFailure := func(text string) bool { return text == "failure" }
 	common.HoldOnFailure = r.hold && (out.screen || changed("hold-on-failure")) || slices.ContainsFunc(common.BreakOn, isFailure)
