@@ -179,7 +179,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		c.await(m, "left-1")
 		m = c.mark()
 		c.keys("n") // the first group
-		c.await(m, "running")
+		c.await(m, "in progress")
 		m = c.mark()
 		c.keys("c")
 		c.await(m, "breakpoint fanout:right-2", "breakpoint right-2")
