@@ -325,6 +325,8 @@ type Operation struct {
 	// limit. Both are in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
+	// Approvals is where the run's approvals must be written, nil if it also takes commands (R42a).
+	Approvals *ApprovalsAt `json:"approvals,omitempty"`
 }
 
 // Title names the operation: "install shop", or "install" if the release has no name yet.
@@ -441,6 +443,8 @@ type Command struct {
 	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
 	// first such command is refused, and only the next one ends the rollback (R43).
 	KnowsRollback bool `json:"told,omitempty"`
+	// Proven means that an Approve was read where Operation.Approvals says.
+	Proven bool `json:"-"`
 	// By is copied to Event.By.
 	By string `json:"-"`
 	// ID is copied to Event.Answers.

@@ -31,6 +31,13 @@ type Approval struct {
 	At time.Time `json:"at"`
 }
 
+// ApprovalsAt is the object of the cluster that has the approvals of a run.
+type ApprovalsAt struct {
+	Lease string `json:"lease"` // namespace/name
+	// Plan is the digest of the plan, which an approval is bound to.
+	Plan string `json:"plan"`
+}
+
 func (s *State) applyApproval(e Event) {
 	if e.Approval != nil && !s.approved(e.Approval.Of) {
 		s.Approvals = append(s.Approvals, *e.Approval)

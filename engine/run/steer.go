@@ -328,6 +328,8 @@ func (m *machine) cannotEdit() string {
 	switch op := m.opts.Operation.Name; {
 	case m.rollback.started:
 		return "cannot edit during a rollback"
+	case m.opts.Operation.Approvals != nil:
+		return "an edit is not what was approved; abort the run, then run it with the new values"
 	case m.opts.InStack:
 		return "a stack cannot be edited: change the file and run the command again"
 	case op != "install" && op != "upgrade":

@@ -80,6 +80,8 @@ type Task struct {
 	KeepFor time.Duration
 	// By is the user who started the run.
 	By string
+	// Approvals makes the run accept only approvals that are written to its Lease (R42a).
+	Approvals bool
 }
 
 // objects returns the objects of a packed task, without owner references: the Job, its Secrets and its Lease. name is the
@@ -93,6 +95,9 @@ func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []
 		secrets = append(secrets, &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: m, Immutable: new(true), Data: map[string][]byte{partKey: part}})
 	}
 	lease = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: meta(name)}
+	if t.Approvals {
+		protect(lease, t.Release, t.By)
+	}
 	m := meta(name)
 	m.Annotations = map[string]string{annotationCommand: t.Command, annotationBy: t.By}
 	if m.Labels[LabelRelease] != t.Release {
@@ -148,6 +153,9 @@ func (t Task) podSpec(name string, secrets []*corev1.Secret) corev1.PodSpec {
 	env := []corev1.EnvVar{
 		{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}, {Name: jobUIDVar, ValueFrom: uid},
 		{Name: journalVar, Value: JournalName(t.Release)},
+	}
+	if t.Approvals {
+		env = append(env, corev1.EnvVar{Name: approvalsVar, Value: "true"})
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Env)) {
 		env = append(env, corev1.EnvVar{Name: key, Value: t.Env[key]})

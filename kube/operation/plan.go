@@ -121,6 +121,28 @@ func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Releas
 	return saved, op.Mask().Error(err)
 }
 
+// Digest identifies the plan, see session.Prepared.
+func (op *Operation) Digest() (string, error) { return op.prepared.Digest() }
+
+// Approvals returns what the plan asks to be approved, in the order of the plan.
+func (op *Operation) Approvals() (asked []plan.Approval) {
+	for g := range event.Groups(op.Phases()) {
+		for _, a := range g.Approve {
+			if !slices.Contains(asked, a) {
+				asked = append(asked, a)
+			}
+		}
+	}
+	return asked
+}
+
+// ProveApprovals makes the run accept only approvals that are written there (R42a). Call it before Run.
+func (op *Operation) ProveApprovals(at event.ApprovalsAt) {
+	p := *op.prepared
+	p.Info.Approvals = &at
+	op.prepared = &p
+}
+
 // Username returns the name under which the API server knows the user, "" if it is unknown.
 func (op *Operation) Username(ctx context.Context) string { return preflight.Username(ctx, op.client) }
 

@@ -105,6 +105,9 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: %s | kubectl apply -f -",
 			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
 	}
+	if len(r.common.Approve) > 0 && !p.stack && !p.printOnly {
+		return errors.New("--approve cannot be combined with --in-cluster, where somebody else approves: lockstep ctl " + p.release + " approve GROUP")
+	}
 	if driver := connect.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)
 	}
@@ -324,6 +327,7 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
 		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(),
 		Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
+		Approvals: !p.stack && !p.printOnly,
 	}
 }
 
@@ -351,13 +355,29 @@ func (a *app) newManifests() *cobra.Command {
 	cmd := a.newUpgrade(executor{printManifests: true})
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
-lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
+lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -
+lockstep manifests --approvals | kubectl apply -f -`
 	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
 	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
 		"post-renderer", "post-renderer-args"} {
 		cmd.Flags().Lookup(name).Hidden = true
 	}
 	cmd.Flags().Lookup("step").Usage = "start paused, before the first write; resume with lockstep attach or ctl"
+	policy := cmd.Flags().Bool("approvals", false, "print the policy by which the API server protects approvals, with the role of those who may approve, instead of a Job")
+	printJob, args := cmd.RunE, cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if *policy {
+			return cobra.NoArgs(cmd, given)
+		}
+		return args(cmd, given)
+	}
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if *policy {
+			_, err := cmd.OutOrStdout().Write([]byte(incluster.ApprovalPolicy))
+			return err
+		}
+		return printJob(cmd, given)
+	}
 	return cmd
 }
 

@@ -31,6 +31,13 @@ import (
 // runOperation runs an operation on the screen or as lines until it ends. If the user restarts it, it
 // returns the operation to run next.
 func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
+	if spec.provenApprovals || incluster.ApprovalsLease() != "" {
+		end, err := client.ProveApprovals(cmd.Context(), op)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
 	var restart atomic.Pointer[operationSpec]
 	changes := screen.Changes(op, client)
 	r := displayedRun{

@@ -27,6 +27,7 @@ type runFlags struct {
 	sandbox           bool
 	cluster           clusterFlags
 	approvalTimeout   time.Duration
+	provenApprovals   bool
 	reports           []string
 	reporter          *reportfile.Reporter // set by withReports
 }
@@ -46,6 +47,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.StringArrayVar(&r.common.ApproveBefore, "approve-before", nil, "pause before a group until somebody approves it: CHART:GROUP or as in --break-on (repeatable)")
 	f.StringArrayVar(&r.common.Approve, "approve", nil, "approve a group beforehand, named as in --break-on (repeatable)")
+	f.BoolVar(&r.provenApprovals, "approval-in-cluster", false, "accept only approvals that somebody writes to the cluster with their own account (always so with --in-cluster); see lockstep help approvals")
 	f.DurationVar(&r.approvalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the run is aborted (0: no limit)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
@@ -147,6 +149,7 @@ type runOptions struct {
 	sandbox          bool
 	rollbackOnSignal bool          // the first signal rolls back
 	approvalTimeout  time.Duration // 0 for none
+	provenApprovals  bool          // they are read from the cluster
 	hangup           string        // for command.SignalPolicy
 	// controlFlag is a flag that may make a run without a screen wait for commands from another
 	// terminal, or "".
@@ -202,6 +205,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if r.approvalTimeout < 0 {
 		return runOptions{}, errors.New("--approval-timeout must not be negative")
 	}
+	if r.provenApprovals && len(common.Approve) > 0 {
+		return runOptions{}, errors.New("--approve cannot be combined with --approval-in-cluster, where somebody else approves")
+	}
 	if common.FirstStatusTimeout < 0 {
 		return runOptions{}, errors.New("--first-status-timeout must not be negative")
 	}
@@ -224,6 +230,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter, approvalTimeout: r.approvalTimeout,
+		provenApprovals: r.provenApprovals,
 	}
 	if out.approved, err = readPlan(cmd); err != nil {
 		return out, err

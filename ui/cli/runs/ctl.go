@@ -183,6 +183,9 @@ func parseCtl(args []string) (none event.Command, _ error) {
 
 func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 	r, err := a.connectRun(cmd, name, ctlTimeout(cmd))
+	if err != nil && c.Name == event.Approve {
+		return a.approveElsewhere(cmd, name, c.Group, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -196,6 +199,9 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 		if commands, err = expandGroups(c, r.Now(cmd.Context())); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
+	}
+	if now := r.Now(cmd.Context()); c.Name == event.Approve && now.Operation.Approvals != nil {
+		return a.approveInCluster(cmd, now, commands)
 	}
 	var refused error
 	for _, one := range commands {

@@ -1,0 +1,138 @@
+package incluster
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"lockstep/engine/event"
+	"lockstep/engine/parallel"
+	"lockstep/engine/plan"
+	"lockstep/kube/names"
+)
+
+// ApprovalPolicy is the policy by which the API server protects approvals, with its binding and the role of those who may
+// approve, as YAML.
+//
+//go:embed approvals.yaml
+var ApprovalPolicy string
+
+const (
+	// LabelApprovals is the label of a Lease that has approvals. The policy selects by it.
+	LabelApprovals = "lockstep/approvals"
+	// approvalPrefix is the prefix of the annotations with approvals, whose values are the users.
+	approvalPrefix = "lockstep.approval/"
+	// annotationPlan and annotationAsks are the digest of the plan and the approvals that it asks for, as JSON, of a run that
+	// those who approve may be unable to reach.
+	annotationPlan = "lockstep/plan"
+	annotationAsks = "lockstep/asks"
+	// approvalsVar is the environment variable that makes the pod of a run accept only approvals in its Lease.
+	approvalsVar = "LOCKSTEP_APPROVALS"
+)
+
+// ApprovalKey is the annotation of an approval. It is bound to a plan by its digest.
+func ApprovalKey(digest string, a plan.Approval) string {
+	text, _ := json.Marshal([]string{digest, a.Of, a.Reason}) // strings always can be
+	sum := sha256.Sum256(text)
+	return approvalPrefix + hex.EncodeToString(sum[:20])
+}
+
+// protect makes a Lease one that has approvals. by is the user who creates it.
+func protect(lease *coordinationv1.Lease, release, by string) {
+	if lease.Labels == nil {
+		lease.Labels = map[string]string{}
+	}
+	lease.Labels[LabelApprovals] = names.Of(release)
+	lease.Annotations = map[string]string{annotationBy: by}
+}
+
+// NewApprovals creates the Lease for the approvals that the run of a release outside of the cluster asks for. digest is that of
+// its plan, by the user.
+func NewApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release, digest, by string, asks []plan.Approval) (at event.ApprovalsAt, err error) {
+	text, err := json.Marshal(asks)
+	if err != nil {
+		return at, err
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix(release), Namespace: namespace, Labels: map[string]string{labelManaged: "lockstep"}}}
+	protect(lease, release, by)
+	lease.Annotations[annotationPlan], lease.Annotations[annotationAsks] = digest, string(text)
+	created, err := kube.CoordinationV1().Leases(namespace).Create(ctx, lease, metav1.CreateOptions{})
+	if err != nil {
+		return at, fmt.Errorf("create the Lease for approvals in namespace %s: %w", namespace, err)
+	}
+	return event.ApprovalsAt{Lease: namespace + "/" + created.Name, Plan: digest}, nil
+}
+
+// FindApprovals returns where the newest run of a release outside of the cluster reads its approvals, and which it asks for. It
+// returns nil if there is none.
+func FindApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string) (at *event.ApprovalsAt, asks []plan.Approval, err error) {
+	list, err := kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelApprovals + "=" + names.Of(release)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the Leases with approvals in namespace %s: %w", namespace, err)
+	}
+	found := slices.DeleteFunc(list.Items, func(l coordinationv1.Lease) bool { return l.Annotations[annotationAsks] == "" })
+	if len(found) == 0 {
+		return nil, nil, nil
+	}
+	newest := slices.MaxFunc(found, func(a, b coordinationv1.Lease) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	if err := json.Unmarshal([]byte(newest.Annotations[annotationAsks]), &asks); err != nil {
+		return nil, nil, fmt.Errorf("read what Lease %s/%s asks for: %w", namespace, newest.Name, err)
+	}
+	return &event.ApprovalsAt{Lease: namespace + "/" + newest.Name, Plan: newest.Annotations[annotationPlan]}, asks, nil
+}
+
+// ApprovalsLease returns the Lease that has the approvals of the run in this pod, as namespace/name, "" if the run accepts
+// others.
+func ApprovalsLease() string {
+	if os.Getenv(approvalsVar) == "" {
+		return ""
+	}
+	return JobName()
+}
+
+// Approve writes approvals, by their keys, to a Lease, as namespace/name. user is who asks.
+func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys []string, user string) error {
+	namespace, name, _ := strings.Cut(lease, "/")
+	leases := kube.CoordinationV1().Leases(namespace)
+	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
+		found, err := leases.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if found.Annotations[key] == "" {
+				metav1.SetMetaDataAnnotation(&found.ObjectMeta, key, user)
+			}
+		}
+		_, err = leases.Update(ctx, found, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the approval to Lease %s: %w", lease, err)
+	}
+	return nil
+}
+
+// WatchApprovals calls found with the users by key, now and after each change of a Lease, until ctx ends.
+func WatchApprovals(ctx context.Context, kube kubernetes.Interface, lease string, found func(map[string]string)) {
+	namespace, name, _ := strings.Cut(lease, "/")
+	in := inbox{leases: kube.CoordinationV1().Leases(namespace), name: name}
+	for ctx.Err() == nil {
+		for version := range in.versions(ctx) {
+			found(version.Annotations)
+		}
+		_ = parallel.Sleep(ctx, watchRetryDelay)
+	}
+}
