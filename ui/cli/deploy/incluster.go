@@ -347,16 +347,15 @@ Flux. The Secrets contain the chart and all values in plain text: encrypt them b
 not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job
 gets a new name.
 
-The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. Nothing is
-written, and no cluster is needed.`
+The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. With
+--approvals, no Job is printed but the policy of "lockstep help approvals". Nothing is written; no cluster is needed.`
 
 // newManifests returns the manifests command, which has the flags of upgrade.
 func (a *app) newManifests() *cobra.Command {
 	cmd := a.newUpgrade(executor{printManifests: true})
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
-lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -
-lockstep manifests --approvals | kubectl apply -f -`
+lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
 	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
 	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
 		"post-renderer", "post-renderer-args"} {
