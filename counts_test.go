@@ -34,6 +34,7 @@ var wideStructs = map[string]string{
 	"kube/charts.RenderOptions":   "options that a caller writes as one literal",
 	"kube/permissions.Operation":  "options that a caller writes as one literal",
 	"engine/event.Event":          "a line of JSON, whose fields are a contract",
+	"engine/event.Command":        "a request to a run, whose fields are a contract",
 	"engine/event.Operation":      "a part of a line of JSON, whose fields are a contract",
 	"engine/event.ObjectState":    "an object as the screen and JSON show it",
 	"engine/event.GroupState":     "a group as the screen and JSON show it",
