@@ -235,7 +235,8 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if out.approved, err = readPlan(cmd); err != nil {
 		return out, err
 	}
-	if out.screen && !changed("replace") && cmd.Flags().Lookup("replace") != nil && cmd.Name() != "install" {
+	isPlan := cmd.Flags().Lookup("tui") != nil // nobody can be asked
+	if out.screen && !isPlan && !changed("replace") && cmd.Flags().Lookup("replace") != nil && cmd.Name() != "install" {
 		common.ReplaceObjects = []string{plan.ReplaceAsk}
 	}
 	isFailure := func(text string) bool { return text == "failure" }
