@@ -214,10 +214,13 @@ func (m *machine) approve(u *unit, c event.Command) {
 		by = text.Join(", ", m.opts.Author, cmp.Or(c.By, c.Via))
 	}
 	for _, a := range m.missing(u) {
-		given := event.Approval{Approval: a, By: by, At: m.now}
-		m.approved = append(m.approved, given)
-		m.publish(event.Event{Kind: event.KindApproval, Phase: u.Phase, Group: u.Group, Status: event.Accepted, Approval: &given})
+		m.give(u.Unit, event.Approval{Approval: a, By: by, At: m.now})
 	}
+}
+
+func (m *machine) give(u event.Unit, given event.Approval) {
+	m.approved = append(m.approved, given)
+	m.publish(event.Event{Kind: event.KindApproval, Phase: u.Phase, Group: u.Group, Status: event.Accepted, Approval: &given})
 }
 
 // pausedForApproval returns the units before which the run has paused because they are not approved.

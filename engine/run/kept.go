@@ -233,7 +233,9 @@ func (m *machine) undo(d decisions) {
 // restore starts the run as Options.Kept says. A kept rollback is restored when it starts.
 func (m *machine) restore() {
 	k := m.opts.Kept
-	m.approved = k.Approved
+	for _, given := range k.Approved { // this process's events and record have them, too
+		m.give(event.Unit{Group: given.Of}, given)
+	}
 	if k.Paused {
 		m.steering.pause(k.Why, k.Via)
 	}

@@ -280,3 +280,31 @@ func TestHeldRunInTheCluster(t *testing.T) {
 		t.Errorf("after the end, runs -A: %s", s)
 	}
 }
+
+// TestReplacedPodKeepsApprovals (S13, R42a): the pod is killed after the first of two groups was approved, while the second one
+// waits. The next pod asks only for the second one, whose approval the first pod cannot have seen.
+func TestReplacedPodKeepsApprovals(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-approvals"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	out, ends := m.startInCluster(ns, "install", "r", writeChart(t, keptChart), "--wait-for-jobs", "--approve-before", "first", "--approve-before", "second")
+	m.runUntil("ctl r status -n "+ns, "first waits for approval")
+	m.run(0, "ctl", "r", "approve", "kept:first", "-n", ns)
+	m.runUntil("ctl r status -n "+ns, "second waits for approval")
+	replacePod(t, client, ns, "r")
+	m.runUntil("ctl r status -n "+ns, "second waits for approval")
+	if jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"}); err != nil || len(jobs.Items) > 0 {
+		t.Errorf("before the approval: %v, %d Jobs", err, len(jobs.Items))
+	}
+	m.run(0, "ctl", "r", "approve", "-n", ns)
+	if code := ends(); code != 0 {
+		t.Errorf("exit code %d; output:\n%s", code, out)
+	}
+	s := m.run(0, "status", "r", "-n", ns)
+	for _, group := range []string{"kept:first", "kept:second"} {
+		if !strings.Contains(s, group+" approved by sandbox-admin") {
+			t.Errorf("the record does not say who approved %s:\n%s", group, s)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package permissions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,8 +61,12 @@ func TestApprovalsCannotBeForged(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// The API server knows a new policy after a moment.
-	r.Eventually("the policy is in effect", func() bool { return patch(other, annotate("lockstep.approval/probe", `"x"`)) != nil })
+	probes := 0 // the API server knows a new policy after a moment; until then, each probe is stored
+	r.Eventually("the policy is in effect", func() bool {
+		probes++
+		err := patch(other, annotate(fmt.Sprintf("lockstep.approval/probe-%d", probes), `"x"`))
+		return err != nil && strings.Contains(err.Error(), "must name the user")
+	})
 
 	attack := func() {
 		_, err := starter.Approve(t.Context(), at, asks)
