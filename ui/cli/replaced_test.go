@@ -304,7 +304,7 @@ func TestReplacedPodKeepsApprovals(t *testing.T) {
 	s := m.run(0, "status", "r", "-n", ns)
 	for _, group := range []string{"kept:first", "kept:second"} {
 		if !strings.Contains(s, group+" approved by sandbox-admin") {
-			t.Errorf("the record does not say who approved %s:\n%s", group, s)
+			t.Errorf("the record does not say who approved %s:\n%s\n%s", group, s, out)
 		}
 	}
 }
