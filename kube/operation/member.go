@@ -249,6 +249,9 @@ func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check,
 	p.Breakpoints, p.Warnings = nil, nil
 	p.Apply, p.Remove, p.Leftovers, p.Hooks = planned, helmclient.Planned{}, helmclient.Leftovers{}, helmclient.HookEvents{}
 	p.Phases = helmclient.Phases(planned)
+	for g := range event.Groups(p.Phases) {
+		g.Approve = nil // nothing is written
+	}
 	c := &Check{release: rel}
 	c.Operation = newOperation(op.client, task{prepared: &p, do: c.run})
 	c.setLedger(op.ledger)

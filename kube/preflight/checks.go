@@ -184,7 +184,10 @@ func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err er
 func findApprovals(p *session.Prepared, deploys bool) error {
 	var groups []*plan.Group
 	for g := range event.Groups(p.Phases) {
-		groups = append(groups, g.Group)
+		if groups = append(groups, g.Group); p.Common.NoApprovals {
+			g.Approve = nil
+			continue
+		}
 		if g.Phase.Kind == event.PhaseApply || g.Phase.Kind == event.PhaseRemove || !deploys {
 			continue
 		}

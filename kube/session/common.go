@@ -55,6 +55,7 @@ type Common struct {
 	BreakOn           []string // arguments of --break-on, for plan.PickBreakpoint
 	ApproveBefore     []string // arguments of --approve-before: groups that ask for an approval, in addition to the chart's (R42a)
 	Approve           []string // arguments of --approve: groups that are approved beforehand
+	NoApprovals       bool     // what the charts ask for needs no approval: a rollback after a failure
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool

@@ -100,7 +100,8 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 // release since.
 func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.Operation) error {
 	common := s.common(m)
-	common.RollbackOnFailure, common.BreakOn, common.ApproveBefore, common.Approve, common.Journal = false, nil, nil, nil, nil
+	common.RollbackOnFailure, common.BreakOn, common.Journal = false, nil, nil
+	common.ApproveBefore, common.Approve, common.NoApprovals = nil, nil, true
 	deployed := s.plannedOperation(m)
 	common.Continues, common.Taken = deployed.Ledger(), deployed.Taken()
 	if err := s.checkNewest(deployed); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -53,4 +54,35 @@ func TestApprovalsOfReleases(t *testing.T) {
 		t.Errorf("approvals of c: %+v", got)
 	}
 	b.mustUp(releases...) // nothing changes, so nobody is asked
+}
+
+// TestRollbackOfAStackAsksNobody (R42a, S5): a release that asks for approvals is rolled back, with the groups of its earlier
+// revision that ask for them, after another release has failed.
+func TestRollbackOfAStackAsksNobody(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	asks := func(v string) release {
+		doc := rig.ConfigMap("a", map[string]string{"lockstep/approve": "switches over"}, "v: "+v)
+		return release{Name: "a", Approve: "a new database", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}
+	}
+	failing := func(fails string) release {
+		doc := rig.Job("migrate-"+fails, nil, `10ms, sandbox/exit-code: "`+fails+`"`, "  backoffLimit: 0")
+		return release{Name: "b", Needs: []string{"a"}, Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}
+	}
+	up := func(releases ...release) (asked int, state *event.State) {
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure, o.Common.WaitForJobs = true, kube.AllJobs }, releases...)
+		state, _ = b.run(s, err, func(e event.Event) {
+			if e.Kind == event.KindGroup && e.Code == event.Unapproved {
+				asked++
+				s.Command(event.Command{Name: event.Approve})
+			}
+		})
+		return asked, state
+	}
+	if asked, state := up(asks("one"), failing("0")); state.Exit != 0 || asked != 2 {
+		t.Fatalf("install: exit %d, asked %d times", state.Exit, asked)
+	}
+	if asked, state := up(asks("two"), failing("1")); state.Exit == 0 || asked != 2 || b.ConfigMapData("a")["v"] != "one" {
+		t.Errorf("upgrade: exit %d, asked %d times, a has %v", state.Exit, asked, b.ConfigMapData("a"))
+	}
 }
