@@ -276,8 +276,8 @@ func TestHeldRunInTheCluster(t *testing.T) {
 	if code := ends(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if s := m.run(0, "runs", "-A", "--in-cluster", "-o", "json"); !strings.Contains(s, `"state": "failed"`) || strings.Contains(s, `"state": "running"`) {
-		t.Errorf("after the end, runs -A: %s", s)
+	if s := m.run(0, "runs", "-n", ns, "--in-cluster", "-o", "json"); !strings.Contains(s, `"state": "failed"`) || strings.Contains(s, `"state": "running"`) {
+		t.Errorf("after the end, runs: %s", s)
 	}
 }
 
