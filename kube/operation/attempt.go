@@ -125,8 +125,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Taken:          r.op.taken.All,
 		Span:           span,
 		Mask:           r.op.Mask().Text,
-		Timings:        func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), t.rollbackOnFailure) },
-		Approvals:      func() []event.Approval { return release.ApprovalsIn(r.op.feed.Events()) },
+		Course:         func() release.Course { return release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure) },
 	})
 }
 

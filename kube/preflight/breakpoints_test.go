@@ -23,7 +23,7 @@ func TestFindBreakpoints(t *testing.T) { // R42
 		{texts: []string{"web", "db:shema"}, want: []string{"shop:web"}, wantErr: "--break-on: no group db:shema; did you mean shop/db:schema?"},
 		{texts: []string{""}, wantErr: "--break-on: the name of the group is empty; the groups are pre-install:Job/warm, shop/db:schema, shop/api:(unsequenced), shop:web"},
 	} {
-		ids, err := findBreakpoints(tt.texts, phases)
+		ids, err := pickGroups("--break-on", tt.texts, phases)
 		if !slices.Equal(ids, tt.want) || (err == nil) != (tt.wantErr == "") || err != nil && err.Error() != tt.wantErr {
 			t.Errorf("%q: %q, %v; want %q %s", tt.texts, ids, err, tt.want, tt.wantErr)
 		}

@@ -163,22 +163,6 @@ func (f *findings) add(more findings) {
 	f.conflicts = append(f.conflicts, more.conflicts...)
 }
 
-// findBreakpoints returns the ids of the groups that match --break-on (R42), also with an error about those that match none.
-func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
-	var groups []*plan.Group
-	for _, p := range phases {
-		groups = append(groups, p.Groups...)
-	}
-	for _, text := range texts {
-		found, missing := plan.PickBreakpoint(text, groups)
-		if missing != nil {
-			err = errors.Join(err, fmt.Errorf("--break-on: %w", missing))
-		}
-		ids = append(ids, found...)
-	}
-	return ids, err
-}
-
 // findApprovals makes the groups that match --approve-before ask for an approval, and finds those that --approve approves.
 // deploys is set if the chart is applied: what Chart.yaml asks for comes before hooks, crds/ and the namespace, too (R42a).
 func findApprovals(p *session.Prepared, deploys bool) error {
@@ -196,32 +180,31 @@ func findApprovals(p *session.Prepared, deploys bool) error {
 			g.Approve = append(g.Approve, plan.Approval{Of: chart.Name(), Reason: reason})
 		}
 	}
-	asked, err := pickGroups("--approve-before", p.Common.ApproveBefore, groups)
+	asked, err := pickGroups("--approve-before", p.Common.ApproveBefore, p.Phases)
+	approved, errApprove := pickGroups("--approve", p.Common.Approve, p.Phases)
 	for _, g := range groups {
-		if asked[g.ID] {
+		if slices.Contains(asked, g.ID) {
 			g.AskApproval("")
 		}
-	}
-	approved, errApprove := pickGroups("--approve", p.Common.Approve, groups)
-	for _, g := range groups {
-		if approved[g.ID] && len(g.Approve) > 0 {
+		if slices.Contains(approved, g.ID) && len(g.Approve) > 0 {
 			p.Approved = append(p.Approved, g.ID)
 		}
 	}
 	return errors.Join(err, errApprove)
 }
 
-// pickGroups returns the ids of the groups that match the arguments of a flag.
-func pickGroups(flag string, texts []string, groups []*plan.Group) (ids map[string]bool, err error) {
-	ids = map[string]bool{}
+// pickGroups returns the ids of the groups that match the arguments of a flag (R42), also with an error about those that match none.
+func pickGroups(flag string, texts []string, phases []event.Phase) (ids []string, err error) {
+	var groups []*plan.Group
+	for _, p := range phases {
+		groups = append(groups, p.Groups...)
+	}
 	for _, text := range texts {
 		found, missing := plan.PickBreakpoint(text, groups)
 		if missing != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", flag, missing))
 		}
-		for _, id := range found {
-			ids[id] = true
-		}
+		ids = append(ids, found...)
 	}
 	return ids, err
 }

@@ -21,7 +21,7 @@ func Check(s *session.Session, prepared *session.Prepared, incoming *Incoming) (
 	}
 	refuseLostOrder(p)
 	var err error
-	p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases)
+	p.Breakpoints, err = pickGroups("--break-on", p.Common.BreakOn, p.Phases)
 	if err != nil && p.Common.Journal.Before().Start == nil { // what the next pod of a Job plans may lack what is done
 		return nil, err
 	}

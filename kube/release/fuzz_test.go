@@ -39,8 +39,8 @@ func FuzzRecord(f *testing.F) {
 			_ = z.Close()
 			data = b.Bytes()
 		}
-		rel := &rel1.Release{Version: 3, Chart: &chart.Chart{Files: []*common.File{nil, {Name: recordFile, Data: data}, {Name: timingsFile, Data: data}}}}
-		TimingsOf(rel)
+		rel := &rel1.Release{Version: 3, Chart: &chart.Chart{Files: []*common.File{nil, {Name: recordFile, Data: data}, {Name: courseFile, Data: data}}}}
+		CourseOf(rel)
 		r := ReadRecord(rel)
 		if r == nil {
 			return

@@ -50,10 +50,8 @@ type DriverOptions struct {
 	// Job is the Job of the run (Record.Job), Undo whether it rolls back a failed operation (Record.Undo).
 	Job  string
 	Undo bool
-	// Timings returns the timings to store with the created revision at the end of its run.
-	Timings func() []Timing
-	// Approvals returns what was approved in the run, likewise.
-	Approvals func() []event.Approval
+	// Course returns what to store with the created revision at the end of its run.
+	Course func() Course
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
 	// Span returns the span of a revision (Record.Pruned). It is nil if the operation creates no revision.
@@ -234,7 +232,7 @@ func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	if err := d.sign(rel, true); err != nil {
 		return err
 	}
-	dropFile(rel, timingsFile) // a rollback's chart has those of the old revision
+	dropFile(rel, courseFile) // a rollback's chart has those of the old revision
 	return nil
 }
 
@@ -271,18 +269,14 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		d.logWrite(rel, err)
 		return err
 	}
-	if d.opts.Timings != nil && rel.Version == d.WriteResult().Created && !rel.Info.Status.IsPending() {
-		end := timings{Revision: rel.Version, Groups: d.opts.Timings()}
-		if d.opts.Approvals != nil {
-			end.Approvals = d.opts.Approvals()
-		}
-		if err := writeFile(rel, timingsFile, end); err != nil {
+	if d.opts.Course != nil && rel.Version == d.WriteResult().Created && !rel.Info.Status.IsPending() {
+		if err := writeFile(rel, courseFile, course{rel.Version, d.opts.Course()}); err != nil {
 			return err
 		}
 	}
 	err = update()
 	for _, shrink := range []func(){
-		func() { dropFile(rel, timingsFile) },
+		func() { dropFile(rel, courseFile) },
 		func() { rel.Info.Description = shortened(rel.Info.Description) },
 		func() { dropFile(rel, recordFile) },
 	} {

@@ -21,51 +21,38 @@ type Timing struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// timings is the file that is stored with a revision at the end of its run. It has the revision
-// because Helm's rollback copies the file.
-type timings struct {
-	Revision  int              `json:"revision"`
+// Course is what the record of a revision keeps of the run that created it.
+type Course struct {
 	Groups    []Timing         `json:"groups"`
-	Approvals []event.Approval `json:"approvals,omitempty"`
+	Approvals []event.Approval `json:"approvals,omitempty"` // (R42a)
 }
 
-const timingsFile = ".lockstep/run.json.gz"
+// course is the file that is stored with a revision at the end of its run. It has the revision
+// because Helm's rollback copies the file.
+type course struct {
+	Revision int `json:"revision"`
+	Course
+}
 
-// TimingsOf returns the timings of a revision, nil if it has none.
-func TimingsOf(rel *rel1.Release) []Timing {
-	var t timings
-	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {
-		return nil
+const courseFile = ".lockstep/run.json.gz"
+
+// CourseOf returns the course of the run that created a revision, the zero value if its record has none.
+func CourseOf(rel *rel1.Release) Course {
+	var c course
+	if !readFile(rel, courseFile, &c) || c.Revision != rel.Version {
+		return Course{}
 	}
-	return t.Groups
+	return c.Course
 }
 
-// ApprovalsOf returns what was approved in the run that created a revision, nil for nothing (R42a).
-func ApprovalsOf(rel *rel1.Release) []event.Approval {
-	var t timings
-	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {
-		return nil
-	}
-	return t.Approvals
-}
-
-// ApprovalsIn returns what was approved in a run's events, since it last started or was edited.
-func ApprovalsIn(events []event.Event) []event.Approval {
+// CourseIn returns the course of a run from its events: the timings of the operation or, if rollback is set, of its rollback,
+// and what was approved since the run last started or was edited.
+func CourseIn(events []event.Event, rollback bool) Course {
 	var s event.State
 	for _, e := range events {
 		s.Apply(e)
 	}
-	return s.Approvals
-}
-
-// TimingsIn returns the timings of the groups in a run's events: those of the operation or, if
-// rollback is set, those of its rollback.
-func TimingsIn(events []event.Event, rollback bool) []Timing {
-	var s event.State
-	for _, e := range events {
-		s.Apply(e)
-	}
-	var out []Timing
+	out := Course{Approvals: s.Approvals}
 	for _, p := range s.Phases {
 		name, ofRollback := strings.CutPrefix(p.Name, event.RollbackPrefix)
 		if ofRollback != rollback {
@@ -79,7 +66,7 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 			if end.IsZero() {
 				end = s.Now
 			}
-			out = append(out, Timing{
+			out.Groups = append(out.Groups, Timing{
 				Phase: name, Group: g.ID, Status: g.Status,
 				Started: g.Started, Took: end.Sub(g.Started),
 				Unchanged: len(g.Objects) > 0 && !slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Change != event.Unchanged }),
@@ -98,7 +85,7 @@ func (r *Revisions) Usual() map[event.Unit]time.Duration {
 		if !WasDeployed(rel) {
 			continue
 		}
-		for _, t := range TimingsOf(rel) {
+		for _, t := range CourseOf(rel).Groups {
 			u := event.Unit{Phase: t.Phase, Group: t.Group}
 			succeeded := t.Status == event.Ready || t.Status == event.Applied || t.Status == event.Gone
 			if _, known := usual[u]; !known && succeeded && !t.Unchanged && t.Took >= 0 {

@@ -28,7 +28,7 @@ func TestUsual(t *testing.T) {
 		{rcommon.StatusFailed, []Timing{of("a", 60, event.Ready), of("c", 60, event.Failed)}},
 	} {
 		rel := &rel1.Release{Name: "t", Version: n + 1, Info: &rel1.Info{Status: r.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
-		if err := writeFile(rel, timingsFile, timings{Revision: rel.Version, Groups: r.groups}); err != nil {
+		if err := writeFile(rel, courseFile, course{rel.Version, Course{Groups: r.groups}}); err != nil {
 			t.Fatal(err)
 		}
 		revs.All = append(revs.All, rel)

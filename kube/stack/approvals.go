@@ -75,14 +75,7 @@ func (s *Stack) sendApproval(c event.Command) {
 		s.engine.Command(c)
 		return
 	}
-	others := c
-	others.ID = event.InternalID
-	c.Accepted = func() {
-		for _, m := range waiting[1:] {
-			s.operation(m).Command(others)
-		}
-	}
-	s.operation(waiting[0]).Command(c)
+	s.sendToAll(waiting, c)
 }
 
 // awaitsApproval returns the group before which a release is paused because it is not approved, or nil.

@@ -320,14 +320,19 @@ func (s *Stack) sendDecision(c event.Command) {
 		return
 	}
 	c.Scope = ""
+	s.sendToAll(held, c)
+}
+
+// sendToAll sends a command to a release and, once that has accepted it, to the others. Its answer is that to all.
+func (s *Stack) sendToAll(members []*member, c event.Command) {
 	others := c
 	others.ID = event.InternalID
 	c.Accepted = func() {
-		for _, m := range held[1:] {
+		for _, m := range members[1:] {
 			s.operation(m).Command(others)
 		}
 	}
-	s.operation(held[0]).Command(c)
+	s.operation(members[0]).Command(c)
 }
 
 // runStatus returns whether the operation of a release is running, paused or held.

@@ -139,10 +139,10 @@ func (v *View) Values() map[string]any { return v.current().rel.Config }
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
 // Timings returns the timings of the groups in the run that deployed the revision, or nil.
-func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
+func (v *View) Timings() []release.Timing { return release.CourseOf(v.current().rel).Groups }
 
 // Approvals returns what was approved in that run.
-func (v *View) Approvals() []event.Approval { return release.ApprovalsOf(v.current().rel) }
+func (v *View) Approvals() []event.Approval { return release.CourseOf(v.current().rel).Approvals }
 
 func (v *View) current() *revision {
 	v.mu.Lock()
@@ -183,7 +183,7 @@ func newRevision(s *session.Session, rel *rel1.Release) (*revision, error) {
 		}
 	}
 	r := &revision{rel, b, list, expiring, map[string]event.Status{}, helmclient.Phases(planned), warnings}
-	for _, t := range release.TimingsOf(rel) {
+	for _, t := range release.CourseOf(rel).Groups {
 		for _, p := range r.phases {
 			if p.Name == t.Phase {
 				r.ran[t.Group] = t.Status
