@@ -39,7 +39,7 @@ const (
 	annotationPlan = "lockstep/plan"
 	annotationAsks = "lockstep/asks"
 	// approvalsVar is the environment variable that makes the pod of a run accept only approvals in its Lease.
-	approvalsVar = "LOCKSTEP_APPROVALS"
+	approvalsVar = "LOCKSTEP_JOB_APPROVALS"
 )
 
 // ApprovalKey is the annotation of an approval. It is bound to a plan by its digest.

@@ -69,7 +69,7 @@ func Main() int {
 		err = signals.Cause(failed)
 		explainAndPrint(err)
 	}
-	return command.ExitCode(err)
+	return command.ExitCodeOf(root, os.Args[1:], err)
 }
 
 // unpackTask replaces os.Args with the command line of the packed task if this process runs in the
@@ -165,7 +165,7 @@ const rootLong = `lockstep deploys Helm charts in the order they declare. It wor
 flags. Kubernetes objects form groups, which are applied in the order of their dependencies, within a chart and between
 subcharts. You can watch, pause and step through a deployment.
 
-Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan and drift: 0 no changes, 4 changes.`
+Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted. LOCKSTEP_<FLAG> sets a flag.`
 
 func newRoot(signals *command.Signals) *cobra.Command { return rootOf(command.NewApp(signals)) }
 
@@ -216,6 +216,7 @@ lockstep dag ./shop                      # show the order`,
 	setBounds(root)
 	addCompletion(root)
 	setUpHelp(root)
+	command.ReadEnvironment(root)
 	return root
 }
 

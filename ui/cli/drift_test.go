@@ -55,7 +55,7 @@ func TestDriftCommand(t *testing.T) {
 	}
 
 	junit, sarif := filepath.Join(dir, "junit.xml"), filepath.Join(dir, "drift.sarif")
-	text := m.run(4, "drift", "two", "-n", ns, "--report", "junit="+junit, "--report", "sarif="+sarif)
+	text := m.run(2, "drift", "two", "-n", ns, "--detailed-exitcode", "--report", "junit="+junit, "--report", "sarif="+sarif)
 	for _, want := range []string{
 		`(?m)^two in namespace drifting, revision 1: 2 of 2 objects differ$`, `(?m)^  ConfigMap/conf$`, `(?m)^  ConfigMap/gone gone$`,
 		`(?m)^    data.mine: 1 → 2 \(test, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)$`, `(?m)^    data.password: \(hidden\) → \(hidden, changed\) \(test, .*\)$`,
@@ -71,7 +71,7 @@ func TestDriftCommand(t *testing.T) {
 	if s := m.run(0, "watch", "two", "-n", ns, "--once"); !strings.Contains(s, "warning: ConfigMap/conf: changed by test: data.mine, data.password (S18)") {
 		t.Errorf("watch: %s", s)
 	}
-	if s := m.run(4, "drift", "-f", file); !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\n") || strings.Contains(s, "one in") {
+	if s := m.run(2, "drift", "-f", file, "--detailed-exitcode"); !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\n") || strings.Contains(s, "one in") {
 		t.Errorf("a helmfile: %s", s)
 	}
 	var found struct {
@@ -82,7 +82,7 @@ func TestDriftCommand(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(m.run(4, "drift", "one", "two", "-n", ns, "-o", "json")), &found); err != nil {
+	if err := json.Unmarshal([]byte(m.run(0, "drift", "one", "two", "-n", ns, "-o", "json")), &found); err != nil {
 		t.Fatal(err)
 	}
 	if f := found.Releases[1].Objects[0].Fields; len(f) != 2 || f[0].Pointer != "/data/mine" || f[0].From != "1" || f[0].To != "2" || f[0].Manager != "test" || f[1].To != "(hidden, changed)" {

@@ -42,7 +42,10 @@ func explainUsage(root *cobra.Command, args []string, err error) error {
 	}
 	if given := exclusiveFlags.FindStringSubmatch(err.Error()); given != nil {
 		flags := strings.Fields(given[1])
-		err = command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", flags[0], strings.Join(flags[1:], " or --")))
+		for i, name := range flags {
+			flags[i] = command.FlagSource(cmd.Flags().Lookup(name))
+		}
+		err = command.UsageError(fmt.Sprintf("%s cannot be combined with %s", flags[0], strings.Join(flags[1:], " or ")))
 	}
 	if isUsageError(err) {
 		return fmt.Errorf("%w; for details: %s", err, help)
@@ -62,7 +65,11 @@ var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are s
 
 // explainValue returns the error about an invalid value of a flag. Errors of Go's parsers are explained.
 func explainValue(invalid *pflag.InvalidValueError) error {
-	flag, why := "--"+invalid.GetFlag().Name, invalid.Unwrap().Error()
+	flag, why := command.FlagSource(invalid.GetFlag()), invalid.Unwrap().Error()
+	example := flag + " "
+	if !strings.HasPrefix(flag, "--") {
+		example = flag + "="
+	}
 	switch kind := invalid.GetFlag().Value.Type(); kind {
 	case "duration":
 		_, number := strconv.ParseFloat(invalid.GetValue(), 64)
@@ -70,9 +77,9 @@ func explainValue(invalid *pflag.InvalidValueError) error {
 		switch {
 		case unparsed == nil || unparsed.Error() != why: // the flag has its own error
 		case number == nil:
-			why = fmt.Sprintf("add a unit, for example %s %ss", flag, invalid.GetValue())
+			why = fmt.Sprintf("add a unit, for example %s%ss", example, invalid.GetValue())
 		default:
-			why = fmt.Sprintf("must be a duration, for example %s 30s", flag)
+			why = "must be a duration, for example " + example + "30s"
 		}
 	case "stringToString":
 		if _, bad := errors.AsType[*csv.ParseError](invalid); !bad {

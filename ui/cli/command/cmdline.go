@@ -122,7 +122,7 @@ func CheckNamespace(cmd *cobra.Command) error {
 	}
 	source := "HELM_NAMESPACE"
 	if f.Changed {
-		source = "--namespace"
+		source = FlagSource(f)
 	}
 	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
 }

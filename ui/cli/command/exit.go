@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +21,50 @@ const (
 	ExitFailed         = event.ExitFailed         // the operation failed; the release is failed or rolled back
 	ExitNothingWritten = event.ExitNothingWritten // failed before anything was written
 	ExitAborted        = event.ExitAborted        // aborted by key or signal
-	ExitChanges        = 4                        // plan: there are changes
+	ExitChanges        = 2                        // with --detailed-exitcode: there are changes, or drift
 )
+
+// detailedExitCode is the flag for the exit codes that Terraform, helm-diff and helmfile have: 0 no changes, 1 error, 2 changes.
+const detailedExitCode = "detailed-exitcode"
+
+// AddDetailedExitCode adds --detailed-exitcode to a command that compares. The command returns Changes.
+func AddDetailedExitCode(cmd *cobra.Command, found string) {
+	cmd.Flags().Bool(detailedExitCode, false, "exit with 0 without "+found+", 2 with "+found+", and 1 on an error, as Terraform does")
+}
+
+// errChanges ends a command that has found changes.
+var errChanges = Exit(ExitChanges, nil)
+
+// Changes returns the result of a command that compared and found changes.
+func Changes(cmd *cobra.Command) error {
+	if detailed, _ := cmd.Flags().GetBool(detailedExitCode); detailed {
+		return errChanges
+	}
+	return nil
+}
+
+// IsChanges reports whether err is from Changes.
+func IsChanges(err error) bool { return errors.Is(err, errChanges) }
+
+// ExitCodeOf returns the exit code for the error of a command line. args is without the name of the program.
+func ExitCodeOf(root *cobra.Command, args []string, err error) int {
+	code := ExitCode(err)
+	if code == ExitNothingWritten && !IsChanges(err) && detailed(root, args) {
+		return ExitFailed
+	}
+	return code
+}
+
+// detailed reports whether a command line asks for detailed exit codes, also if an earlier argument is invalid.
+func detailed(root *cobra.Command, args []string) bool {
+	cmd, _, _ := root.Find(args) // the root command if there is no such command
+	f := cmd.Flags().Lookup(detailedExitCode)
+	if f == nil || f.Changed {
+		return f != nil && f.Value.String() == "true"
+	}
+	set, _ := strconv.ParseBool(os.Getenv(EnvironmentVariable(detailedExitCode))) // false on an error
+	return set || slices.ContainsFunc(args, func(arg string) bool { return arg == "--"+detailedExitCode || arg == "--"+detailedExitCode+"=true" })
+}
 
 // exitError ends the program with a code. Any other error means ExitNothingWritten, because commands
 // check everything before they write.

@@ -40,8 +40,8 @@ of these checks, but not the one for objects owned by others.
 
 With --tui, plan opens the screen, which compares an object when you select it.
 
-Exit codes: 0 no changes, 2 an error or a change that the API server would refuse, 4 changes. Hooks do not count as
-changes because they run with every operation.`
+Exit codes: 0 planned, 2 an error or a change that the API server would refuse. With --detailed-exitcode: 0 no changes, 2
+changes, 1 an error. Hooks do not count as changes because they run with every operation.`
 
 // newPlan returns the plan command. Its subcommands are the operations with the same flags.
 func (a *app) newPlan() *cobra.Command {
@@ -73,6 +73,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 			}
 			return run(cmd, args)
 		}
+		command.AddDetailedExitCode(c, "changes")
 		c.Flags().Bool("tui", false, "open the screen")
 		c.Flags().String("out", "", "save the plan in this file, for --plan (\"lockstep help plans\")")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
@@ -95,7 +96,7 @@ func hideRunFlags(cmd *cobra.Command) {
 	}
 }
 
-// plan prints the changes of an operation. The exit code says whether there are any.
+// plan prints the changes of an operation.
 func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 	if tui, err := cmd.Flags().GetBool("tui"); err == nil && tui {
 		return a.planOnScreen(cmd, spec)
@@ -115,7 +116,7 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		if refused == 0 {
 			err = a.saveOne(ctx, cmd, spec, op, outPath(cmd))
 		}
-		return cmp.Or(err, planResult(refused, changed))
+		return cmp.Or(err, planResult(cmd, refused, changed))
 	})
 }
 
@@ -165,19 +166,20 @@ func planQuietly(
 	root.AddGroup(&cobra.Group{ID: "deploy"})
 	a.Settings.AddFlags(root.PersistentFlags())
 	root.AddCommand(a.newInstall(exec), a.newUpgrade(exec), a.newRollback(exec), a.newUninstall(exec), a.newTest(exec))
+	command.ReadEnvironment(root)
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
 	return root.ExecuteContext(ctx)
 }
 
-// planResult returns the result of plan. The exit code says whether there are changes.
-func planResult(refused, changed int) error {
+// planResult returns the result of plan.
+func planResult(cmd *cobra.Command, refused, changed int) error {
 	switch {
 	case refused > 0:
 		return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
 	case changed > 0:
-		return command.Exit(command.ExitChanges, nil)
+		return command.Changes(cmd)
 	}
 	return nil
 }

@@ -215,8 +215,7 @@ func forceConflicts(cmd *cobra.Command) bool {
 	return err == nil && force
 }
 
-// planStack prints the changes of "up", release by release. The exit code says whether there
-// are any.
+// planStack prints the changes of "up", release by release.
 func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
 		p, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) {
@@ -232,7 +231,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		if refused == 0 {
 			err = a.saveStackPlan(cmd, flags, r, stack)
 		}
-		return cmp.Or(err, planResult(refused, changed))
+		return cmp.Or(err, planResult(cmd, refused, changed))
 	})
 }
 

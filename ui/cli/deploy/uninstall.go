@@ -67,16 +67,16 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 		}
 		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
 	}
-	var changes error // set if plan found changes (exit code 4)
+	var changes error // set if plan found changes
 	for i := range names {
 		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:], i == 0))
-		unchanged := err != nil && command.ExitCode(err) == command.ExitNothingWritten
+		unchanged := command.ExitCode(err) == command.ExitNothingWritten && !command.IsChanges(err)
 		remaining := names[i:]
 		if !unchanged {
 			remaining = names[i+1:]
 		}
 		switch {
-		case command.ExitCode(err) == command.ExitChanges:
+		case command.IsChanges(err):
 			changes = err
 		case a.Signals.Interrupted() && len(remaining) > 0 && (err == nil || unchanged && i > 0):
 			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(remaining, ", ")))

@@ -29,7 +29,8 @@ Without RELEASE and -A, compare the releases of a helmfile: the one given with -
 takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
 keeps its revision.
 
-Exit codes: 0 no drift, or everything was repaired; 4 drift; 1 a release or an object could not be compared, or a repair failed.
+Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
+--detailed-exitcode: 2 if something differs and was not repaired.
 
 -o json prints one object: releases (release, namespace, context, revision, objects, warnings, error). Each object has object,
 gone, message, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the events of the
@@ -68,6 +69,7 @@ lockstep drift shop -n shop --repair`,
 	f.DurationVar(&flags.timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
 	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
 	command.AddOutput(cmd)
+	command.AddDetailedExitCode(cmd, "drift")
 	return cmd
 }
 
@@ -109,7 +111,7 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	case incomplete > 0:
 		return command.Exit(command.ExitFailed, fmt.Errorf("%d of %d releases could not be compared completely", incomplete, len(found)))
 	case drifted > 0 && !flags.repair:
-		return command.Exit(command.ExitChanges, nil)
+		return command.Changes(cmd)
 	}
 	return nil
 }
