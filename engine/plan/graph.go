@@ -153,6 +153,17 @@ func normalize(groups []*Group) bool {
 	return acyclic
 }
 
+// Unordered reports whether a chart with several objects declares neither groups nor dependencies.
+func Unordered(groups []*Group) bool {
+	objects := 0
+	for _, g := range groups {
+		if objects += len(g.Objects); g.Name != Unsequenced || len(g.After) > 0 || len(g.WaitFor) > 0 || len(g.Approve) > 0 {
+			return false
+		}
+	}
+	return objects > 1
+}
+
 // Layers returns the layer of each group by id: the length of the longest path to it within
 // these groups. A removal's layers differ from the plan's.
 func Layers(groups []*Group) map[string]int {

@@ -14,11 +14,9 @@ import (
 	"lockstep/ui/report"
 )
 
-// commonFlags are the flags that --help lists for a command with more than fewFlags flags.
-var commonFlags = map[string]bool{
-	"dry-run": true, "file": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
-	"tui": true, "values": true, "write": true,
-}
+// commonFlags are the flags that --help lists for a command with more than fewFlags flags, besides those of its examples,
+// while there is room.
+var commonFlags = []string{"namespace", "values", "file", "set", "write", "dry-run", "rollback-on-failure", "step", "tui", "strict"}
 
 // lineBreak matches a line break within a paragraph. Help joins these lines, because fang wraps text at
 // the terminal's width.
@@ -27,6 +25,9 @@ var lineBreak = regexp.MustCompile(`(\S)\n(\S)`)
 const (
 	fewFlags      = 6 // --help lists all flags of a command with at most this many local flags
 	shortExamples = 3 // number of examples that --help shows
+	helpLines     = 24
+	helpFrame     = 13  // lines of --help that are neither description nor examples nor flags
+	helpWidth     = 118 // of a line of the description
 )
 
 // setUpHelp makes the --help of every command fit in 24 lines: the first paragraph of its
@@ -170,6 +171,13 @@ func uselessFlags(c *cobra.Command) []string {
 	return nil
 }
 
+// exampleFlag matches a flag in an example, with its name or shorthand as $1. notLockstep matches the rest of a line that
+// is a comment or another program.
+var (
+	exampleFlag = regexp.MustCompile(` --?([a-zA-Z][\w-]*)`)
+	notLockstep = regexp.MustCompile(`[|#].*`)
+)
+
 // shortHelp calls show, which prints the help of c, while the less common parts of c are hidden.
 func shortHelp(c *cobra.Command, show func()) {
 	long, examples, localFlags := c.Long, c.Example, 0
@@ -182,11 +190,11 @@ func shortHelp(c *cobra.Command, show func()) {
 			localFlags++
 		}
 	})
+	shown := flagsOfShortHelp(c)
 	var hidden []*pflag.Flag
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		local := c.LocalNonPersistentFlags().Lookup(f.Name) != nil && f.Name != "help"
-		common := commonFlags[f.Name] && (f.Name != "strict" || c.Flags().Lookup("step") == nil) // an operation has more important flags
-		if !f.Hidden && (c.HasAvailableSubCommands() || !common && (!local || localFlags > fewFlags)) {
+		if !f.Hidden && (c.HasAvailableSubCommands() || !shown[f.Name] && (!local || localFlags > fewFlags)) {
 			f.Hidden = true
 			hidden = append(hidden, f)
 		}
@@ -199,4 +207,25 @@ func shortHelp(c *cobra.Command, show func()) {
 	if len(hidden) > 0 || c.DisableFlagParsing { // c.Long lists the flags that cobra does not parse
 		report.Page(c.OutOrStdout(), "  Details and more flags: lockstep help "+command.Path(c)+"\n")
 	}
+}
+
+// flagsOfShortHelp returns the flags that --help lists, by name: those of the examples, and the common ones for which
+// there is room.
+func flagsOfShortHelp(c *cobra.Command) map[string]bool {
+	room := helpLines - helpFrame - strings.Count(c.Example, "\n") - 1 - (len(c.Long)+helpWidth-1)/helpWidth
+	shown, inExamples := map[string]bool{}, map[string]bool{}
+	for _, m := range exampleFlag.FindAllStringSubmatch(notLockstep.ReplaceAllString(c.Example, ""), -1) {
+		inExamples[m[1]] = true
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && (inExamples[f.Name] || f.Shorthand != "" && inExamples[f.Shorthand]) {
+			shown[f.Name] = true
+		}
+	})
+	for _, name := range commonFlags {
+		if f := c.Flag(name); f != nil && !f.Hidden && len(shown) < room {
+			shown[name] = true
+		}
+	}
+	return shown
 }

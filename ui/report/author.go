@@ -247,43 +247,47 @@ func orderText(group, other string, style Style) string {
 }
 
 // groupReasons returns lines about the edges between groups, and the number of these edges. With All
-// it lists every edge. Otherwise each pair of groups has a line with its strongest edge, apart from
-// references (infer.Hard), which are only counted for each group.
+// it lists every edge. Otherwise each edge of the drawing has a line with its strongest reason, preferably one that is more
+// than a reference (infer.Hard), and so does every other edge with such a reason.
 func groupReasons(s Suggested, style Style) (lines []string, edges int) {
+	drawn := plan.Reduce(s.Plan.Groups)
+	notReference := func(e infer.Edge) bool { return e.Strength != infer.Hard }
 	for _, g := range s.Plan.Groups {
-		references, to := 0, []string{}
 		for _, id := range g.After {
 			reasons := s.Order.Between(g.Objects, s.Plan.Group(id).Objects)
 			edges += len(reasons)
-			if s.All {
+			switch inDrawing := slices.Contains(drawn[g.ID], id); {
+			case len(reasons) == 0 && inDrawing && !slices.Contains(s.NotInferred, [2]string{g.ID, id}):
+				lines = append(lines, orderText(g.ID, id, style)+": "+clean(indirectReason(g, id)))
+			case len(reasons) == 0:
+			case s.All:
 				lines = append(lines, listReasons(g.ID, id, reasons, style)...)
-				continue
+			case inDrawing || slices.ContainsFunc(reasons, notReference):
+				best := reasons[max(0, slices.IndexFunc(reasons, notReference))]
+				line := orderText(g.ID, id, style) + ": " + clean(best.Reason.Text)
+				if n := len(reasons) - 1; n > 0 {
+					line += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
+				}
+				lines = append(lines, line)
 			}
-			others := slices.DeleteFunc(slices.Clone(reasons), func(e infer.Edge) bool { return e.Strength == infer.Hard })
-			if n := len(reasons) - len(others); n > 0 {
-				references, to = references+n, append(to, id)
-			}
-			if len(others) == 0 {
-				continue
-			}
-			line := orderText(g.ID, id, style) + ": " + clean(others[0].Reason.Text)
-			if n := len(others) - 1; n > 0 {
-				line += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
-			}
-			lines = append(lines, line)
-		}
-		if references > 0 {
-			lines = append(lines, "  "+style.render(theme.Strong, g.ID)+": "+text.Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
 		}
 	}
 	return lines, edges
 }
 
+// indirectReason says why a group waits for another one without an edge between their objects.
+func indirectReason(g *plan.Group, id string) string {
+	switch why := g.Why[id]; {
+	case why != "": // of their charts
+		return "a subchart waits for all of another one; " + why
+	case g.Name == plan.Unsequenced:
+		return "objects without a group come last in their chart"
+	}
+	return "objects that several groups need come first" // R64: the group base
+}
+
 // listReasons lists all reasons why a group waits for another one.
 func listReasons(group, other string, reasons []infer.Edge, style Style) []string {
-	if len(reasons) == 0 {
-		return nil
-	}
 	lines := []string{orderText(group, other, style)}
 	for _, e := range reasons {
 		lines = append(lines, "    "+style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength))+" "+clean(e.String()))

@@ -48,6 +48,16 @@ func TestSuggestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "suggest.all", all.Bytes())
+	// Edges of the drawing without a reason between their objects.
+	first := &plan.Group{ID: "shop/db:base", Chart: "shop/db", Name: "base"}
+	kinds := &plan.Group{ID: "shop/db:crds", Chart: "shop/db", Name: "crds", Layer: 1, After: []string{"shop/db:base"}}
+	rest := &plan.Group{ID: "shop/db:(unsequenced)", Chart: "shop/db", Name: plan.Unsequenced, Layer: 2, After: []string{"shop/db:base", "shop/db:crds"}}
+	api := &plan.Group{ID: "shop/api:api", Chart: "shop/api", Name: "api", Layer: 3, After: []string{"shop/db:(unsequenced)"}, Why: map[string]string{"shop/db:(unsequenced)": "Deployment/api waits for Service/db: x"}}
+	var indirect bytes.Buffer
+	if err := Suggestion(&indirect, "shop", Suggested{Plan: &plan.Plan{Groups: []*plan.Group{first, kinds, rest, api}}, Order: &infer.Order{}}, "text", plain); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "suggest.indirect", indirect.Bytes())
 	var out bytes.Buffer
 	if err := Suggestion(&out, "shop", Suggested{Plan: &plan.Plan{}, Order: &infer.Order{}}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
 		t.Error(err, out.String())

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/plan"
+	"lockstep/kube"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -46,7 +47,13 @@ lockstep dag -f helmfile.yaml`,
 			if tui {
 				return a.showChart(cmd, r)
 			}
-			return a.printDag(cmd, r.Tree.Path, r.Planned)
+			if err := a.printDag(cmd, r.Tree.Path, r.Planned); err != nil {
+				return err
+			}
+			if flags.Options.Order != kube.OrderInferred && plan.Unordered(r.Planned.Groups) {
+				a.Display(cmd).Note("\n" + input.NoOrder(args[len(args)-1]))
+			}
+			return nil
 		},
 	}
 	flags.Add(cmd.Flags())

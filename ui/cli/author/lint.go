@@ -234,6 +234,9 @@ func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[st
 	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
 		_, implied := r.Ordered()
 		found = append(found, implied.Contradictions(p)...)
+		if plan.Unordered(p.Groups) && len(implied.Edges) > 0 {
+			found = append(found, plan.Finding{Severity: report.SeverityInfo, Rule: "R60", Chart: c.Name(), Message: c.Name() + ": " + input.NoOrder(l.Chart)})
+		}
 	}
 	for _, f := range found {
 		l.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})

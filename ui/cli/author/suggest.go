@@ -22,9 +22,10 @@ import (
 	"lockstep/ui/report"
 )
 
-const suggestLong = `Show the order that a chart implies: which objects reference or call others, and therefore must wait for them. This needs
-no cluster and deploys nothing. Without --why=all, references are only counted. --write adds the order to the chart's
-files.
+const suggestLong = `Show the order that a chart implies, and why: which objects reference or call others, and therefore must wait for them.
+This needs no cluster and deploys nothing. --write adds the order to the chart's files.
+
+Every dependency in the drawing has a reason. --why=all prints all reasons for dependencies between groups.
 
 Existing groups are kept, and inferred edges are added to them. "lockstep help inferred" explains how lockstep finds
 edges.
@@ -50,9 +51,9 @@ func (a *app) newSuggest() *cobra.Command {
 	flags := suggestFlags{RenderFlags: input.RenderFlags{Flat: true}}
 	cmd := &cobra.Command{
 		Use: "suggest {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
-		Example: `lockstep suggest ./wordpress
-lockstep suggest ./wordpress --tui
-lockstep suggest ./wordpress --write   # to the chart's files
+		Example: `lockstep suggest ./shop
+lockstep suggest ./shop --tui
+lockstep suggest ./shop --write        # to the chart's files
 lockstep suggest -f helmfile.yaml      # needs between releases`,
 		Args: input.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

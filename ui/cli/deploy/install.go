@@ -33,8 +33,10 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // fails only if the flag is not defined
 }
 
-const installLong = `Install a chart in this order: crds/, pre-install hooks, groups of objects, post-install hooks.
-A group starts as soon as every group it waits for is ready.
+const installLong = `Install a chart, group by group: a group starts as soon as every group it waits for is ready.
+
+The order is: crds/, pre-install hooks, groups of objects, post-install hooks. If the chart declares no groups,
+--order=inferred finds the order that its objects imply.
 
 In a terminal, a screen shows every object and lets you pause, step, retry and abort. Without a terminal, lockstep
 prints a line per event, or with -o json a JSON object per event ("lockstep help events").
@@ -151,6 +153,9 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		},
 		prepare: prepare.with(opts), listGroups: listChartGroups(ref),
 	}
+	if opts.Order != kube.OrderInferred && r.common.WaitStrategy() == kube.WaitOrdered {
+		spec.unordered = input.NoOrder(ref)
+	}
 	if r.sandbox {
 		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {
 			dir.markLoaded()
@@ -180,6 +185,7 @@ func (a *app) newInstall(exec executor) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install NAME CHART", GroupID: "deploy", Short: "install a chart, group by group", Long: installLong,
 		Example: `lockstep install shop ./shop -n shop --create-namespace
+lockstep install shop ./shop --order=inferred           # in the order that lockstep suggest shows
 lockstep install shop ./shop --sandbox                  # on a throwaway cluster
 lockstep install shop ./shop --break-on shop/db:schema  # pause before the migration
 lockstep install shop ./shop --step                     # one group at a time

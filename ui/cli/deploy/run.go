@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,10 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 			return nil, err
 		}
 		defer end()
+	}
+	unordered := func(p event.Phase) bool { return p.Kind == event.PhaseApply && plan.Unordered(p.Groups) }
+	if spec.unordered != "" && op.Info().Name == "install" && slices.ContainsFunc(op.Phases(), unordered) {
+		a.Display(cmd).Note(spec.unordered)
 	}
 	var restart atomic.Pointer[operationSpec]
 	changes := screen.Changes(op, client)

@@ -8,8 +8,10 @@ import (
 	"lockstep/ui/cli/input"
 )
 
-const upgradeLong = `Upgrade a release: run pre-upgrade hooks, apply group by group in the chart's order, delete objects that are no longer
-in the chart (in the reverse of their old order), and run post-upgrade hooks.
+const upgradeLong = `Upgrade a release, group by group: a group starts as soon as every group it waits for is ready.
+
+The order is: pre-upgrade hooks, groups of objects, the deletion of objects that are no longer in the chart (in the
+reverse of their old order), post-upgrade hooks.
 
 Without new values, the values of the last revision are reused. --reuse-values merges new values into them,
 --reset-values ignores them, and --reset-then-reuse-values merges them into the new chart's defaults.
@@ -37,8 +39,8 @@ func (a *app) newUpgradeWithFlags(exec executor) (*cobra.Command, *upgradeFlags)
 		Use: "upgrade NAME CHART", GroupID: "deploy", Short: "upgrade a release, group by group", Long: upgradeLong,
 		Example: `lockstep upgrade shop ./shop -n shop --set api.replicas=3
 lockstep upgrade --install shop ./shop -n shop --create-namespace
-lockstep upgrade shop ./shop --rollback-on-failure
-lockstep upgrade shop ./shop --dry-run`,
+lockstep upgrade shop ./shop --dry-run
+lockstep upgrade shop ./shop --rollback-on-failure`,
 		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(input.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], exec) })

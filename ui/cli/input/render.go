@@ -196,10 +196,7 @@ func (r *RenderFlags) plan(rendered *charts.Rendered) (*Rendered, error) {
 		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
 		return &Rendered{Rendered: rendered, AllWarnings: append(rendered.Warnings, warnings...)}, err
 	case r.Options.Order == kube.OrderInferred:
-		out, order, err := PlanInferred(rendered)
-		if err == nil {
-			order.Explain(out.Planned.Groups)
-		}
+		out, _, err := PlanInferred(rendered)
 		return out, err
 	}
 	return PlanRendered(rendered)
@@ -242,7 +239,14 @@ func PlanInferred(r *charts.Rendered) (*Rendered, *infer.Order, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	order.Explain(out.Planned.Groups)
 	out.Planned.Warnings = append(order.Warnings(), out.Planned.Warnings...)
 	out.AllWarnings = out.Planned.Warnings
 	return out, order, nil
+}
+
+// NoOrder is the note about a chart that declares no order (plan.Unordered). ref is its reference on the command line.
+func NoOrder(ref string) string {
+	return "the chart declares no groups and no dependencies; to see the order that its objects imply, run: " +
+		command.ShellJoin([]string{"lockstep", "suggest", ref}) + "; to deploy in that order, add --order=inferred"
 }
