@@ -20,7 +20,7 @@ type Root struct {
 	Waited  time.Duration
 }
 
-// Roots returns the current root failures in order: for each failed group the object that
+// Roots returns the current root failures in order, the vaguest last: for each failed group the object that
 // made it fail, then other objects in trouble. Skipped and aborted groups are consequences.
 func (s *State) Roots() []Root {
 	var failed []*GroupState
@@ -29,12 +29,24 @@ func (s *State) Roots() []Root {
 			failed = append(failed, g)
 		}
 	}
-	slices.SortStableFunc(failed, func(a, b *GroupState) int { return a.Ended.Compare(b.Ended) })
+	slices.SortStableFunc(failed, func(a, b *GroupState) int {
+		return cmp.Or(a.Vagueness()-b.Vagueness(), a.Ended.Compare(b.Ended))
+	})
 	var roots []Root
 	for _, g := range failed {
 		roots = append(roots, g.roots()...)
 	}
 	return roots
+}
+
+// Vagueness is that of the timeout at which the group failed.
+func (g *GroupState) Vagueness() int {
+	o := g.findFailedObject()
+	if o == nil {
+		return 0
+	}
+	applied := o.Status != Waiting && o.Status != Applying
+	return g.Timeout.Vagueness(applied, o.Cause != "" && !o.OnlyState || !applied && o.Message != "")
 }
 
 func (g *GroupState) roots() []Root {

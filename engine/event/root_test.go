@@ -127,6 +127,38 @@ func TestExpiredTimeout(t *testing.T) {
 	}
 }
 
+// TestVagueRoots: if the time of the operation ended, a failure whose cause is known comes before one of which only the state is
+// known, and an object that was not applied in time comes last.
+func TestVagueRoots(t *testing.T) {
+	late, slow, broken := plan.Object{Kind: "Pod", Name: "late"}, plan.Object{Kind: "Pod", Name: "slow"}, plan.Object{Kind: "Pod", Name: "broken"}
+	timeout := &Timeout{After: 9 * time.Second, Flag: "--timeout"}
+	s, start := State{}, time.Unix(0, 0)
+	for i, e := range []Event{
+		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{
+			{ID: "a", Objects: []plan.Object{late}}, {ID: "b", Objects: []plan.Object{slow}}, {ID: "c", Objects: []plan.Object{broken}}}}}},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
+		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Running},
+		{Kind: KindGroup, Phase: "apply", Group: "c", Status: Running},
+		{Kind: KindObject, Phase: "apply", Group: "b", Object: &slow, Status: Applied},
+		{Kind: KindObject, Phase: "apply", Group: "b", Object: &slow, Status: InProgress, Message: "0 of 1 ready"},
+		{Kind: KindObject, Phase: "apply", Group: "c", Object: &broken, Status: Applied},
+		{Kind: KindDiagnosis, Phase: "apply", Group: "c", Object: &broken, Cause: "image cannot be pulled"},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &late, Cause: "not applied", Timeout: timeout},
+		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Failed, Object: &slow, Cause: "0 of 1 ready", Timeout: timeout},
+		{Kind: KindGroup, Phase: "apply", Group: "c", Status: Failed, Object: &broken, Cause: "image cannot be pulled", Timeout: timeout},
+	} {
+		e.Time = start.Add(time.Duration(i) * time.Second)
+		s.Apply(e)
+	}
+	var got []string
+	for _, r := range s.Roots() {
+		got = append(got, r.Object.Object.Name)
+	}
+	if want := []string{"broken", "slow", "late"}; !slices.Equal(got, want) {
+		t.Errorf("roots %q, want %q", got, want)
+	}
+}
+
 // TestRootBeforeItsDiagnosis: the failed group's event has the cause and the evidence, even if the object's diagnosis follows
 // only later.
 func TestRootBeforeItsDiagnosis(t *testing.T) {

@@ -31,6 +31,19 @@ func (t *Timeout) Limit() Limit {
 	return LimitObject
 }
 
+// Vagueness is how little a failure at a timeout explains why the operation failed: 0 if its cause is known or only the
+// object's own time expired, 1 if the operation's time ended and only the object's state is known, 2 if that was before the
+// object was applied.
+func (t *Timeout) Vagueness(applied, causeKnown bool) int {
+	switch {
+	case t.Limit() != LimitOperation || causeKnown:
+		return 0
+	case applied:
+		return 1
+	}
+	return 2
+}
+
 // Wait describes the wait for an object.
 type Wait struct {
 	// State is the state of the object: "2 of 3 available".

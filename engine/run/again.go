@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// heldFailure returns the failure that holds the run, the latest if there are several. It is nil if
+// heldFailure returns the failure that holds the run, the latest of the least vague ones. It is nil if
 // the run is not held.
 //
 // Rule R44: a failure holds the run until the group is re-checked, retried or given up on
@@ -16,12 +16,21 @@ func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.windingDown() {
 		return nil
 	}
+	var held *failure
 	for _, f := range slices.Backward(m.stage.failures) {
-		if f.state == failureReported {
-			return f
+		if f.state == failureReported && (held == nil || f.vagueness() < held.vagueness()) {
+			held = f
 		}
 	}
-	return nil
+	return held
+}
+
+func (f *failure) vagueness() int { return f.Timeout.Vagueness(f.object.explained()) }
+
+// explained reports whether an object was applied, and whether it is known why it is not ready or was not applied.
+func (o *object) explained() (applied, causeKnown bool) {
+	known := o.found.Cause != "" && !o.found.Symptom && !o.found.OnlyState
+	return o.request == requestSucceeded, known || o.retryError != ""
 }
 
 // decideOnFailures decides on the named group, or on all failed groups if none is named.

@@ -193,6 +193,42 @@ func TestTimeoutHoldsARunThatHolds(t *testing.T) {
 	}
 }
 
+// TestTimeoutNamesTheCause: if the time of the operation ends, the group whose cause is known is the reason and holds the run, not
+// one that could not even apply its objects in that time.
+func TestTimeoutNamesTheCause(t *testing.T) {
+	fake := newFake(map[string]behaviour{"broken": {never: true}, "slow": {never: true}, "late": {hang: true}})
+	diagnose := func(_ context.Context, o plan.Object) Finding {
+		if o.Name == "broken" {
+			return Finding{Cause: "image cannot be pulled", Degraded: true}
+		}
+		return Finding{}
+	}
+	const broken = "Pod/broken: image cannot be pulled; gave up after 30s (--timeout)"
+	for _, hold := range []bool{false, true} {
+		opts := Options{Operation: event.Operation{Timeout: 30 * sec}, Diagnose: diagnose, HoldOnFailure: hold}
+		var held string
+		trace, _ := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: late", "b: slow", "c: broken", "d < c: y")}}, fake, func(b *rig) {
+			b.at(40 * sec)
+			for _, e := range b.feed.Events() {
+				if e.Kind == event.KindRun && e.Status == event.Held {
+					held = e.Message
+				}
+			}
+			if hold {
+				b.command(event.GiveUp, "")
+			}
+		})
+		want := "c:d skipped (not started: c:c failed)"
+		if !slices.ContainsFunc(trace, func(l string) bool { return strings.HasSuffix(l, want) }) || held != map[bool]string{true: "c:c: " + broken}[hold] {
+			t.Errorf("hold %t: held by %q, %q", hold, held, trace)
+		}
+		first := slices.IndexFunc(trace, func(l string) bool { return strings.Contains(l, " failed (") })
+		if first < 0 || !strings.Contains(trace[first], "c:c failed ("+broken) {
+			t.Errorf("hold %t: the first failure is not the known cause: %q", hold, trace)
+		}
+	}
+}
+
 func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	opts := Options{Operation: event.Operation{Timeout: 60 * sec}}

@@ -361,12 +361,23 @@ func (m *machine) failUnready(limit time.Duration) {
 	if !m.outage.since.IsZero() {
 		expired.Away, expired.AwayWhy = m.now.Sub(m.outage.since), m.outage.reason
 	}
-	for _, g := range m.stage.waiting() {
-		for _, o := range g.objects {
-			if !o.settled {
-				m.stage.failUnready(g, o, expired)
-				break
-			}
+	unready := map[*group]*object{}
+	groups := m.stage.waiting()
+	for _, g := range groups {
+		if i := slices.IndexFunc(g.objects, func(o *object) bool { return !o.settled }); i >= 0 {
+			unready[g] = g.objects[i]
+		}
+	}
+	vagueness := func(g *group) int {
+		if o := unready[g]; o != nil {
+			return expired.Vagueness(o.explained())
+		}
+		return 0
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return vagueness(a) - vagueness(b) }) // the first one is the reason of the run's end
+	for _, g := range groups {
+		if o := unready[g]; o != nil {
+			m.stage.failUnready(g, o, expired)
 		}
 	}
 }

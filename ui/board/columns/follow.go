@@ -53,9 +53,9 @@ func (b *Board) groupToFollow() *graph.Node {
 	priority := func(n *graph.Node) int {
 		switch {
 		case b.Observed != nil && n.Degraded > 0: // since the end
-			return 6
+			return 8
 		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
-			return 5
+			return 7 - n.Vagueness()
 		case n.Status == event.Aborted && ending && b.IsCurrent(n):
 			return 4
 		case n.Status == event.AtBreakpoint:

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -146,18 +147,16 @@ func (s *Screen) LeaveRunning() tea.Cmd {
 	return tea.Quit
 }
 
-// Failing returns the failed groups of the current phases, the selected one first.
+// Failing returns the failed groups of the current phases, the selected one first and the vaguest last.
 func (s *Screen) Failing() []*graph.Node {
-	var out []*graph.Node
-	for _, n := range s.Graph.Nodes {
-		switch {
-		case n.Status != event.Failed || !s.IsCurrent(n):
-		case s.IsSelected(n):
-			out = append([]*graph.Node{n}, out...)
-		default:
-			out = append(out, n)
+	out := s.Graph.Select(func(n *graph.Node) bool { return n.Status == event.Failed && s.IsCurrent(n) })
+	order := func(n *graph.Node) int {
+		if s.IsSelected(n) {
+			return -1
 		}
+		return n.Vagueness()
 	}
+	slices.SortStableFunc(out, func(a, b *graph.Node) int { return order(a) - order(b) })
 	return out
 }
 
