@@ -71,6 +71,8 @@ type State struct {
 
 	idle    stopwatch // runs while the operation is paused or held
 	idledBy struct{ pause, hold bool }
+	// before is how long the operation had run when its timeout started anew, for an edited revision or the rollback.
+	before  time.Duration
 	stepped bool      // a step was accepted
 	frozen  stopwatch // runs while readiness timeouts are paused: during pauses, holds and outages
 	groups  map[Unit]*GroupState
@@ -167,6 +169,9 @@ func (s *State) applyOperation(e Event) {
 	if s.Status == "" { // the plan of a stack's release comes before its operation starts
 		s.Started = e.Time
 	}
+	if s.Status != "" && (e.Status == Running && s.Run == Replacing || e.Status == RollingBack) {
+		s.before = s.Active(e.Time)
+	}
 	s.Status, s.Message, s.Origin = e.Status, e.Message, e.Origin
 	s.FailedObject, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
 	switch {
@@ -261,6 +266,21 @@ func (s *State) Active(now time.Time) time.Duration {
 		now = s.Ended
 	}
 	return max(now.Sub(s.Started)-s.idle.read(now), 0)
+}
+
+// Spent returns how much of its timeout the operation has used, and the timeout, 0 if there is none to compare with. An edited
+// revision (R46) and the rollback (R33) start anew; once the operation is over, Spent is all its time.
+func (s *State) Spent(now time.Time) (spent, timeout time.Duration) {
+	timeout = s.Operation.Timeout
+	switch {
+	case s.before == 0:
+		return s.Active(now), timeout
+	case !s.Ended.IsZero():
+		return s.Active(now), 0
+	case s.Undo != nil:
+		timeout = s.Undo.Timeout
+	}
+	return s.Active(now) - s.before, timeout
 }
 
 // IdleWord says why the operation was not active all the time: "paused", "held" or "paused or held".

@@ -26,6 +26,17 @@ func TestActiveTimeExcludesPauses(t *testing.T) { // R25
 			t.Errorf("active at %ds is %s, want %s", now, got, want)
 		}
 	}
+	op, undo := Operation{Timeout: 30 * time.Second}, Operation{Timeout: 40 * time.Second}
+	edited := s
+	edited.Apply(Event{Time: at(60), Kind: KindRun, Status: Replacing})
+	edited.Apply(Event{Time: at(60), Kind: KindOperation, Status: Running, Operation: &op})
+	if spent, limit := edited.Spent(at(65)); spent != 5*time.Second || limit != op.Timeout {
+		t.Errorf("an edited revision has used %s of %s (R46)", spent, limit)
+	}
+	edited.Apply(Event{Time: at(70), Kind: KindOperation, Status: RollingBack, Operation: &undo})
+	if spent, limit := edited.Spent(at(73)); spent != 3*time.Second || limit != undo.Timeout {
+		t.Errorf("the rollback has used %s of %s (R33)", spent, limit)
+	}
 	s.Apply(Event{Time: at(60), Kind: KindOperation, Status: Succeeded})
 	if got := s.Active(at(99)); got != 20*time.Second {
 		t.Errorf("active after the end is %s, want 20s", got)

@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/edit"
+	"lockstep/ui/board/graph"
 )
 
 // fakeEditor has values, and returns prepared results.
@@ -154,6 +155,62 @@ func TestEditPausesDegraded(t *testing.T) { // R46
 	if s.press("e"); !s.edits() || len(s.sent) != 1 || s.sent[0].Name != event.Pause {
 		t.Errorf("e sent %v, edits: %t", s.sent, s.edits())
 	}
+}
+
+// TestEditResumes: a run that was paused only for an edit goes on after it: the edited revision, or the same one if nothing was
+// applied. A run that the user paused stays paused.
+func TestEditResumes(t *testing.T) { // R46
+	inBubble(t, func(t *testing.T) {
+		degraded := func(byUser bool) *rig {
+			made := inspect.Edited{Lines: []string{"revision 2"}, Changes: []inspect.Change{wordChanges}}
+			s := with("sandbox-install", 63, "", func(o *Options) { o.Editor = &fakeEditor{made: made} })(t)
+			n := s.Graph.Nodes[slices.IndexFunc(s.Graph.Nodes, func(n *graph.Node) bool { return n.Status == event.Running })]
+			o := n.Objects[slices.IndexFunc(n.Objects, func(o *event.ObjectState) bool { return !o.Done() })].Object
+			s.feed(event.Event{Kind: event.KindDiagnosis, Phase: n.Phase, Group: n.ID, Object: &o, Cause: "image cannot be pulled", Status: event.Degraded, Time: s.State.Now})
+			if byUser {
+				s.press("p")
+				s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
+			}
+			s.press("e")
+			s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
+			return s
+		}
+		names := func(s *rig) (names []event.CommandName) {
+			for _, c := range s.sent {
+				names = append(names, c.Name)
+			}
+			return names
+		}
+		for _, byUser := range []bool{false, true} {
+			s := degraded(byUser)
+			s.send(edit.EditorClosed{Values: "word: new\n"})
+			s.settle()
+			s.shows(t, map[bool]string{false: "↵ apply, resume", true: "↵ apply  "}[byUser])
+			s.press("enter")
+			op := s.State.Operation
+			op.Revision++
+			s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
+			want := []event.CommandName{event.Pause, event.Edit}
+			if got := names(s); !slices.Equal(got, want) {
+				t.Errorf("before the new revision: sent %v, want %v", got, want)
+			}
+			s.feed(event.Event{Kind: event.KindRun, Status: event.Replacing, Time: s.State.Now})
+			s.feed(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Time: s.State.Now})
+			s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
+			if !byUser {
+				want = append(want, event.Resume)
+			}
+			if got := names(s); !slices.Equal(got, want) {
+				t.Errorf("paused by the user: %t: sent %v, want %v", byUser, got, want)
+			}
+			s = degraded(byUser)
+			s.send(edit.EditorClosed{Values: "word: old\n"})
+			want = slices.DeleteFunc(want, func(n event.CommandName) bool { return n == event.Edit })
+			if got := names(s); !slices.Equal(got, want) {
+				t.Errorf("unchanged, paused by the user: %t: sent %v, want %v", byUser, got, want)
+			}
+		}
+	})
 }
 
 func TestEditWithoutChange(t *testing.T) { // R46

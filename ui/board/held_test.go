@@ -108,3 +108,58 @@ func TestDegradedFor(t *testing.T) {
 	s.feed(at(30, event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Failed, Object: &api}), at(31, running), at(32, degraded))
 	expect(39, "30 s")
 }
+
+// TestHeldNamesTheCause: of two groups that failed because the time of the operation ended, the view follows the one whose cause is
+// known, although it followed the other before that.
+func TestHeldNamesTheCause(t *testing.T) {
+	late, broken := plan.Object{Kind: "Deployment", Name: "late"}, plan.Object{Kind: "Deployment", Name: "broken"}
+	one, two := &plan.Group{ID: "s:one", Chart: "s", Name: "one", Objects: []plan.Object{late}}, &plan.Group{ID: "s:two", Chart: "s", Name: "two", Objects: []plan.Object{broken}}
+	timeout := &event.Timeout{After: time.Minute, Flag: "--timeout"}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{one, two}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: one.ID, Status: event.Running},
+		{Kind: event.KindGroup, Phase: "apply", Group: two.ID, Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: two.ID, Object: &broken, Status: event.InProgress},
+		{Kind: event.KindDiagnosis, Phase: "apply", Group: two.ID, Object: &broken, Cause: "image cannot be pulled", Status: event.Degraded},
+	}
+	s := newScreen(t, 60, 20, events)
+	s.press("F")
+	s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: one.ID}}
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: one.ID, Object: &late, Status: event.Failed, Cause: "not applied", Timeout: timeout},
+		event.Event{Kind: event.KindGroup, Phase: "apply", Group: two.ID, Object: &broken, Status: event.Failed, Cause: "image cannot be pulled", Timeout: timeout},
+		event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:two: image cannot be pulled"})
+	s.shows(t, "✗ held  two · Deployment/broken: image cannot", "A re-check two")
+}
+
+// TestFollowsTheEditedRevision: the view shows the first group of an edited revision, not a hook of the old one that nothing kept
+// from starting.
+func TestFollowsTheEditedRevision(t *testing.T) {
+	hook := func(name string) *plan.Group {
+		return &plan.Group{ID: name + ":Job/" + name, Name: "Job/" + name, Objects: []plan.Object{{Kind: "Job", Name: name}}}
+	}
+	web := &plan.Group{ID: "s:web", Chart: "s", Name: "web", Objects: []plan.Object{{Kind: "Deployment", Name: "web"}}}
+	phases := []event.Phase{{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{hook("first")}},
+		{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{web}},
+		{Name: "post-install", Kind: event.PhaseHooks, Groups: []*plan.Group{hook("last")}}}
+	op := event.Operation{Name: "install", Release: "s", Namespace: "n", Revision: 1}
+	edited := op
+	edited.Revision = 2
+	s := newScreen(t, 100, 30, []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &op},
+		{Kind: event.KindPlan, Phases: phases},
+		{Kind: event.KindGroup, Phase: "pre-install", Group: "first:Job/first", Status: event.Ready},
+		{Kind: event.KindGroup, Phase: "apply", Group: web.ID, Status: event.Ready},
+	})
+	for _, e := range []event.Event{
+		{Kind: event.KindRun, Status: event.Replacing},
+		{Kind: event.KindOperation, Status: event.Running, Operation: &edited},
+		{Kind: event.KindPlan, Phases: phases},
+		{Kind: event.KindRun, Status: event.Paused},
+	} {
+		s.feed(e)
+	}
+	if got := s.Sel.Unit.Group; got != "first:Job/first" {
+		t.Errorf("the view shows %q", got)
+	}
+}

@@ -53,18 +53,20 @@ func (b *Board) groupToFollow() *graph.Node {
 	priority := func(n *graph.Node) int {
 		switch {
 		case b.Observed != nil && n.Degraded > 0: // since the end
-			return 8
+			return 9
 		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
-			return 7 - n.Vagueness()
+			return 8 - n.Vagueness()
 		case n.Status == event.Aborted && ending && b.IsCurrent(n):
-			return 4
+			return 5
 		case n.Status == event.AtBreakpoint:
-			return 3
+			return 4
 		case n.Status == event.Running:
-			return 2
+			return 3
 		case ending:
 			return 0
-		case n.GroupState == b.Next, n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Unblocked(n):
+		case n.GroupState == b.Next:
+			return 2
+		case n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Unblocked(n):
 			return 1
 		}
 		return 0

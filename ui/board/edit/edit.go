@@ -69,6 +69,7 @@ type Edit struct {
 	atQuit func(func()) (undo func())
 	draft  *draft // may be nil
 
+	paused  pause
 	Polling bool // a check of the chart's directory is scheduled
 	changed bool // the chart's directory changed
 }
@@ -84,11 +85,11 @@ const Part = "in the edit review"
 
 func (e *Edit) Keys() []keys.Binding {
 	return slices.Concat([]keys.Binding{
-		{Keys: "enter", Hint: keys.When("apply", func() bool { return e.whyNotApply() == "" }), Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
+		{Keys: "enter", Hint: e.applyHint, Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
 		{Keys: "e", Hint: e.againHint, Disabled: e.WhyNot, Do: e.editAgain, About: "edit again"},
 		{Keys: "w", Hint: keys.When("save values", func() bool { return e.whyNotSave() == "" }), Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
 	}, e.ScrollKeys(), []keys.Binding{
-		{Keys: "esc", Hint: keys.Always("discard"), Do: keys.Run(e.close), About: "discard (e restores the text)"},
+		{Keys: "esc", Hint: keys.Always("discard"), Do: e.leave, About: "discard (e restores the text)"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
 	})
 }
@@ -100,7 +101,23 @@ func (e *Edit) againHint() string {
 	return "edit again"
 }
 
+func (e *Edit) applyHint() string {
+	switch {
+	case e.whyNotApply() != "":
+		return ""
+	case e.paused.ours:
+		return "apply, resume"
+	}
+	return "apply"
+}
+
 func (e *Edit) close() { e.Modes.Close(e) }
+
+// leave closes the review, and keeps the draft.
+func (e *Edit) leave() tea.Cmd {
+	e.close()
+	return e.endPause()
+}
 
 // Draft returns the user's text that the run has not accepted yet.
 func (e *Edit) Draft() (values string, ok bool) {
@@ -130,20 +147,6 @@ func (e *Edit) WhyNot() string {
 		return "press p to pause the run first"
 	}
 	return ""
-}
-
-// pausesFirst reports whether an edit pauses the run, because something degraded may need one.
-func (e *Edit) pausesFirst() bool {
-	run, _ := e.RunStatus()
-	return e.Steerable() && run == event.Running && e.Tally.Degraded > 0
-}
-
-// pause pauses the run before an edit, if it is running.
-func (e *Edit) pause() tea.Cmd {
-	if !e.pausesFirst() {
-		return nil
-	}
-	return e.Send(event.Command{Name: event.Pause})
 }
 
 // ValuesHint returns the footer's word for e, "" while the run cannot be edited.
@@ -215,7 +218,7 @@ func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 		if e.Over() {
 			e.close()
 		}
-		return e.pollChart()
+		return tea.Batch(e.resumeEdited(), e.pollChart())
 	}
 	return e.Text.Update(msg)
 }
@@ -228,6 +231,7 @@ func Accepted(ev event.Event) bool {
 // Applied closes the review after the run accepted an edit, and discards the user's text unless the edit
 // did not have it.
 func (e *Edit) Applied() {
+	e.paused.replaces = e.State.Operation.Revision
 	if e.draft != nil && e.draft.chart && e.draft.edited {
 		e.draft.chart = false
 		e.close()
@@ -253,7 +257,7 @@ func (e *Edit) read(msg EditorClosed) tea.Cmd {
 		return e.Say(theme.Bad, msg.Err.Error())
 	case msg.Values == e.draft.was:
 		e.discard()
-		return e.Say(theme.Quiet, "nothing changed")
+		return tea.Batch(e.endPause(), e.Say(theme.Quiet, "nothing changed"))
 	}
 	all := e.draft.all
 	return e.plan(func(ed Editor, ctx context.Context) (inspect.Edited, error) { return ed.Edit(ctx, msg.Values, all) }, false)

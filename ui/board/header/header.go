@@ -55,9 +55,10 @@ func (h *Header) drawOperation() {
 		timed = &h.Stack.State // the release has not started
 	}
 	if !timed.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
-		elapsed = canvas.Clock(timed.Active(h.Now()))
-		if op.Timeout > 0 {
-			elapsed += " of " + canvas.Clock(op.Timeout)
+		spent, timeout := timed.Spent(h.Now())
+		elapsed = canvas.Clock(spent)
+		if timeout > 0 {
+			elapsed += " of " + canvas.Clock(timeout)
 		}
 	}
 	end := cv.PutRight(h.W-1, 0, theme.Text, elapsed) - 2
