@@ -230,45 +230,47 @@ func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 		fmt.Fprintf(&b, " %s %s.", name, toolNamed(name).note)
 	}
 	b.WriteString(r.dates(wanted))
-	head := columns(rivals)
-	fmt.Fprintf(&b, "\n\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for _, line := range r.lines(wanted, rivals) {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
-	}
+	b.WriteString(markdownTable(columns(rivals), r.lines(wanted, rivals)))
 	return b.String()
 }
 
-// readmeRows are the rows and figures of the README's table.
-var readmeRows = []string{"chain of 20 × 5 ConfigMaps/install in order (helm: unordered)", "1,000 ConfigMaps/install",
-	"1,000 ConfigMaps/upgrade", "1,000 ConfigMaps/rollback", "1,000 ConfigMaps/uninstall"}
-
-// readme returns the short table of the README.
-func (r *results) readme() string {
-	return r.markdown(func(f *figure) bool { return slices.Contains(readmeRows, f.Row+"/"+f.Name) }, nil)
-}
-
-// page returns the table of the page "benchmarks": the figures that have a goal, then
-// one line per rival with its times.
-func (r *results) page() string {
-	text := r.markdown(func(f *figure) bool { return f.Goal > 0 }, nil)
-	for _, name := range r.rivals() {
-		var rows []string
-		row := ""
-		for _, f := range r.Figures {
-			if f.Unit != "s" || f.cell(name) == "" {
-				continue
-			}
-			took := f.Name + " " + f.cell(name)
-			if f.Row == row {
-				rows[len(rows)-1] += ", " + took
-				continue
-			}
-			row = f.Row
-			rows = append(rows, row+": "+took)
-		}
-		text += fmt.Sprintf("\n%s %s on the same machine: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), toolNamed(name).note)
+// markdownTable returns a table in Markdown, after an empty line.
+func markdownTable(head []string, lines [][]string) string {
+	text := fmt.Sprintf("\n\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	for _, line := range lines {
+		text += fmt.Sprintf("| %s |\n", strings.Join(line, " | "))
 	}
 	return text
+}
+
+// readmeFigures are the figures of one row that the README names, pageFigures those of the page "benchmarks".
+var (
+	readmeFigures = []string{"install", "upgrade", "rollback", "uninstall"}
+	pageRows      = []string{"chain of 20 × 5 ConfigMaps", "1,000 ConfigMaps", "5,000 ConfigMaps"}
+)
+
+const readmeRow = "1,000 ConfigMaps"
+
+// readme returns the line of the README.
+func (r *results) readme() string {
+	var parts []string
+	for _, f := range r.Figures {
+		if f.Row == readmeRow && slices.Contains(readmeFigures, f.Name) {
+			parts = append(parts, f.Name+" "+f.cell(lockstep)+" ("+f.cell(helm)+")")
+		}
+	}
+	return "Speed with " + readmeRow + ", in brackets Helm's: " + strings.Join(parts, ", ") + ". The page [benchmarks](ui/cli/help/benchmarks.md) has more.\n"
+}
+
+// page returns the table of the page "benchmarks": what users wait for and need memory for, without goals.
+func (r *results) page() string {
+	wanted := func(f *figure) bool { return slices.Contains(pageRows, f.Row) && f.known() && f.Against != "" }
+	lines := r.lines(wanted, nil)
+	for i, line := range lines {
+		lines[i] = line[:len(line)-1]
+	}
+	head := columns(nil)
+	return r.headline(nil) + ". Medians; each ratio is the median over pairs of consecutive runs." + r.dates(wanted) + markdownTable(head[:len(head)-1], lines)
 }
 
 // slowerThan lists the figures that are more than 10 % worse than in an earlier run. It

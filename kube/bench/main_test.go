@@ -3,7 +3,7 @@
 //
 // It is a test binary: `make bench` runs it with -measure; without -measure it only tests its own calculations. All rows
 // use one sandbox. Times and peak memory are those of the processes; requests are counted in the API server's audit
-// log. The results are latest.json and latest.md in the folder -out. TestPages keeps the tables of the README and of
+// log. The results are latest.json and latest.md in the folder -out. TestPages keeps the line of the README and the table of
 // the page "benchmarks" equal to latest.json.
 package bench
 
