@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -394,7 +395,7 @@ func fieldConflict(causes []metav1.StatusCause) (owners, advice string) {
 // immutable matches what the API server says of a field that must not change, also by a rule that compares it with its old
 // value (CEL).
 var immutable = regexp.MustCompile(`immutable|may not be changed|may not change|can not be less than status\.capacity|only be modified in tandem|` +
-	`spec for fields other than|updates to \S+ are forbidden|\boldSelf\b`)
+	`spec for fields other than|updates to \S+ are forbidden|cannot change roleRef|\boldSelf\b`)
 
 // noResize is what the API server says of a claim that cannot grow, because of its StorageClass.
 const noResize = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
@@ -402,19 +403,30 @@ const noResize = "only dynamically provisioned pvc can be resized and the storag
 // Immutable lists the immutable fields that a refused update tried to change, each with the reason. Only the text of a message
 // shows that a field is immutable. The reason omits the field's value, which may be pages long.
 func Immutable(err error) (fields []string) {
-	var response apierrors.APIStatus
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), noResize) {
 		return []string{"spec.resources.requests.storage: " + noResize}
 	}
-	if !apierrors.IsInvalid(err) || !errors.As(err, &response) || response.Status().Details == nil {
-		return nil
-	}
-	for _, c := range response.Status().Details.Causes {
+	for _, c := range causes(err) {
 		if reason := immutableReason(c.Message); reason != "" {
 			fields = append(fields, c.Field+": "+reason)
 		}
 	}
 	return fields
+}
+
+// NamesNoField reports whether the API server refuses an object's whole spec and does not say which of its fields: so does
+// Kubernetes of claims, and older versions of StatefulSets.
+func NamesNoField(err error) bool {
+	return slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "spec" })
+}
+
+// causes returns what the API server says of each field of an object that it calls invalid.
+func causes(err error) []metav1.StatusCause {
+	var response apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &response) || response.Status().Details == nil {
+		return nil
+	}
+	return response.Status().Details.Causes
 }
 
 // immutableReason returns the part of a message that says why a field must not change, "" if it says something else. The first

@@ -197,8 +197,9 @@ func (v *clusterView) tryChange(c *change) error {
 		old, readErr := v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
 		c.replaced = readErr == nil && status.HasFailed(old, c.rule)
 	}
-	if IsNoDryRun(err) {
-		return KnownRefusal(c.object, c.old, c.info)
+	known := KnownRefusal(c.object, c.old, c.info)
+	if IsNoDryRun(err) || known != nil && diagnose.NamesNoField(err) {
+		return known
 	}
 	return RefusalOf(err)
 }

@@ -117,7 +117,8 @@ func (r Replacer) tryCreation(i *resource.Info) error {
 	return err
 }
 
-// immutableFields are fields that Kubernetes never changes, for objects of which no dry run can be sent.
+// immutableFields are fields that Kubernetes never changes, for objects of which no dry run can be sent, or whose refusal names no
+// field.
 var immutableFields = map[plan.GroupKind][]string{
 	{Group: "apps", Kind: "Deployment"}:                 {"spec.selector"},
 	{Group: "apps", Kind: "DaemonSet"}:                  {"spec.selector"},
@@ -136,8 +137,8 @@ var immutableFields = map[plan.GroupKind][]string{
 	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:  {"addressType"},
 }
 
-// KnownRefusal returns the error with which the API server will refuse an update that no dry run could try, because it changes a
-// field that is known to be immutable; nil for none. It compares the manifests of two revisions; old may be nil.
+// KnownRefusal returns the error with which the API server will refuse an update because it changes a field that is known to be
+// immutable, for what a dry run cannot tell; nil for none. It compares the manifests of two revisions; old may be nil.
 func KnownRefusal(o plan.Object, old, next *resource.Info) error {
 	before, after := fieldsOf(old), fieldsOf(next)
 	if before == nil || after == nil {

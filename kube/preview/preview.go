@@ -230,7 +230,7 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.Phase
 	c.Action = inspect.Unchanged
 	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
 	refusal := preflight.RefusalOf(err)
-	if diagnose.LacksPermission(err) || preflight.IsNoDryRun(err) {
+	if diagnose.LacksPermission(err) || preflight.IsNoDryRun(err) || diagnose.NamesNoField(err) {
 		if known := preflight.KnownRefusal(c.Object, s.deployed[c.Object], i); known != nil {
 			err, refusal = known, known
 		}

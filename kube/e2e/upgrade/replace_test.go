@@ -49,7 +49,7 @@ func transitions() map[string]transition {
 		text := func(labels string) string {
 			return rig.Object("apps/v1/"+kind+"/it", nil, "spec:", "  selector: {matchLabels: {"+labels+"}}", pods(labels))
 		}
-		return transition{kind + "/it", resource + ".v1.apps", text("app: it"), text("app: it, tier: web"), "spec.selector: field is immutable", "its pods are deleted with it", false, false}
+		return transition{kind + "/it", resource + ".v1.apps", text("app: it"), text("app: it, tier: web"), "spec.selector", "its pods are deleted with it", false, false}
 	}
 	simple := func(what, resource, old, next, field string) transition {
 		parts := strings.Split(what, "/")
@@ -74,38 +74,38 @@ func transitions() map[string]transition {
 		text := func(role string) string {
 			return "roleRef: {apiGroup: " + rbac + ", kind: ClusterRole, name: " + role + "}"
 		}
-		return simple(rbac+"/v1/"+kind+"/"+name, resource+".v1."+rbac, text("view"), text("edit"), "roleRef: field is immutable")
+		return simple(rbac+"/v1/"+kind+"/"+name, resource+".v1."+rbac, text("view"), text("edit"), "roleRef")
 	}
-	image := transition{"Job/it", "jobs.v1.batch", rig.Job("it", nil, "0s"), strings.ReplaceAll(rig.Job("it", nil, "0s"), "app:1.0", "app:2.0"), "spec.template: field is immutable", "its pods are deleted with it", false, false}
+	image := transition{"Job/it", "jobs.v1.batch", rig.Job("it", nil, "0s"), strings.ReplaceAll(rig.Job("it", nil, "0s"), "app:1.0", "app:2.0"), "spec.template", "its pods are deleted with it", false, false}
 	return map[string]transition{
 		"Deployment, selector":                workload("Deployment", "deployments"),
 		"DaemonSet, selector":                 workload("DaemonSet", "daemonsets"),
 		"ReplicaSet, selector":                workload("ReplicaSet", "replicasets"),
-		"StatefulSet, selector":               set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set, tier: db", "app: set, tier: db", "1Gi"), "spec.selector: field is immutable", "its pods are deleted with it; its claims stay", false),
-		"StatefulSet, smaller selector":       set(statefulSet("app: set, tier: db", "app: set, tier: db", "1Gi"), statefulSet("app: set", "app: set, tier: db", "1Gi"), "spec.selector: field is immutable", "its pods and claims stay", true),
-		"StatefulSet, volumeClaimTemplates":   set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "2Gi"), "spec.volumeClaimTemplates: field is immutable", "its pods and claims stay", true),
-		"StatefulSet, serviceName":            set(statefulSet("app: set", "app: set", "1Gi", "  serviceName: a"), statefulSet("app: set", "app: set", "1Gi", "  serviceName: b"), "spec.serviceName: field is immutable", "its pods and claims stay", true),
-		"StatefulSet, podManagementPolicy":    set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "1Gi", "  podManagementPolicy: Parallel"), "spec.podManagementPolicy: field is immutable", "its pods and claims stay", true),
+		"StatefulSet, selector":               set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set, tier: db", "app: set, tier: db", "1Gi"), "spec.selector", "its pods are deleted with it; its claims stay", false),
+		"StatefulSet, smaller selector":       set(statefulSet("app: set, tier: db", "app: set, tier: db", "1Gi"), statefulSet("app: set", "app: set, tier: db", "1Gi"), "spec.selector", "its pods and claims stay", true),
+		"StatefulSet, volumeClaimTemplates":   set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "2Gi"), "spec.volumeClaimTemplates", "its pods and claims stay", true),
+		"StatefulSet, serviceName":            set(statefulSet("app: set", "app: set", "1Gi", "  serviceName: a"), statefulSet("app: set", "app: set", "1Gi", "  serviceName: b"), "spec.serviceName", "its pods and claims stay", true),
+		"StatefulSet, podManagementPolicy":    set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "1Gi", "  podManagementPolicy: Parallel"), "spec.podManagementPolicy", "its pods and claims stay", true),
 		"Service, clusterIP":                  service,
 		"Job, template":                       image,
-		"Job, completionMode":                 job("", "  completionMode: Indexed\n  completions: 1", "spec.completionMode: field is immutable"),
-		"Job, completions":                    job("  completions: 1", "  completions: 2", "spec.completions: field is immutable"),
-		"StorageClass, parameters":            simple(class, "storageclasses.v1.storage.k8s.io", "provisioner: a.example/b\nparameters: {a: b}", "provisioner: a.example/b\nparameters: {a: c}", "parameters: field is immutable"),
-		"StorageClass, provisioner":           simple(class, "storageclasses.v1.storage.k8s.io", "provisioner: a.example/b", "provisioner: a.example/c", "provisioner: field is immutable"),
+		"Job, completionMode":                 job("", "  completionMode: Indexed\n  completions: 1", "spec.completionMode"),
+		"Job, completions":                    job("  completions: 1", "  completions: 2", "spec.completions"),
+		"StorageClass, parameters":            simple(class, "storageclasses.v1.storage.k8s.io", "provisioner: a.example/b\nparameters: {a: b}", "provisioner: a.example/b\nparameters: {a: c}", "parameters"),
+		"StorageClass, provisioner":           simple(class, "storageclasses.v1.storage.k8s.io", "provisioner: a.example/b", "provisioner: a.example/c", "provisioner"),
 		"PersistentVolumeClaim, shrink":       claim("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}", "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec.resources.requests.storage: field can not be less than status.capacity"),
-		"PersistentVolumeClaim, accessModes":  claim("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}", "spec: spec is immutable after creation"),
-		"PersistentVolumeClaim, storageClass": claim("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec: {storageClassName: standard, volumeMode: Block, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec: spec is immutable after creation"),
-		"IngressClass, controller":            simple("networking.k8s.io/v1/IngressClass/$", "ingressclasses.v1.networking.k8s.io", "spec: {controller: a.example/b}", "spec: {controller: a.example/c}", "spec.controller: field is immutable"),
-		"Secret, type":                        simple("v1/Secret/it", "secrets.v1.", "type: a.example/b\nstringData: {a: b}", "type: a.example/c\nstringData: {a: b}", "type: field is immutable"),
+		"PersistentVolumeClaim, accessModes":  claim("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}", "spec.accessModes"),
+		"PersistentVolumeClaim, storageClass": claim("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec: {storageClassName: standard, volumeMode: Block, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", "spec.storageClassName"),
+		"IngressClass, controller":            simple("networking.k8s.io/v1/IngressClass/$", "ingressclasses.v1.networking.k8s.io", "spec: {controller: a.example/b}", "spec: {controller: a.example/c}", "spec.controller"),
+		"Secret, type":                        simple("v1/Secret/it", "secrets.v1.", "type: a.example/b\nstringData: {a: b}", "type: a.example/c\nstringData: {a: b}", "type"),
 		"Secret, immutable":                   simple("v1/Secret/it", "secrets.v1.", "immutable: true\nstringData: {a: b}", "immutable: true\nstringData: {a: c}", "data: field is immutable when `immutable` is set"),
 		"ConfigMap, immutable":                simple("v1/ConfigMap/it", "configmaps.v1.", "immutable: true\ndata: {a: b}", "immutable: true\ndata: {a: c}", "data: field is immutable when `immutable` is set"),
 		"ConfigMap, mutable again":            simple("v1/ConfigMap/it", "configmaps.v1.", "immutable: true\ndata: {a: b}", "data: {a: b}", "immutable: field is immutable when `immutable` is set"),
 		"RoleBinding, roleRef":                role("RoleBinding", "it", "rolebindings"),
 		"ClusterRoleBinding, roleRef":         role("ClusterRoleBinding", "$", "clusterrolebindings"),
 		"PriorityClass, value":                simple("scheduling.k8s.io/v1/PriorityClass/$", "priorityclasses.v1.scheduling.k8s.io", "value: 10", "value: 11", "value: may not be changed in an update"),
-		"RuntimeClass, handler":               simple("node.k8s.io/v1/RuntimeClass/$", "runtimeclasses.v1.node.k8s.io", "handler: a", "handler: b", "handler: field is immutable"),
-		"CSIDriver, attachRequired":           simple("storage.k8s.io/v1/CSIDriver/$", "csidrivers.v1.storage.k8s.io", "spec: {attachRequired: true}", "spec: {attachRequired: false}", "spec.attachedRequired: field is immutable"),
-		"CustomResourceDefinition, scope":     {"CustomResourceDefinition/gears.$.example", "customresourcedefinitions.v1.apiextensions.k8s.io", crd("Namespaced"), crd("Cluster"), "spec.scope: field is immutable", "", true, false},
+		"RuntimeClass, handler":               simple("node.k8s.io/v1/RuntimeClass/$", "runtimeclasses.v1.node.k8s.io", "handler: a", "handler: b", "handler"),
+		"CSIDriver, attachRequired":           simple("storage.k8s.io/v1/CSIDriver/$", "csidrivers.v1.storage.k8s.io", "spec: {attachRequired: true}", "spec: {attachRequired: false}", "spec.attachedRequired"),
+		"CustomResourceDefinition, scope":     {"CustomResourceDefinition/gears.$.example", "customresourcedefinitions.v1.apiextensions.k8s.io", crd("Namespaced"), crd("Cluster"), "spec.scope", "", true, false},
 	}
 }
 
@@ -357,7 +357,7 @@ func TestReplacementWithoutDryRuns(t *testing.T) {
 	}
 	start := time.Now()
 	_, err := with.Upgrade("plain", next())
-	r.MustRefuse(start, err, "Deployment/fixed: spec.selector: field is immutable", "--replace Deployment/fixed")
+	r.MustRefuse(start, err, "Deployment/fixed: spec.selector", "--replace Deployment/fixed")
 	op, err := with.Upgrade("plain", next("Deployment"))
 	_, changes := r.Changes(op, err)
 	if c := changes["Deployment/fixed"]; c.Action != inspect.Replace || !strings.Contains(c.Message, "spec.selector: field is immutable; its pods are deleted with it") {
