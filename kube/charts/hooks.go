@@ -53,6 +53,28 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	return g
 }
 
+// AddTests adds the tests of a release to its plan: one after the other, after all groups (S11).
+func AddTests(p *plan.Plan, rel *release.Release) {
+	var tests []*plan.Group
+	for _, h := range HooksOf(rel.Hooks, release.HookTest) {
+		tests = append(tests, HookGroup(rel, h, release.HookTest, tests))
+	}
+	if len(tests) == 0 {
+		return
+	}
+	awaited := p.Dependencies()
+	for _, g := range p.Groups {
+		if !awaited[g.ID] {
+			tests[0].After = append(tests[0].After, g.ID)
+		}
+	}
+	p.Groups = append(p.Groups, tests...)
+	layers := plan.Layers(p.Groups)
+	for _, g := range tests {
+		g.Layer = layers[g.ID]
+	}
+}
+
 // HookData returns the ConfigMaps and Secrets of a release that are hooks. Pods can refer to
 // them (R62).
 func HookData(rel *release.Release) []infer.Object {

@@ -51,6 +51,13 @@ func (c *Client) ExpectHooks(rel *release.Release) error {
 	return nil
 }
 
+// ExpectTests sets the stored revision whose tests Helm executes next, after its other hooks.
+func (c *Client) ExpectTests(rel *release.Release) {
+	for _, phase := range c.hooks.reset(rel, c.cfg.Options.Prefix, HookEvents{Before: release.HookTest}, nil) {
+		c.cfg.announce(phase)
+	}
+}
+
 func (c *Client) admitHook(u *hookUnit) error {
 	if u.admitted {
 		return nil

@@ -123,6 +123,7 @@ type Release struct {
 	At     string
 	// WaitFor are the objects outside the release that its first groups wait for (R22d).
 	WaitFor []string
+	Test    bool // run the chart's tests at the end of the release (S11)
 	// Approve is why the release is deployed only once somebody approves it, see plan.ReadApprove (R42a).
 	Approve string
 	// Readiness says when its objects are ready, instead of its chart (R22b).

@@ -67,7 +67,7 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
 	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure",
-	"readiness", "waitFor", "approve").
+	"readiness", "waitFor", "approve", "test").
 	unsupported(ownKeyring, "keyring").
 	unsupported("move them into the chart as Helm hooks", "hooks").
 	unsupported(decryptFirst, "secrets").

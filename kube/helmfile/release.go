@@ -185,7 +185,7 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.read("postRendererArgs", &rel.PostRenderArgs)
 	f.read("waitFor", &rel.WaitFor)
-	rel.Approve = f.text("approve")
+	rel.Approve, rel.Test = f.text("approve"), f.boolean("test", false)
 	if n := f.own["readiness"]; f.err == nil && !n.isNull() {
 		rel.Readiness, f.err = readReadiness(f.name, n)
 	}

@@ -172,7 +172,7 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFailure, "cleanupOnFail": r.CleanupOnFail,
 			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchemaValidation, "disableOpenAPIValidation": r.DisableOpenAPIValidation,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
-			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description, "waitFor": r.WaitFor, "approve": r.Approve,
+			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description, "waitFor": r.WaitFor, "approve": r.Approve, "test": r.Test,
 		}
 		if len(r.Readiness) > 0 {
 			var entries map[string]any

@@ -44,6 +44,8 @@ type attempt struct {
 	// confirmReady waits, once, until all groups are ready at the same time. unready is its error.
 	confirmReady func() error
 	unready      error
+	// untested is the revision whose tests have not passed yet, 0 for none.
+	untested int
 }
 
 // newAttempt returns an attempt with Helm's client and storage wrapped.
@@ -153,6 +155,9 @@ func (a *attempt) runAction(operation string) (rel *rel1.Release, status string,
 	if err == nil {
 		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
+	}
+	if err == nil && a.task.tests {
+		status, err = a.runTests()
 	}
 	return rel, status, err
 }

@@ -150,6 +150,7 @@ func exitNothingDeployed(exit int) int {
 type finalState struct {
 	status string
 	err    error
+	left   rcommon.Status // which the record may still have after an error, "" for pending
 }
 
 // describe describes the state for the closing event, and how to fix it if it is not final (R34).
@@ -161,7 +162,10 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 		return "the record of the release is unchanged (" + s.status + ")"
 	case s.err != nil:
 		pending := "pending-" + operation
-		if operation == "uninstall" {
+		switch {
+		case s.left != "":
+			pending = s.left.String()
+		case operation == "uninstall":
 			pending = "uninstalling"
 		}
 		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; "+
@@ -252,12 +256,16 @@ func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 		return finalState{err: err}, nil
 	}
 	sweepErr = a.client.Sweep(ctx, session)
+	if a.untested > 0 {
+		a.op.ledger.AllowFailed(a.untested)
+		final.left = rcommon.StatusDeployed
+	}
 	err = release.Retry(ctx, func() (err error) {
-		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.WriteResult(), cause)
+		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.WriteResult(), a.untested, cause)
 		return err
 	})
 	if err != nil {
-		return finalState{err: fmt.Errorf("write the release record: %w", err)}, sweepErr
+		final.status, final.err = "", fmt.Errorf("write the release record: %w", err)
 	}
 	return final, sweepErr
 }

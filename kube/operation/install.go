@@ -40,6 +40,9 @@ func (d *Deploy) prepareInstall(s *session.Session, c *connect.Client) (*Operati
 	if err != nil {
 		return nil, wrapUnlessRefused(d.Common, "install", d.explainForbiddenWithPlan(s, "install", err))
 	}
+	if state != nil && testsLeft(d.Common, state.Last) {
+		return d.planTestsLeft(s, c, state, "install")
+	}
 	return d.planInstall(s, c, p, state, d)
 }
 
@@ -82,7 +85,7 @@ func (d *Deploy) planInstall(s *session.Session, c *connect.Client, p planInput,
 	if prepared, err = preflight.Check(s, prepared, incoming); err != nil {
 		return nil, err
 	}
-	op := newOperation(c, task{prepared: prepared, do: d.runInstall})
+	op := newOperation(c, d.task(prepared, d.runInstall))
 	op.rollback = rollbackByUninstall(prepared)
 	op.editOptions = editOptions
 	return op, nil
@@ -106,7 +109,7 @@ func (d *Deploy) renderInto(s *session.Session, p *planInput) (info event.Operat
 	if tree, err = d.addRendered(p, r, tree); err != nil {
 		return info, nil, err
 	}
-	p.hooks = hookEvents(d.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
+	p.hooks, p.tests = hookEvents(d.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), d.Test
 	info = s.Info("install", r.release)
 	info.Source = d.Source
 	return info, tree, nil

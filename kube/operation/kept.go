@@ -229,7 +229,7 @@ func (r *runner) continueEnding() (ended bool, err error) {
 	default:
 		return false, nil
 	}
-	a, status, err := r.takeOver()
+	a, status, err := r.takeOver(begun.Cause)
 	if err != nil {
 		return true, r.op.fail(r, a, err)
 	}
@@ -246,8 +246,8 @@ func (r *runner) continueEnding() (ended bool, err error) {
 }
 
 // takeOver takes the Lease over from an earlier pod and marks the revision that it left. It returns the status of the
-// release then.
-func (r *runner) takeOver() (a *attempt, status string, err error) {
+// release then. It ends a deployed revision whose tests have not passed as failed (S11), because of cause.
+func (r *runner) takeOver(cause error) (a *attempt, status string, err error) {
 	if a, err = r.newAttempt(r.op.main); err != nil {
 		return nil, "", err
 	}
@@ -256,10 +256,15 @@ func (r *runner) takeOver() (a *attempt, status string, err error) {
 		return a, status, nil
 	}
 	last, err := a.acquireLockAndWriteMarks(r.op.prepared.Last)
-	if err == nil && last != nil {
-		status = last.Info.Status.String()
+	if err != nil || last == nil {
+		return a, status, err
 	}
-	return a, status, err
+	if testsLeft(r.op.prepared.Common, last) {
+		a.untested = last.Version
+		final, _ := a.finalize(cause)
+		return a, final.status, final.err
+	}
+	return a, last.Info.Status.String(), nil
 }
 
 // endAgain ends the run as an earlier pod was about to, with a rollback unless that is complete. started is set if it has

@@ -65,12 +65,13 @@ func isTarget(t connect.Target, o plan.Object) bool {
 
 // Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
 // manifests, and no object in the cluster; or that an earlier pod of the run's Job has deployed the release (S13). It writes
-// nothing. If it returns true, a later Check notices whatever anybody writes to the release from now on.
+// nothing. If it returns true, a later Check notices whatever anybody writes to the release from now on. A release whose tests are
+// to run and have not passed in this revision is changed (S11).
 //
 // Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	p := op.prepared
-	if p.Info.Name != "upgrade" || p.Resumes || len(p.Marks) > 0 {
+	if p.Info.Name != "upgrade" || p.Resumes || len(p.Marks) > 0 || op.main.tests && !release.TestsPassed(p.Last) {
 		return false, nil
 	}
 	if op.deployedEarlier() {

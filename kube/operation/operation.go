@@ -188,6 +188,7 @@ type task struct {
 	uninstalling      bool
 	deletionTimeout   time.Duration // for one object, 0 for no limit
 	checksDeployed    bool          // the task checks a release that this run has deployed
+	tests             bool          // the task ends with the tests of the release (S11)
 }
 
 // prefix returns the prefix of the names of phases.

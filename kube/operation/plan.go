@@ -48,6 +48,7 @@ type planInput struct {
 	conflicts      []plan.Warning
 	crdWarnings    []plan.Warning // about the upgrade of crds/
 	prelude        []event.Phase  // phases to run first
+	tests          bool           // run the tests of the target at the end (S11)
 }
 
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
@@ -58,6 +59,15 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 		return nil, err
 	}
 	p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)
+	var tests []event.Phase
+	if p.tests {
+		if conflicts, more, err = hookConflicts(s, p.builder, p.target, testHooks); err != nil {
+			return nil, err
+		}
+		p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)
+		tests, more = planTests(s.Common, p.target.Release)
+		warnings = append(warnings, more...)
+	}
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {
 		return nil, err
@@ -95,7 +105,7 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	return &session.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old,
 		Work:     helmclient.Work{Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks, DeferredAPIs: p.deferredAPIs},
-		Phases:   slices.Concat(p.prelude, pre, main, post),
+		Phases:   slices.Concat(p.prelude, pre, main, post, tests),
 		Warnings: uniqueWarnings(warnings), Conflicts: p.conflicts, Basis: p.state.basis(s, info.Revision),
 	}, nil
 }

@@ -150,7 +150,7 @@ func completedByJob(s *session.Session) bool {
 	if err != nil {
 		return false // the operation reads the release again, and reports the error
 	}
-	return found && release.DeployedBy(last, c.Job)
+	return found && release.DeployedBy(last, c.Job) && !testsLeft(c, last)
 }
 
 // claims returns the existing objects that an operation on the release may write to (R31a): its own, those that hooks of

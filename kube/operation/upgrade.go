@@ -75,6 +75,8 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 		return d.install(s, c, nil)
 	}
 	switch {
+	case testsLeft(d.Common, state.Last):
+		return d.planTestsLeft(s, c, state, "upgrade")
 	case d.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
 		return d.install(s, c, state)
 	case state.Current.Info.Status == rcommon.StatusUninstalled: // nothing is deployed
@@ -92,10 +94,16 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 	if p, err = preflight.Check(s, p, incoming); err != nil {
 		return nil, err
 	}
-	op := newOperation(c, task{prepared: p, do: d.runUpgrade})
+	op := newOperation(c, d.task(p, d.runUpgrade))
 	op.editOptions = d
 	op.rollback = d.undo(p, state)
 	return op, nil
+}
+
+// task returns the task of an install or upgrade. It has tests if their phase is planned.
+func (d *Deploy) task(p *session.Prepared, do func(*attempt) (*rel1.Release, error)) task {
+	hasTests := len(charts.HooksOf(p.Target.Release.Hooks, rel1.HookTest)) > 0
+	return task{prepared: p, do: do, tests: d.Test && hasTests}
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
@@ -140,7 +148,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	r.warnings = slices.Concat(treeWarnings, crds.Warnings, r.warnings, oldWarnings)
 	p := planInput{
 		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: crds.Conflicts,
-		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
+		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), tests: d.Test,
 	}
 	if tree, err = d.addRendered(&p, r, tree); err != nil {
 		return nil, nil, err

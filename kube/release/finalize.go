@@ -13,14 +13,15 @@ import (
 	"lockstep/engine/event"
 )
 
-// Finalize marks the revision of an operation as failed, if Helm left it pending or uninstalling. It returns the resulting status in the record, event.NoRelease if there
-// is none. It does not change revisions of other runs.
+// Finalize marks the revision of an operation as failed, if Helm left it pending or uninstalling, or if it is deployed and its tests
+// have not passed (untested, 0 for none). It returns the resulting status in the record, event.NoRelease if there is none. It does
+// not change revisions of other runs.
 //
 // If a request that creates the revision may still arrive, Finalize creates the revision as failed,
 // so that the request is refused.
 //
 // Rule R34: whatever ends an operation, its revision ends in a final state.
-func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (string, error) {
+func Finalize(s *storage.Storage, name string, w WriteResult, untested int, cause error) (string, error) {
 	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:
@@ -32,7 +33,8 @@ func Finalize(s *storage.Storage, name string, w WriteResult, cause error) (stri
 		return rcommon.StatusFailed.String(), s.Create(w.Unconfirmed)
 	}
 	status := rel.Info.Status
-	ours := w.Created == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling
+	ours := w.Created == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling ||
+		untested == rel.Version && status == rcommon.StatusDeployed
 	if !ours {
 		return status.String(), nil
 	}

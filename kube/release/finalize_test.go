@@ -12,14 +12,16 @@ import (
 // TestFinalDescription: the record says what failed, in Helm's words.
 func TestFinalDescription(t *testing.T) { // R34
 	for _, c := range []struct {
-		status rcommon.Status
-		wrote  WriteResult
-		want   string
+		status   rcommon.Status
+		wrote    WriteResult
+		untested int
+		want     string
 	}{
-		{rcommon.StatusPendingInstall, WriteResult{Created: 1}, `Release "t" failed: timed out`},
-		{rcommon.StatusPendingUpgrade, WriteResult{Created: 1}, `Upgrade "t" failed: timed out`},
-		{rcommon.StatusPendingRollback, WriteResult{Created: 1}, `Release "t" failed: timed out`},
-		{rcommon.StatusUninstalling, WriteResult{Uninstalling: true}, `Uninstall of "t" failed: timed out`},
+		{rcommon.StatusPendingInstall, WriteResult{Created: 1}, 0, `Release "t" failed: timed out`},
+		{rcommon.StatusPendingUpgrade, WriteResult{Created: 1}, 0, `Upgrade "t" failed: timed out`},
+		{rcommon.StatusPendingRollback, WriteResult{Created: 1}, 0, `Release "t" failed: timed out`},
+		{rcommon.StatusUninstalling, WriteResult{Uninstalling: true}, 0, `Uninstall of "t" failed: timed out`},
+		{rcommon.StatusDeployed, WriteResult{Created: 1}, 1, `Release "t" failed: timed out`}, // its tests failed (S11)
 	} {
 		s := storage.Init(driver.NewMemory())
 		rel := revision(1)
@@ -27,7 +29,7 @@ func TestFinalDescription(t *testing.T) { // R34
 		if err := s.Create(rel); err != nil {
 			t.Fatal(err)
 		}
-		status, err := Finalize(s, "t", c.wrote, errors.New("timed out"))
+		status, err := Finalize(s, "t", c.wrote, c.untested, errors.New("timed out"))
 		got, found, readErr := Get(s, "t", 1)
 		if err != nil || readErr != nil || !found || status != "failed" || got.Info.Description != c.want {
 			t.Errorf("%s: status %q, errors %v, %v, record %+v, want %q", c.status, status, err, readErr, got, c.want)

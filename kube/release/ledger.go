@@ -46,6 +46,7 @@ type entry struct {
 	sent     []rcommon.Status // by writes without an answer
 	deleting bool             // the run has sent a delete request
 	changed  bool             // somebody else has changed the status
+	untested bool             // it may be marked failed although it is deployed
 	span     Span
 }
 
@@ -252,7 +253,7 @@ func (l *Ledger) latest() (latest int) {
 	return latest
 }
 
-// errDeployed is the error for marking a deployed revision failed.
+// errDeployed is the error for marking a deployed revision failed: the answer to the write that made it deployed may have been lost.
 var errDeployed = errors.New("it is deployed, and a deployed revision cannot be marked failed")
 
 // knows reports whether a record was read or its write was confirmed.
@@ -277,11 +278,20 @@ func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, e
 		e = &entry{}
 		l.entries[revision] = e
 	}
-	if e.status == rcommon.StatusDeployed && status == rcommon.StatusFailed {
+	if e.status == rcommon.StatusDeployed && status == rcommon.StatusFailed && !e.untested {
 		return entry{}, fmt.Errorf("revision %d of release %s: %w", revision, l.release, errDeployed)
 	}
 	e.sent = append(e.sent, status)
 	return *e, nil
+}
+
+// AllowFailed allows the run to mark a revision failed although it is deployed: its tests have not passed (S11).
+func (l *Ledger) AllowFailed(revision int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[revision]; e != nil {
+		e.untested = true
+	}
 }
 
 // endWrite records the result of a write. If there was no answer, the status stays in sent, because

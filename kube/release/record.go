@@ -211,6 +211,13 @@ func DeployedBy(rel *rel1.Release, job string) bool {
 	return CreatedBy(rel, job) && !ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed
 }
 
+// TestsPassed reports whether all tests of a revision have passed since it was deployed; true if it has none.
+func TestsPassed(rel *rel1.Release) bool {
+	return !slices.ContainsFunc(rel.Hooks, func(h *rel1.Hook) bool {
+		return slices.Contains(h.Events, rel1.HookTest) && h.LastRun.Phase != rel1.HookPhaseSucceeded
+	})
+}
+
 // RolledBackBy reports whether a pod of the Job created and deployed the revision as a rollback on failure.
 func RolledBackBy(rel *rel1.Release, job string) bool {
 	return CreatedBy(rel, job) && ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed

@@ -63,7 +63,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	if _, found, err := Get(s, "t", 1); found || err == nil {
 		t.Errorf("Get of an unreadable record: found %v, error %v", found, err)
 	}
-	if _, err := Finalize(s, "t", WriteResult{Created: 1}, errors.New("cut")); err == nil {
+	if _, err := Finalize(s, "t", WriteResult{Created: 1}, 0, errors.New("cut")); err == nil {
 		t.Error("Finalize of an unreadable record returned no error")
 	}
 	if err := s.Create(revision(2)); !errors.Is(err, inner.err) {

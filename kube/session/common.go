@@ -59,6 +59,7 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
+	Test              bool // an install or upgrade runs the chart's tests once the release is deployed (S11)
 	// KeepBrokenPods keeps pods of StatefulSets that were never ready, have an older template and block the rollout (R32).
 	KeepBrokenPods bool
 	PlanOnly       bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error

@@ -313,7 +313,7 @@ func (s *Stack) common(m *member) operation.Common {
 	c.NoHooks = c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
 	c.Readiness = readiness.Join(m.Readiness, c.Readiness)
-	c.WaitFor = m.WaitFor
+	c.WaitFor, c.Test = m.WaitFor, c.Test || m.Test
 	c.Watches = m.watches
 	c.OnStep = nil
 	if s.opts.Approved != nil {

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -172,4 +173,13 @@ func (r *Rig) Rollback(to int) (*kube.Operation, error) {
 
 func (r *Rig) Uninstall() (*kube.Operation, error) {
 	return r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: r.Common()})
+}
+
+// Store is a journal.Store in memory.
+type Store struct{ data []byte }
+
+func (s *Store) Load(context.Context) ([]byte, error) { return s.data, nil }
+func (s *Store) Save(_ context.Context, data []byte) error {
+	s.data = data
+	return nil
 }

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 type release struct {
 	Name, Dir, Context string
 	Approve            string
+	Test               bool
 	Needs              []string
 	Removed            bool
 	Values             map[string]any
@@ -79,7 +80,7 @@ func (l layout) id(name string) string {
 func (l layout) helmfile(releases ...release) *helmfile.File {
 	f := &helmfile.File{Path: "test"}
 	for n, r := range releases {
-		rel := helmfile.Release{Name: r.Name, Namespace: l.namespaceOf(r.Name), Context: cmp.Or(r.Context, l.contextOf(r.Name)), Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, Approve: r.Approve, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
+		rel := helmfile.Release{Name: r.Name, Namespace: l.namespaceOf(r.Name), Context: cmp.Or(r.Context, l.contextOf(r.Name)), Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, Approve: r.Approve, Test: r.Test, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
 		for _, need := range r.Needs {
 			id := need
 			if !strings.Contains(need, "/") {

@@ -1,7 +1,6 @@
 package uninstall
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -15,15 +14,6 @@ import (
 	"lockstep/kube/lease"
 )
 
-// store is a journal.Store in memory.
-type store struct{ data []byte }
-
-func (s *store) Load(context.Context) ([]byte, error) { return s.data, nil }
-func (s *store) Save(_ context.Context, data []byte) error {
-	s.data = data
-	return nil
-}
-
 // TestKilledAfterTheUninstall: a run is killed after the last change of the records: before it could delete its Lease, or, as
 // a pod of a Job, just before its exit. The same command, or the next pod, has nothing to do, and no Lease stays (R52, S13).
 func TestKilledAfterTheUninstall(t *testing.T) {
@@ -33,7 +23,7 @@ func TestKilledAfterTheUninstall(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
-			var kept store
+			var kept rig.Store
 			prepare := func() (*kube.Operation, error) {
 				u := kube.Uninstall{Common: r.Common(), KeepHistory: test.keepHistory}
 				if test.job {

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -27,7 +28,7 @@ given with -f, or the one in the current directory.`
 func (a *app) newDag() *cobra.Command {
 	var flags input.RenderFlags
 	var stack input.HelmfileFlags
-	tui := false
+	tui, tests := false, false
 	cmd := &cobra.Command{
 		Use: "dag {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the groups of a chart and their order", Long: dagLong,
 		Example: `lockstep dag ./shop
@@ -44,13 +45,17 @@ lockstep dag -f helmfile.yaml`,
 			if err != nil {
 				return err
 			}
+			unordered := flags.Options.Order != kube.OrderInferred && plan.Unordered(r.Planned.Groups)
+			if tests {
+				charts.AddTests(r.Planned, r.Release)
+			}
 			if tui {
 				return a.showChart(cmd, r)
 			}
 			if err := a.printDag(cmd, r.Tree.Path, r.Planned); err != nil {
 				return err
 			}
-			if flags.Options.Order != kube.OrderInferred && plan.Unordered(r.Planned.Groups) {
+			if unordered {
 				a.Display(cmd).Note("\n" + input.NoOrder(args[len(args)-1]))
 			}
 			return nil
@@ -61,6 +66,7 @@ lockstep dag -f helmfile.yaml`,
 	command.AddOrder(cmd, &flags.Options.Order)
 	command.AddOutput(cmd, report.DagFormats...)
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
+	cmd.Flags().BoolVar(&tests, "test", false, "also show the tests, which install --test runs after all groups")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
 }

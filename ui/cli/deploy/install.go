@@ -206,6 +206,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addWaitFor(cmd)
+	flags.run.addTest(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, exec)
 	flags.run.addCheckImages(cmd)

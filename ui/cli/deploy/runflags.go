@@ -91,6 +91,11 @@ func (r *runFlags) addWaitFor(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object, which is not of the release, exists and is ready: "+plan.OutsideFormat+" (repeatable)")
 }
 
+// addTest adds --test.
+func (r *runFlags) addTest(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.common.Test, "test", false, "run the chart's tests (helm.sh/hook: test) at the end of the release; if one fails, the release fails")
+}
+
 // addReplace adds --replace.
 func (r *runFlags) addReplace(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&r.common.ReplaceObjects, "replace", []string{plan.ReplaceNever},

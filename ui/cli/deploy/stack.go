@@ -94,6 +94,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
+	flags.run.addTest(cmd)
 	flags.run.addReplace(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, executor{writes: true})

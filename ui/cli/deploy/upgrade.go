@@ -52,6 +52,7 @@ lockstep upgrade shop ./shop --rollback-on-failure`,
 	flags.run.addReplace(cmd)
 	flags.run.addDeleteCRDs(cmd)
 	flags.run.addWaitFor(cmd)
+	flags.run.addTest(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, exec)
 	flags.run.addCheckImages(cmd)
