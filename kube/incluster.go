@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -171,58 +170,6 @@ func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 		return nil
 	}
 	return err
-}
-
-// ProveApprovals makes an operation accept only approvals that are written to an object of the cluster: the Lease of the Job
-// in whose pod this process runs, or one that it creates (R42a). end deletes that one. If the plan asks for no approval, it does
-// nothing.
-func (c *Client) ProveApprovals(ctx context.Context, op *Operation) (end func(), err error) {
-	end = func() {}
-	asks := op.Approvals()
-	if len(asks) == 0 {
-		return end, nil
-	}
-	digest, err := op.Digest()
-	if err != nil {
-		return end, err
-	}
-	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
-	if at.Lease == "" {
-		user := preflight.Username(ctx, c.Client)
-		if user == "" {
-			return end, errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
-		}
-		info := op.Info()
-		if at, err = incluster.NewApprovals(ctx, c.Clientset, info.Namespace, info.Release, digest, user, asks); err != nil {
-			return end, err
-		}
-		_, name, _ := strings.Cut(at.Lease, "/")
-		end = func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			_ = c.Clientset.CoordinationV1().Leases(info.Namespace).Delete(ctx, name, metav1.DeleteOptions{}) // nothing reads it any more
-		}
-	}
-	op.ProveApprovals(at)
-	go c.followApprovals(ctx, op)
-	return end, nil
-}
-
-// followApprovals sends an operation the approvals that are written where its Info says, until ctx ends.
-func (c *Client) followApprovals(ctx context.Context, op *Operation) {
-	at := op.Info().Approvals
-	given := map[string]bool{}
-	incluster.WatchApprovals(ctx, c.Clientset, at.Lease, func(users map[string]string) {
-		for g := range event.Groups(op.Phases()) {
-			for _, a := range g.Approve {
-				key := incluster.ApprovalKey(at.Plan, a)
-				if user := users[key]; user != "" && !given[key] {
-					given[key] = true
-					op.Command(event.Command{Name: event.Approve, Phase: g.Phase.Name, Group: g.ID, By: user, Proven: true, ID: event.InternalID})
-				}
-			}
-		}
-	})
 }
 
 // FindApprovals returns where the newest run of a release on another machine reads its approvals, and which it asks for; nil

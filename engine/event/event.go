@@ -325,7 +325,8 @@ type Operation struct {
 	// limit. Both are in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
-	// Approvals is where the run's approvals must be written, nil if it also takes commands (R42a).
+	// Approvals is where the run's approvals must be written, nil if it also takes commands (R42a). That of a stack is empty: its
+	// releases have theirs.
 	Approvals *ApprovalsAt `json:"approvals,omitempty"`
 }
 
@@ -443,8 +444,8 @@ type Command struct {
 	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
 	// first such command is refused, and only the next one ends the rollback (R43).
 	KnowsRollback bool `json:"told,omitempty"`
-	// Proven means that an Approve was read where Operation.Approvals says.
-	Proven bool `json:"-"`
+	// Proven is the approval that an Approve was read for where Operation.Approvals says, nil for all that the unit waits for.
+	Proven *plan.Approval `json:"-"`
 	// By is copied to Event.By.
 	By string `json:"-"`
 	// ID is copied to Event.Answers.

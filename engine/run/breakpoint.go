@@ -179,7 +179,7 @@ func (m *machine) pauseForApprovals(units []*unit) bool {
 
 // approveCommand approves what the named unit waits for or, without a name, what all units do that pause the run.
 func (m *machine) approveCommand(c event.Command) (refusal string) {
-	if m.opts.Operation.Approvals != nil && !c.Proven {
+	if m.opts.Operation.Approvals != nil && c.Proven == nil {
 		return "the approvals of this run are written to the cluster, by somebody else than who started it: lockstep ctl " + m.opts.Operation.Release + " approve"
 	}
 	units := m.pausedForApproval()
@@ -207,13 +207,16 @@ func (m *machine) approveCommand(c event.Command) (refusal string) {
 	return ""
 }
 
-// approve records that what a unit still waits for is approved.
+// approve records that what a unit still waits for, or the proven approval of that, is approved.
 func (m *machine) approve(u *unit, c event.Command) {
 	by := c.By
 	if by == "" || by == event.AnotherTerminal {
 		by = text.Join(", ", m.opts.Author, cmp.Or(c.By, c.Via))
 	}
 	for _, a := range m.missing(u) {
+		if c.Proven != nil && *c.Proven != a {
+			continue
+		}
 		m.give(u.Unit, event.Approval{Approval: a, By: by, At: m.now})
 	}
 }

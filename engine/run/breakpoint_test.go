@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/engine/event"
@@ -84,6 +85,30 @@ func TestApprovals(t *testing.T) { // R42a
 			want(t, trace, tt.trace...)
 		})
 	}
+}
+
+// TestAProvenApprovalGivesNoOther (R42a): a group that asks for two approvals starts only once both are proven. Commands that prove
+// nothing are refused.
+func TestAProvenApprovalGivesNoOther(t *testing.T) {
+	groups := groupsOf("b: y")
+	groups[0].Approve = []plan.Approval{{Of: "chart"}, {Of: "c:b"}}
+	opts := Options{Operation: event.Operation{Release: "shop", Approvals: &event.ApprovalsAt{}}}
+	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groups}}, newFake(nil), func(b *rig) {
+		b.command(event.Approve, "c:b")
+		for _, a := range groups[0].Approve {
+			b.e.Command(event.Command{Name: event.Approve, Group: "c:b", Proven: &a})
+			synctest.Wait()
+			b.command(event.Resume, "") // refused until both are
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	const refused = "0.0s resume refused (c:b waits for approval: approve it first, or abort the run)"
+	want(t, trace, "0.0s c:b held (waits for approval)", "0.0s run paused (c:b waits for approval)",
+		"0.0s approve refused (the approvals of this run are written to the cluster, by somebody else than who started it: lockstep ctl shop approve)",
+		"0.0s approve accepted", refused, "0.0s c:b waiting", "0.0s run running", "0.0s approve accepted", "0.0s c:b running", "0.0s c:b ready",
+		"0.0s resume refused (the run is not paused)")
 }
 
 // TestNothingStartsWithoutItsApproval sends random commands to random plans: no group is ever running before each of its

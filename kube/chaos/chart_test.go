@@ -7,7 +7,8 @@ import (
 )
 
 // The chart has everything that a fault can interrupt: hooks whose objects are deleted or stay; three groups, of which
-// the first takes a moment to become ready; objects that only some versions have; and, with fail, a group that fails.
+// the first takes a moment to become ready; objects that only some versions have; with fixed, objects that cannot be updated; and,
+// with fail, a group that fails.
 //
 // Compared with v=one, v=two lacks two objects and has another one, so upgrades and rollbacks also delete.
 const chartTemplates = `
@@ -55,6 +56,29 @@ const chartObjects = `
 {{- else }}
 {{- include "cm" (dict "name" "new" "v" $v "annotations" (include "group" (dict "name" "new" "after" "first") | fromJson)) }}
 {{- end }}
+{{- if .Values.fixed }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: fixed
+  annotations: {{ $second | toJson }}
+immutable: true
+data: {v: {{ $v }}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: set
+  annotations: {{ $third | toJson }}
+spec:
+  serviceName: {{ $v }}
+  selector: {matchLabels: {app: set}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+  template:
+    metadata: {labels: {app: set}}
+    spec: {containers: [{name: main, image: example.com/app}]}
+{{- end }}
 {{- if .Values.fail }}
 {{- include "cm" (dict "name" "brought" "v" $v "annotations" $second) }}
 {{- include "service" (dict "name" "fails" "annotations" (merge (dict "sandbox/ready-after" "100ms" "helm.sh/readiness-failure" $address "helm.sh/readiness-success" "[\"{.x} == y\"]") $second)) }}
@@ -89,7 +113,7 @@ spec:
 func writeChart(dir, group string) error {
 	files := map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: chaos\nversion: 0.1.0\n",
-		"values.yaml":            "v: one\nfail: false\n",
+		"values.yaml":            "v: one\nfail: false\nfixed: false\n",
 		"templates/_parts.tpl":   chartTemplates,
 		"templates/objects.yaml": chartObjects,
 	}

@@ -14,19 +14,24 @@ import (
 func crashes(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
-		o := single(name)
-		want, err := baselineOf(t, o, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := 1; n <= want.writes; n++ {
-			for after := range 2 {
-				seed := (i+1)*1000 + n*10 + after
-				all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-					what, err := runWithCrash(t, o, want, n, after == 1)
-					report(seed, what, err)
-				}})
-			}
+		all = append(all, crashesOf(t, i+1, single(name))...)
+	}
+	return all
+}
+
+// crashesOf returns the trials of one operation, the number-th of a row.
+func crashesOf(t *testing.T, number int, o operation) (all []trialGroup) {
+	want, err := baselineOf(t, o, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= want.writes; n++ {
+		for after := range 2 {
+			seed := number*1000 + n*10 + after
+			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+				what, err := runWithCrash(t, o, want, n, after == 1)
+				report(seed, what, err)
+			}})
 		}
 	}
 	return all
@@ -40,6 +45,7 @@ func runWithCrash(t *testing.T, o operation, want *baseline, n int, after bool) 
 	if err := h.runPreceding(o); err != nil {
 		return what, err
 	}
+	kept := h.stateful()
 	var p *process
 	started := make(chan struct{})
 	killed := make(chan struct{})
@@ -72,7 +78,7 @@ func runWithCrash(t *testing.T, o operation, want *baseline, n int, after bool) 
 	if err := again.wait(2 * time.Minute); err != nil {
 		return what, fmt.Errorf("the same command again: %w\n%s", err, again.outputTail())
 	}
-	return what, h.judgeRepeated(want, left, again)
+	return what, errors.Join(h.judgeRepeated(want, left, again), h.judgeApprovals(o, p, again), h.judgeStateful(kept))
 }
 
 // judgeRepeated checks the result after the same command ran again. If the first run had already completed, the second

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,8 @@ type harness struct {
 	ns      string
 	proxy   *faultproxy.Proxy
 	tracker atomic.Pointer[tracker]
-	group   string // of the chart's CRD, or ""
+	pods    *tracker // of the pods of a run in the cluster, nil if there are none
+	group   string   // of the chart's CRD, or ""
 }
 
 var harnessCount atomic.Int32
@@ -50,6 +52,7 @@ func newHarness(t *testing.T, h2, withCRD bool) *harness {
 		b.group = b.ns + ".example.com"
 	}
 	b.check(writeChart(b.chart(), b.group))
+	b.check(writeStack(b.dir, b.ns))
 	var err error
 	b.proxy, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Intercept: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		b.tracker.Load().intercept(w, r, next)
@@ -108,6 +111,8 @@ type operation struct {
 	preceding []operation // create the state that it starts from
 	// isRollback: see tracker.
 	isRollback bool
+	// run is the name of a run that asks for an approval, which another command gives it once it waits; "" if it asks for none.
+	run string
 }
 
 // The operations are in an order in which each can follow the previous one.
@@ -150,6 +155,8 @@ type process struct {
 	done     chan struct{}
 	duration time.Duration
 	exitCode int // -1 if a signal killed it
+	// unapproved is set if its run wrote a group before that was approved.
+	unapproved atomic.Bool
 }
 
 type lockedBuffer struct {
@@ -185,7 +192,12 @@ func (h *harness) start(o operation, on func(request) handler, more ...string) (
 	if !slices.Contains([]string{"uninstall", "down"}, o.args[0]) {
 		more = append([]string{"--settle=0"}, more...) // its containers have no probes
 	}
-	return h.exec(lockstepProgram, h.kubeconfig(), append(h.args(o), more...)...), tr
+	p := h.exec(lockstepProgram, h.kubeconfig(), append(h.args(o), more...)...)
+	if o.run != "" {
+		run := cmp.Or(h.pods, tr)
+		go h.approve(p, o.run, func() []request { all, _ := run.sent(); return all })
+	}
+	return p, tr
 }
 
 func (h *harness) args(o operation) []string {

@@ -43,25 +43,30 @@ const journalWrites = 2
 func podKills(t *testing.T) []trialGroup {
 	var all []trialGroup
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
-		o := single(name)
-		want, err := baselineOf(t, o, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := 1; n <= want.writes; n++ {
-			seed := (i+1)*1000 + n
-			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				_, what, err := runWithPodKill(t, o, want, n, false)
-				report(seed, what, err)
-			}})
-		}
-		for n := 1; n <= journalWrites; n++ {
-			seed := (i+1)*1000 + 899 + n
-			all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
-				_, what, err := runWithPodKill(t, o, want, n, true)
-				report(seed, what, err)
-			}})
-		}
+		all = append(all, podKillsOf(t, i+1, single(name), journalWrites)...)
+	}
+	return all
+}
+
+// podKillsOf returns the trials of one operation, the number-th of a row, which writes its journal kept times.
+func podKillsOf(t *testing.T, number int, o operation, kept int) (all []trialGroup) {
+	want, err := baselineOf(t, o, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= want.writes; n++ {
+		seed := number*1000 + n
+		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+			_, what, err := runWithPodKill(t, o, want, n, false)
+			report(seed, what, err)
+		}})
+	}
+	for n := 1; n <= kept; n++ {
+		seed := number*1000 + 899 + n
+		all = append(all, trialGroup{[]int{seed}, func(t *testing.T, report func(int, string, error)) {
+			_, what, err := runWithPodKill(t, o, want, n, true)
+			report(seed, what, err)
+		}})
 	}
 	return all
 }
@@ -102,7 +107,6 @@ func journalKills(t *testing.T) []trialGroup {
 type podRun struct {
 	*harness
 	proxy *faultproxy.Proxy
-	pods  *tracker
 
 	mu        sync.Mutex
 	afterKill snapshot // the state after the kill
@@ -145,6 +149,7 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 			r.afterKill, r.killedAt, r.err = left, len(requests), errors.Join(err, err2)
 		}
 	})
+	stateful := r.stateful()
 	p, err := r.startInCluster(o)
 	if err != nil {
 		return r, what, err
@@ -185,7 +190,7 @@ func runWithPodKill(t *testing.T, o operation, want *baseline, n int, ofJournal 
 	if o.mustFail() {
 		return r, what, errors.Join(err, r.judgeFailed(want, p))
 	}
-	return r, what, errors.Join(err, r.judgeRepeated(want, r.afterKill, p))
+	return r, what, errors.Join(err, r.judgeRepeated(want, r.afterKill, p), r.judgeApprovals(o, p), r.judgeStateful(stateful))
 }
 
 // judgeFailed checks that a run that fails has left what it leaves without faults.

@@ -41,6 +41,7 @@ var (
 	// objects are the resources of the objects in the chart of this package.
 	objects = []schema.GroupVersionResource{
 		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
+		{Group: "apps", Version: "v1", Resource: "statefulsets"}, {Version: "v1", Resource: "persistentvolumeclaims"},
 	}
 )
 
@@ -98,6 +99,9 @@ func comparableText(item unstructured.Unstructured, namespace string) string {
 		out["deleted"] = true
 	}
 	if owners := item.GetOwnerReferences(); len(owners) > 0 {
+		for i := range owners {
+			owners[i].UID = ""
+		}
 		out["owners"] = owners
 	}
 	text, err := json.Marshal(out)

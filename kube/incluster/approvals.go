@@ -59,38 +59,68 @@ func protect(lease *coordinationv1.Lease, release, by string) {
 }
 
 // NewApprovals creates the Lease for the approvals that the run of a release outside of the cluster asks for. digest is that of
-// its plan, by the user.
+// its plan, by the user. If an earlier run of this user was killed, it uses the Lease of that for the same plan.
 func NewApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release, digest, by string, asks []plan.Approval) (at event.ApprovalsAt, err error) {
 	text, err := json.Marshal(asks)
 	if err != nil {
 		return at, err
 	}
+	same := ""
+	err = DeleteApprovals(ctx, kube, namespace, release, func(l coordinationv1.Lease) bool {
+		if same == "" && l.Annotations[annotationPlan] == digest && l.Annotations[annotationBy] == by {
+			same = l.Name
+		}
+		return l.Name == same
+	})
+	if err != nil || same != "" {
+		return event.ApprovalsAt{Lease: namespace + "/" + same, Plan: digest}, err
+	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix(release), Namespace: namespace, Labels: map[string]string{labelManaged: "lockstep"}}}
 	protect(lease, release, by)
 	lease.Annotations[annotationPlan], lease.Annotations[annotationAsks] = digest, string(text)
 	created, err := kube.CoordinationV1().Leases(namespace).Create(ctx, lease, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w; create the namespace first: kubectl create namespace %s", err, namespace)
+	}
 	if err != nil {
 		return at, fmt.Errorf("create the Lease for approvals in namespace %s: %w", namespace, err)
 	}
 	return event.ApprovalsAt{Lease: namespace + "/" + created.Name, Plan: digest}, nil
 }
 
+// DeleteApprovals deletes the Leases that runs of a release outside of the cluster have left, except for those to keep. Call it
+// while the release is not locked: then those runs were killed.
+func DeleteApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string, keep func(coordinationv1.Lease) bool) error {
+	left, err := listApprovals(ctx, kube, namespace, release)
+	for _, l := range slices.DeleteFunc(left, keep) {
+		if err := kube.CoordinationV1().Leases(namespace).Delete(ctx, l.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete Lease %s/%s with the approvals of a run that was killed: %w", namespace, l.Name, err)
+		}
+	}
+	return err
+}
+
 // FindApprovals returns where the newest run of a release outside of the cluster reads its approvals, and which it asks for. It
 // returns nil if there is none.
 func FindApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string) (at *event.ApprovalsAt, asks []plan.Approval, err error) {
-	list, err := kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelApprovals + "=" + names.Of(release)})
-	if err != nil {
-		return nil, nil, fmt.Errorf("list the Leases with approvals in namespace %s: %w", namespace, err)
-	}
-	found := slices.DeleteFunc(list.Items, func(l coordinationv1.Lease) bool { return l.Annotations[annotationAsks] == "" })
-	if len(found) == 0 {
-		return nil, nil, nil
+	found, err := listApprovals(ctx, kube, namespace, release)
+	if err != nil || len(found) == 0 {
+		return nil, nil, err
 	}
 	newest := slices.MaxFunc(found, func(a, b coordinationv1.Lease) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	if err := json.Unmarshal([]byte(newest.Annotations[annotationAsks]), &asks); err != nil {
 		return nil, nil, fmt.Errorf("read what Lease %s/%s asks for: %w", namespace, newest.Name, err)
 	}
 	return &event.ApprovalsAt{Lease: namespace + "/" + newest.Name, Plan: newest.Annotations[annotationPlan]}, asks, nil
+}
+
+// listApprovals returns the Leases of the runs of a release outside of the cluster.
+func listApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string) ([]coordinationv1.Lease, error) {
+	list, err := kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelApprovals + "=" + names.Of(release)})
+	if err != nil {
+		return nil, fmt.Errorf("list the Leases with approvals in namespace %s: %w", namespace, err)
+	}
+	return slices.DeleteFunc(list.Items, func(l coordinationv1.Lease) bool { return l.Annotations[annotationAsks] == "" }), nil
 }
 
 // ApprovalsLease returns the Lease that has the approvals of the run in this pod, as namespace/name, "" if the run accepts

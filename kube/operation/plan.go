@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/engine/infer"
@@ -18,6 +22,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/incluster"
 	"lockstep/kube/manifest"
 	"lockstep/kube/planfile"
 	"lockstep/kube/preflight"
@@ -146,11 +151,64 @@ func (op *Operation) Approvals() (asked []plan.Approval) {
 	return asked
 }
 
-// ProveApprovals makes the run accept only approvals that are written there (R42a). Call it before Run.
-func (op *Operation) ProveApprovals(at event.ApprovalsAt) {
+// ProveApprovals makes the run accept only approvals that are written to an object of the cluster: the Lease of the Job in whose
+// pod this process runs, or one that it creates (R42a). A stack asks for release, which it gets by approve. end deletes the Lease.
+// If neither asks for anything, it does nothing. Call it before Run.
+func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval, approve func(event.Command)) (end func(), err error) {
+	end = func() {}
+	asks := slices.Concat(release, op.Approvals())
+	if len(asks) == 0 {
+		return end, nil
+	}
+	digest, err := op.Digest()
+	if err != nil {
+		return end, err
+	}
+	kube, common := op.client.Clientset, op.prepared.Common
+	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
+	if at.Lease == "" {
+		user := op.Username(ctx)
+		if user == "" {
+			return end, errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
+		}
+		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, user, asks); err != nil {
+			return end, err
+		}
+		_, name, _ := strings.Cut(at.Lease, "/")
+		end = func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			_ = kube.CoordinationV1().Leases(common.Namespace).Delete(ctx, name, metav1.DeleteOptions{}) // nothing reads it any more
+		}
+	}
 	p := *op.prepared
 	p.Info.Approvals = &at
 	op.prepared = &p
+	given := map[string]bool{}
+	go incluster.WatchApprovals(ctx, kube, at.Lease, func(users map[string]string) {
+		give := func(phase, group string, a plan.Approval, to func(event.Command)) {
+			key := incluster.ApprovalKey(digest, a)
+			if user := users[key]; user != "" && !given[key] {
+				given[key] = true
+				to(event.Command{Name: event.Approve, Phase: phase, Group: group, By: user, Proven: &a, ID: event.InternalID})
+			}
+		}
+		for _, a := range release {
+			give("", a.Of, a, approve)
+		}
+		for g := range event.Groups(op.Phases()) {
+			for _, a := range g.Approve {
+				give(g.Phase.Name, g.ID, a, op.Command)
+			}
+		}
+	})
+	return end, nil
+}
+
+// ForgetApprovals deletes the approvals that killed runs have left in the cluster. It is for an operation that asks for none.
+func (op *Operation) ForgetApprovals(ctx context.Context) error {
+	common := op.prepared.Common
+	return incluster.DeleteApprovals(ctx, op.client.Clientset, common.Namespace, common.Release, func(coordinationv1.Lease) bool { return false })
 }
 
 // Username returns the name under which the API server knows the user, "" if it is unknown.

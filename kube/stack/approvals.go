@@ -1,12 +1,14 @@
 package stack
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/kube/operation"
 )
 
 // assignApprovals passes --approve-before and --approve on to the releases that they name. Unlike a breakpoint, an approval
@@ -56,11 +58,60 @@ func (s *Stack) askApprovals(groups []*plan.Group) {
 	}
 }
 
-// checkAsked returns an error if a release asks for an approval that g does not wait for: it was unchanged when the run
-// was planned.
-func (s *Stack) checkAsked(m *member, g *plan.Group) error {
-	if _, asked := s.approvalOf(m); !asked || len(g.Approve) > 0 {
+// ProveApprovals makes the run accept only approvals that are written to the cluster, bound to the plans of the releases (R42a).
+// end deletes where they are written. Call it before Run.
+func (s *Stack) ProveApprovals(ctx context.Context) (end func(), err error) {
+	s.prove = func(m *member, op *operation.Operation) error {
+		var release []plan.Approval
+		if reason, asked := s.approvalOf(m); asked && !s.isUnchanged(m) {
+			release = []plan.Approval{{Of: m.id, Reason: reason}}
+		}
+		end, err := op.ProveApprovals(ctx, release, s.Command)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.proofEnds = append(s.proofEnds, end)
+		if err != nil {
+			return fmt.Errorf("release %s: %w", m.id, err)
+		}
 		return nil
+	}
+	end = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, end := range s.proofEnds {
+			end()
+		}
+	}
+	for _, m := range s.members {
+		if m.op == nil {
+			continue
+		}
+		err := error(nil)
+		if m.unchanged {
+			err = m.op.ForgetApprovals(ctx)
+		} else {
+			err = s.prove(m, m.op)
+		}
+		if err != nil {
+			end()
+			return nil, err
+		}
+		if m.op.Info().Approvals != nil {
+			s.info.Approvals = &event.ApprovalsAt{} // those of the releases say where
+		}
+	}
+	return end, nil
+}
+
+// checkAsked returns an error if a release asks for an approval that g does not wait for: it was unchanged when the run
+// was planned. op is its plan now; an approval in the cluster is only for the plan that was.
+func (s *Stack) checkAsked(m *member, g *plan.Group, was, op *operation.Operation) error {
+	_, asked := s.approvalOf(m)
+	switch before, now := was.Info().Approvals, op.Info().Approvals; {
+	case !asked || len(g.Approve) > 0 && (s.prove == nil || before != nil && now != nil && before.Plan == now.Plan):
+		return nil
+	case len(g.Approve) > 0:
+		return fmt.Errorf("release %s has another plan now than the one that was approved: run the command again", m.id)
 	}
 	return fmt.Errorf("release %s asks for an approval; when this run was planned there was nothing to change, but now there is: run the command again", m.id)
 }

@@ -44,6 +44,11 @@ func (s *Stack) freshOperation(m *member) (*operation.Operation, error) {
 	if s.isUnchanged(m) {
 		return fresh.op, nil
 	}
+	if s.prove != nil {
+		if err := s.prove(m, fresh.op); err != nil {
+			return nil, err
+		}
+	}
 	s.engine.Publish(m.planEvent(fresh.op))
 	_, shared := s.checkSharedObjects() // only now are its hooks known
 	return fresh.op, errors.Join(shared...)

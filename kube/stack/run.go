@@ -115,6 +115,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	if err := s.checkNeeds(m, phaseReleases); err != nil {
 		return run.Response{}, err
 	}
+	planned := s.plannedOperation(m)
 	op, err := s.freshOperation(m)
 	if err != nil {
 		return run.Response{}, err
@@ -122,7 +123,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	if s.isUnchanged(m) {
 		return s.pass(m, o)
 	}
-	if err := s.checkAsked(m, g); err != nil {
+	if err := s.checkAsked(m, g, planned, op); err != nil {
 		return run.Response{}, err
 	}
 	change := event.Configured

@@ -62,6 +62,8 @@ type Stack struct {
 	// approveBefore and approved are the ids of releases from --approve-before and --approve.
 	approveBefore, approved []string
 	feed                    event.Feed
+	// prove makes an operation accept only approvals that are written to the cluster; nil if it takes commands, too.
+	prove func(*member, *operation.Operation) error
 
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
@@ -75,6 +77,7 @@ type Stack struct {
 	rollingBack bool      // set when the rollback starts
 	toUndo      []*member // what the rollback covers
 	ran         int       // operations that have started or ended
+	proofEnds   []func()  // of prove
 }
 
 // member is a release of the stack with its operation.

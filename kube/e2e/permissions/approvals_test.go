@@ -1,6 +1,8 @@
 package permissions
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
 )
 
@@ -40,7 +43,7 @@ func TestApprovalsCannotBeForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := starter.ProveApprovals(t.Context(), op)
+	end, err := op.ProveApprovals(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +124,81 @@ func TestApprovalsCannotBeForged(t *testing.T) {
 	}
 	end()
 	r.Eventually("the Lease is gone", func() bool { _, err := leases.Get(t.Context(), name, metav1.GetOptions{}); return err != nil })
+	forgeForStack(r, starter, approver, other)
+}
+
+// forgeForStack checks the same for a stack: of a release that asks for an approval, and of a group of another one. An approval
+// for the plan of one release counts for no other.
+func forgeForStack(r *rig.Rig, starter, approver, other *kube.Client) {
+	t := r.T
+	docs := map[string]string{"database": rig.ConfigMap("database", nil), "web": rig.ConfigMap("web", map[string]string{"lockstep/approve": "switches over"})}
+	file := &helmfile.File{Path: "helmfile.yaml"}
+	for _, name := range []string{"database", "web"} {
+		file.Releases = append(file.Releases, helmfile.Release{Name: name, Namespace: r.Namespace, Chart: name, Installed: true})
+	}
+	file.Releases[0].Approve, file.Releases[1].Needs = "a new major version", []string{file.Releases[0].ID()}
+	s, err := kube.PrepareStack(t.Context(), kube.StackOptions{File: file, Common: kube.Common{SkipPreflight: true}, Load: func(_ context.Context, rel helmfile.Release) (kube.ChartOptions, error) {
+		return kube.ChartOptions{Chart: rig.ChartOf(t, docs[rel.Chart])}, nil
+	}}, func(string) (*kube.Client, error) { return starter, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := s.ProveApprovals(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	at := map[string]event.ApprovalsAt{}
+	for _, rel := range s.Releases() {
+		at[rel.ID] = *rel.Operation.Info().Approvals
+	}
+	first, second := file.Releases[0].ID(), file.Releases[1].ID()
+	asks := map[string]plan.Approval{first: {Of: first, Reason: "a new major version"}, second: s.Releases()[1].Operation.Approvals()[0]}
+	var asked []string
+	on := func(e event.Event) {
+		if e.Kind == event.KindCommand && e.Answers == "forged" && e.Status == event.Accepted {
+			t.Errorf("a forged command was accepted: %+v", e)
+		}
+		if e.Kind != event.KindGroup || e.Code != event.Unapproved {
+			return
+		}
+		id := cmp.Or(e.Scope, e.Group)
+		asked = append(asked, id)
+		before := r.ConfigMaps(r.Namespace)
+		for _, by := range []*kube.Client{starter, other} {
+			if _, err := by.Approve(t.Context(), at[id], []plan.Approval{asks[id]}); err == nil {
+				t.Errorf("an approval of %s was forged", id)
+			}
+		}
+		for other := range at {
+			if other == id {
+				continue
+			}
+			if _, err := approver.Approve(t.Context(), at[other], []plan.Approval{asks[id]}); err != nil {
+				t.Error(err)
+			}
+		}
+		s.Command(event.Command{Name: event.Approve, By: r.Namespace + "-approver", ID: "forged"})
+		s.Command(event.Command{Name: event.Approve, Group: id, By: r.Namespace + "-approver", ID: "forged"})
+		if now := r.ConfigMaps(r.Namespace); !slices.Equal(now, before) || slices.Contains(now, map[string]string{first: "database", second: "web"}[id]) {
+			t.Errorf("before the approval of %s: %v", id, now)
+		}
+		if _, err := approver.Approve(t.Context(), at[id], []plan.Approval{asks[id]}); err != nil {
+			t.Error(err)
+		}
+	}
+	over, reader := make(chan error, 1), s.Feed().Reader()
+	go func() { over <- s.Run() }()
+	var state event.State
+	for events, ok := reader.Next(t.Context()); ok; events, ok = reader.Next(t.Context()) {
+		for _, e := range events {
+			state.Apply(e)
+			on(e)
+		}
+	}
+	if given := append(state.Approvals, state.Scopes[second].Approvals...); <-over != nil || !slices.Equal(asked, []string{first, second}) || len(given) != 2 {
+		t.Errorf("%s, asked for %v, approvals %+v", state.Message, asked, given)
+	}
 }
 
 // leaseWith returns a Lease without the label, but with an approval.

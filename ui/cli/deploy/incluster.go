@@ -105,7 +105,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: %s | kubectl apply -f -",
 			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
 	}
-	if len(r.common.Approve) > 0 && !p.stack && !p.printOnly {
+	if len(r.common.Approve) > 0 && !p.printOnly {
 		return errors.New("--approve cannot be combined with --in-cluster, where somebody else approves: lockstep ctl " + p.release + " approve GROUP")
 	}
 	if driver := connect.StorageDriver(); driver == "sql" || driver == "memory" {
@@ -327,7 +327,7 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
 		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(),
 		Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
-		Approvals: !p.stack && !p.printOnly,
+		Approvals: !p.printOnly,
 	}
 }
 

@@ -32,8 +32,8 @@ import (
 // runOperation runs an operation on the screen or as lines until it ends. If the user restarts it, it
 // returns the operation to run next.
 func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
-	if spec.provenApprovals || incluster.ApprovalsLease() != "" {
-		end, err := client.ProveApprovals(cmd.Context(), op)
+	if spec.readsApprovals() {
+		end, err := op.ProveApprovals(cmd.Context(), nil, nil)
 		if err != nil {
 			return nil, err
 		}

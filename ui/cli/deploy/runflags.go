@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/kube/planfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/plans"
@@ -162,6 +163,11 @@ type runOptions struct {
 	reporter    *reportfile.Reporter // receives the outcome
 	approved    *planfile.File       // --plan, nil for none
 	common      kube.Common          // without the release and its namespace
+}
+
+// readsApprovals reports whether the run accepts only approvals that are written to the cluster.
+func (r runOptions) readsApprovals() bool {
+	return r.provenApprovals || incluster.ApprovalsLease() != ""
 }
 
 // timeout returns the time limit of the operation.

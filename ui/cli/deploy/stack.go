@@ -337,6 +337,13 @@ func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
 
 // runStackOperation runs a stack on the screen or as lines until it ends.
 func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
+	if r.readsApprovals() {
+		end, err := stack.ProveApprovals(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	noChanges := func(why screen.NoChanges) inspect.Cluster { return screen.Disconnected{ChangeSource: why} }
 	release := func(scope string) (inspect.Cluster, []string) {
 		for _, rel := range stack.Releases() {

@@ -200,7 +200,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 			return command.Exit(command.ExitFailed, err)
 		}
 	}
-	if now := r.Now(cmd.Context()); c.Name == event.Approve && now.Operation.Approvals != nil {
+	if now := r.Now(cmd.Context()); c.Name == event.Approve && readsApprovals(now) {
 		return a.approveInCluster(cmd, now, commands)
 	}
 	var refused error
