@@ -92,7 +92,7 @@ func New(o Options) Theme {
 	for role := range roles {
 		style := lipgloss.NewStyle()
 		switch c := p[role]; {
-		case role == Selected && c == nil:
+		case role == Selected && (c == nil || o.Background == Detect): // the terminal's text may be as dark as a dark background
 			style = style.Reverse(true)
 		case role == Selected:
 			style = style.Background(c)

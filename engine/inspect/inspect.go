@@ -105,6 +105,8 @@ type Change struct {
 	// HasRun is set for a Job that is created again because the cluster deleted it after it had finished
 	// (ttlSecondsAfterFinished): the deployed revision has run the same Job.
 	HasRun bool `json:"-"`
+	// Conflict means that it is refused because other managers own fields of the object (--force-conflicts).
+	Conflict bool `json:"-"`
 }
 
 // Field is a field that differs between two states of an object.

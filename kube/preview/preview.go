@@ -397,7 +397,7 @@ func (c *change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) && !helmclient.IsPatchError(err) {
 		return err
 	}
-	c.Action, c.Message = inspect.Refuse, diagnose.Explain(err).Error()
+	c.Action, c.Message, c.Conflict = inspect.Refuse, diagnose.Explain(err).Error(), diagnose.IsFieldConflict(err)
 	return nil
 }
 

@@ -26,6 +26,9 @@ const (
 	statusFrom = 90
 )
 
+// maxSince is the widest text at the end of a run's line on a screen that is narrower than whereFrom.
+const maxSince = len("59 min ago") + gap
+
 // columns makes the columns as wide as their content, as far as there is room; health gets the rest.
 func (m *model) columns() columns {
 	w := m.table.widths
@@ -33,7 +36,7 @@ func (m *model) columns() columns {
 	c.name = min(max(c.name, 8), max(m.W*3/10, 12))
 	c.chart = min(c.chart, m.W/5)
 	c.by = min(c.by, m.W/6)
-	c.operation = min(c.operation, m.W/4)
+	c.operation = min(c.operation, max(m.W/4, m.W-4-c.name-gap-gap-w.why-gap-maxSince))
 	if m.W < byFrom {
 		c.by = 0
 	}

@@ -138,6 +138,35 @@ func TestSelectionStays(t *testing.T) {
 	}
 }
 
+// TestFoundStaysSelected: what a filter has found is still selected without the filter.
+func TestFoundStaysSelected(t *testing.T) {
+	r := stateOf(t, "runs").open(t, 100, 30, bare)
+	before := r.row().id()
+	for _, key := range []string{"/", "w", "o", "r", "k", "e", "r", "enter"} {
+		r.press(key)
+	}
+	found := r.row().id()
+	if r.press("esc"); found == before || r.row().id() != found {
+		t.Errorf("%s was selected, then %s, and without the filter %s", before, found, r.row().id())
+	}
+}
+
+// TestHistoryOfARun: h on a run shows the history of its release; a stack has none.
+func TestHistoryOfARun(t *testing.T) {
+	r := stateOf(t, "runs").open(t, 100, 30, bare)
+	r.press("h")
+	if !strings.Contains(r.text(), "history of payments") {
+		t.Errorf("h does not open the history:\n%s", r.text())
+	}
+	r = stateOf(t, "runs").open(t, 100, 30, bare)
+	for _, key := range []string{"down", "down", "h"} {
+		r.press(key)
+	}
+	if !strings.Contains(r.text(), "select a release first") {
+		t.Errorf("h on a stack does not say why it does nothing:\n%s", r.text())
+	}
+}
+
 // TestNeed: home asks for the releases in view, and for no others.
 func TestNeed(t *testing.T) {
 	r := stateOf(t, "thousand").open(t, 100, 30, bare)

@@ -21,6 +21,7 @@ const (
 func (m *model) keys() []keys.Binding {
 	noRow := keys.Unless(func() bool { return m.row() != nil }, "nothing is selected")
 	isRelease := func() bool { return m.release() != nil }
+	hasHistory := func() bool { r := m.row(); return r != nil && r.key().Namespace != "" } // a stack has none
 	noRelease := keys.Unless(isRelease, "select a release first")
 	why := func(name string, needsRelease bool) string {
 		if needsRelease && !isRelease() {
@@ -38,7 +39,7 @@ func (m *model) keys() []keys.Binding {
 		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
 		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
 		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
-		{Keys: "h", Hint: keys.When("history", isRelease), Disabled: noRelease, Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
+		{Keys: "h", Hint: keys.When("history", hasHistory), Disabled: keys.Unless(hasHistory, "select a release first"), Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
 		operation("i", "install", "install", false, "install…", "a chart as a new release; shows the plan first"),
 		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
@@ -91,8 +92,8 @@ func (m *model) enterHint() string {
 	return "open"
 }
 
-// history opens the revisions of the selected release.
-func (m *model) history() tea.Cmd { return m.openHistory(m.release().Key) }
+// history opens the revisions of the selected release, or of the release of the selected run.
+func (m *model) history() tea.Cmd { return m.openHistory(m.row().key()) }
 
 // whyNot says why an operation cannot be started in a namespace, "" if it can.
 func (m *model) whyNot(operation, namespace string) string {

@@ -307,6 +307,9 @@ func scroll(top, selected, n, room int) int {
 func (m *model) setFilter(query string) {
 	m.state.Filter = query
 	m.arrange()
+	if query != "" { // what was found stays selected without the filter
+		m.selectRow(m.selected)
+	}
 }
 
 // matches says how many releases match the filter.

@@ -55,7 +55,7 @@ type table struct {
 }
 
 // widths are those of the widest texts in the columns.
-type widths struct{ name, chart, status, by, operation int }
+type widths struct{ name, chart, status, by, operation, why int }
 
 // newTable filters and sorts the rows of a snapshot. name returns how a release is called.
 func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) table {
@@ -68,6 +68,7 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 		}
 		t.rows = append(t.rows, row{run: r})
 		t.name, t.operation = max(t.name, canvas.Width(name(r.Key))), max(t.operation, canvas.Width(r.Operation))
+		t.why = max(t.why, canvas.Width(string(r.Status)+": "+r.Why))
 		for n := range r.Parts {
 			t.rows = append(t.rows, row{run: r, part: &r.Parts[n], last: n == len(r.Parts)-1})
 		}

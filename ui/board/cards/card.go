@@ -191,7 +191,10 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	if spent := l.spent(n); spent != "" && (!l.Tight || canvas.Width(text+spent)+2 <= end-x) {
 		text += " " + spent
 	}
-	if why := l.PausedAt(n); why != "" {
+	switch why := l.PausedAt(n); {
+	case why != "" && n.Code == event.Unapproved:
+		text = why
+	case why != "":
 		text = "paused: " + why
 	}
 	before, after := " ", " "

@@ -172,6 +172,9 @@ func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 			return canvas.Plain(theme.Quiet, waitsFor+graph.NameList(blockers))
 		}
 	}
+	if n.Status == event.AtBreakpoint && n.Code == event.Unapproved {
+		mark.Word = n.Message
+	}
 	status := canvas.Plain(quietIfGood(mark), mark.Word)
 	if l.HasBreakpoint(n) && l.Next == n.GroupState { // the sign of the next step replaces that of the breakpoint
 		status = append(canvas.Line{{Role: theme.Stopped, Text: l.Theme.Lines.Break + " "}}, status...)

@@ -310,6 +310,8 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 		text := "can start"
 		if run, _ := l.RunStatus(); run == event.Aborting {
 			text = "will not start"
+		} else if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
+			text = phrase.Missing(missing)
 		}
 		return []row{{kind: moreRow, text: text}}
 	}

@@ -218,6 +218,9 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 		if len(blockers) > 1 {
 			lines = append(lines, blockers)
 		}
+		if missing := s.State.Unapproved(n.GroupState); len(missing) > 0 && n.Status == event.Waiting {
+			lines = append(lines, canvas.Plain(theme.Text, phrase.Missing(missing)))
+		}
 		lines = append(lines, s.outsideLines(n)...)
 		if why != "" {
 			lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)

@@ -150,6 +150,7 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 		}
 	}
 	for _, c := range p.Changes {
+		out.Conflicts = out.Conflicts || c.Conflict
 		if c.Action == inspect.Delete {
 			out.Deletes = append(out.Deletes, c.Object.String())
 		}

@@ -73,7 +73,7 @@ func TestSuggestionsWithoutACluster(t *testing.T) {
 		{"versions of another repository", form.Input{Chart: "indexed/redis"}, form.Version, "9.0.0"},
 		{"the version of a folder", form.Input{Chart: "./shop"}, form.Version, "1.3.0"},
 		{"no versions", form.Input{Chart: "unknown/chart"}, form.Version, ""},
-		{"values", form.Input{}, form.Values, "shop/values-prod.yaml, shop/values.yaml, env/prod.yaml"},
+		{"values", form.Input{}, form.Values, "shop/values-prod.yaml, env/prod.yaml, shop/values.yaml"},
 		{"values after a first file", form.Input{Values: "x.yaml,env/"}, form.Values, "env/prod.yaml"},
 		{"names of new releases", form.Input{Operation: form.Install}, form.Name, ""},
 	} {

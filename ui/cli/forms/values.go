@@ -23,13 +23,22 @@ import (
 
 type release = *rel1.Release
 
+// defaultsOf starts the description of a chart's defaults.
+const defaultsOf = "the defaults "
+
 // notValues are YAML files of other programs.
 var notValues = []string{"Chart.yaml", "Chart.lock", "helmfile.yaml", "plugin.yaml"}
 
-// valuesFiles suggests YAML files here, those that are called values first. The defaults of a chart always count.
+// valuesFiles suggests YAML files here: those of the chart first, then those that are called values, and last the defaults of charts,
+// which always count.
 func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
 	typed := in.Values[strings.LastIndex(in.Values, ",")+1:]
-	isValues := func(s form.Suggestion) int { return rank(strings.Contains(strings.ToLower(s.Value), "values")) }
+	chart, _ := filepath.Abs(in.Chart)
+	order := func(s form.Suggestion) int {
+		path, _ := filepath.Abs(s.Value)
+		own := in.Chart != "" && strings.HasPrefix(path, chart+string(filepath.Separator))
+		return 4*rank(!strings.HasPrefix(s.About, defaultsOf)) + 2*rank(own) + rank(strings.Contains(strings.ToLower(s.Value), "values"))
+	}
 	walk(ctx, typedFolder(typed), func(path string, d fs.DirEntry) {
 		ext := filepath.Ext(path)
 		if ext != ".yaml" && ext != ".yml" || slices.Contains(notValues, d.Name()) || strings.HasPrefix(d.Name(), ".") {
@@ -39,12 +48,12 @@ func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, er
 		if chart := filepath.Join(filepath.Dir(path), "Chart.yaml"); input.Exists(chart) {
 			about = "of chart " + chartMetadata(chart).Name
 			if d.Name() == "values.yaml" {
-				about = "the defaults " + about
+				about = defaultsOf + about
 			}
 		}
 		list = append(list, form.Suggestion{Value: path, About: about})
 	})
-	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return isValues(a) - isValues(b) })
+	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return order(a) - order(b) })
 	return list, nil
 }
 

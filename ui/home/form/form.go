@@ -56,6 +56,8 @@ type Plan struct {
 	Deletes []string // objects that the command deletes
 	// Refused means that lockstep would refuse the command; Lines say why.
 	Refused bool
+	// Conflicts means that other managers own fields that the command sets.
+	Conflicts bool
 }
 
 // Options say what to ask for.
@@ -89,9 +91,11 @@ type Form struct {
 
 // entry is a field and its input.
 type entry struct {
-	field Field
-	input textinput.Model
-	taken Suggestion // the last one that was taken
+	field     Field
+	input     textinput.Model
+	taken     Suggestion // the last one that was taken
+	offered   bool       // the form has filled it in once
+	prefilled bool       // and the user has not touched it
 }
 
 // New returns a form for Options.Operation, with the given fields filled in. The first empty field that is needed has the
@@ -177,6 +181,7 @@ func (m *Form) Update(msg tea.Msg) tea.Cmd {
 		m.wheel(msg)
 	case answer:
 		m.lists.known[msg.key] = msg
+		return m.prefill()
 	case planned:
 		m.planned(msg)
 	case planSaved:
@@ -200,6 +205,10 @@ func (m *Form) typed(msg tea.Msg) (cmd tea.Cmd) {
 	}
 	e := m.current()
 	was := e.input.Value()
+	if key, ok := msg.(tea.KeyPressMsg); e.prefilled && (!ok || key.Text != "") { // what is typed replaces it
+		e.input.SetValue("")
+	}
+	e.prefilled = false
 	e.input, cmd = e.input.Update(msg)
 	if e.input.Value() != was {
 		m.lists.reset()

@@ -97,6 +97,8 @@ func (r *rig) shows(texts ...string) {
 // samples is a Source with a few releases, charts, values files and revisions. It is not used concurrently.
 type samples struct {
 	planned [][]string // the commands that were planned
+	last    string     // where the release's chart was found last, "" if that is unknown
+	owned   bool       // other managers own fields
 	refuse  error
 }
 
@@ -108,6 +110,9 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		}
 		return []Suggestion{{Value: "shop", About: "revision 4, shop 1.2.0, deployed"}, {Value: "worker", About: "revision 9, worker 0.9.0, failed"}}, nil
 	case Chart:
+		if s.last != "" {
+			return []Suggestion{{Value: s.last, About: "used last", Best: true}, {Value: "./worker", About: "worker 0.9.1"}}, nil
+		}
 		return []Suggestion{
 			{Value: "./shop", About: "shop 1.3.0, A shop with an API (the release has 1.2.0)"}, {Value: "./worker", About: "worker 0.9.1"},
 			{Value: "example/postgresql", About: "repository example"}, {Value: "oci://registry.example.com/", About: "registry"},
@@ -132,6 +137,9 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 	s.planned = append(s.planned, slices.Clone(args))
 	if s.refuse != nil {
 		return Plan{}, s.refuse
+	}
+	if s.owned && !slices.Contains(args, "--force-conflicts") {
+		return Plan{Lines: []Line{{Role: theme.Bad, Text: "! Deployment/api refused: kubectl owns .spec.replicas"}}, Refused: true, Conflicts: true}, nil
 	}
 	if args[0] == Uninstall {
 		return Plan{
@@ -163,6 +171,47 @@ func (s *samples) Values(context.Context, Input) (string, error) {
 }
 func (s *samples) Save(string, string, string) (string, error) {
 	return "", errors.New("no files in this test")
+}
+
+// TestUpgradeChart: an upgrade has the chart that was used last, which is replaced by what the user types or chooses.
+func TestUpgradeChart(t *testing.T) {
+	upgrade := func() *rig {
+		r := &rig{t: t, source: &samples{last: "/srv/charts/shop"}}
+		r.host = newHost(t.Context(), bare, Options{Input: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, Source: r.source})
+		r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+		r.run(r.Init())
+		return r
+	}
+	for keys, want := range map[string]string{
+		"enter":                    "upgrade shop /srv/charts/shop -n shop",
+		"./other enter":            "upgrade shop ./other -n shop",
+		"end /web enter":           "upgrade shop /srv/charts/shop/web -n shop",
+		"down enter ctrl+p":        "upgrade shop ./worker -n shop",
+		"tab shift+tab tab ctrl+p": "upgrade shop /srv/charts/shop -n shop",
+	} {
+		r := upgrade().press(keys)
+		if got := strings.Join(slices.Concat(r.source.planned...), " "); got != want {
+			t.Errorf("%q plans %q, want %q:\n%s", keys, got, want, r.text())
+		}
+	}
+	upgrade().shows("▸ chart       /srv/charts/shop", "ctrl-e edit values")
+}
+
+// TestForceConflicts: if other managers own fields, f makes the plan again with --force-conflicts.
+func TestForceConflicts(t *testing.T) {
+	r := open(t, 100, 30, bare, Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop", Values: "v.yaml"})
+	r.press("f")
+	r.shows("no other manager owns a field that this sets")
+	r = &rig{t: t, source: &samples{owned: true}}
+	r.host = newHost(t.Context(), bare, Options{Input: Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop"}, Source: r.source})
+	r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	r.run(r.Init())
+	r.shows("lockstep would refuse this", "f take over fields")
+	r.press("f")
+	r.shows("ready to start", "$ lockstep upgrade shop ./shop -n shop --force-conflicts")
+	if r.press("enter"); !slices.Contains(r.args, "--force-conflicts") {
+		t.Errorf("the command is %q", r.args)
+	}
 }
 
 var samplePlan = []Line{

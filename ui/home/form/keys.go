@@ -52,7 +52,7 @@ func (m *Form) fieldKeys() []keys.Binding {
 		{Keys: "pgdown", Label: "page down", Do: keys.Run(func() { m.page(1) }), About: "down one page"},
 		{Keys: "ctrl+p", Label: "ctrl-p", Hint: m.planHint, Do: m.plan, About: "make the plan"},
 		{Keys: "e", Only: onValues, Hint: keys.Always("edit values"), Do: m.openValues, Alias: true},
-		{Keys: "ctrl+e", Label: "ctrl-e", Only: m.hasValues, Hint: keys.When("edit values", func() bool { return m.current().field == Values && !onValues() }), Do: m.openValues, About: "edit the values in $EDITOR; in the empty field, e does the same"},
+		{Keys: "ctrl+e", Label: "ctrl-e", Only: m.hasValues, Hint: keys.When("edit values", func() bool { return !onValues() && (m.current().field == Values || m.missing() < 0) }), Do: m.openValues, About: "edit the values in $EDITOR; in the empty field, e does the same"},
 		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("cancel"), Pinned: true, Do: m.cancel, About: "cancel; nothing is written"},
 	}
 }

@@ -97,6 +97,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "c s", Label: "c", Hint: keys.Always("copy command"), Do: m.copyCommand, About: "copy the command"},
 		{Keys: "w", Only: func() bool { return m.o.Operation != Test }, Hint: m.startHint("save plan"), Disabled: m.whyNotStart, Do: m.savePlan, About: "save the plan, to have it approved (--plan)"},
 		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
+		{Keys: "f", Hint: keys.When("take over fields", func() bool { return r.plan.Conflicts }), Disabled: keys.Unless(func() bool { return r.plan.Conflicts }, "no other manager owns a field that this sets"), Do: m.forceConflicts, About: "take over fields of other managers (--force-conflicts)"},
 		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.view.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
 		{Keys: "down j", Alias: true, Do: keys.By(r.scroll, 1)},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.Run(func() { r.scroll(-max(r.view.room-1, 1)) }), About: "page up"},
@@ -106,6 +107,13 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: keys.Run(m.back), About: "back to the fields"},
 		{Keys: "ctrl+c q", Label: "q", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
 	}
+}
+
+// forceConflicts makes the plan again with --force-conflicts.
+func (m *Form) forceConflicts() tea.Cmd {
+	const flag = "--force-conflicts"
+	m.o.Flags, m.o.Shown = append(slices.Clone(m.o.Flags), flag), append(slices.Clone(m.o.Shown), flag)
+	return m.plan()
 }
 
 // startHint is in the footer while the command can start.

@@ -47,7 +47,7 @@ func key(in Input, f Field) string {
 	case Version:
 		words = append(words, in.Chart)
 	case Values:
-		words = append(words, folder(in.Values))
+		words = append(words, in.Chart, folder(in.Values))
 	case Revision:
 		words = append(words, in.Namespace, in.Name)
 	}
@@ -183,6 +183,16 @@ func (m *Form) take() bool {
 	e.input.CursorEnd()
 	m.lists.reset()
 	return true
+}
+
+// prefill fills in the chart that the release was upgraded with last, unless the user was faster.
+func (m *Form) prefill() tea.Cmd {
+	e, best := m.current(), func(s Suggestion) bool { return s.Best }
+	if m.o.Operation != Upgrade || e.field != Chart || e.input.Value() != "" || m.lists.moved || e.offered || !slices.ContainsFunc(m.found().list, best) {
+		return nil
+	}
+	e.offered, e.prefilled = true, m.take()
+	return m.suggest()
 }
 
 // isNew reports whether the namespace of a command is not among the existing ones, as far as they are known.
