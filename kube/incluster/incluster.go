@@ -187,7 +187,8 @@ type Run struct {
 	Namespace, Name      string
 	Release, Command, By string
 	Started              time.Time
-	State                string // waiting, running, succeeded, failed or suspended
+	State                string    // waiting, running, succeeded, failed or suspended
+	Over                 time.Time // when it succeeded or failed, else zero
 	kube                 kubernetes.Interface
 }
 
@@ -311,9 +312,9 @@ func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 		switch {
 		case c.Status != corev1.ConditionTrue:
 		case c.Type == batchv1.JobComplete:
-			r.State = "succeeded"
+			r.State, r.Over = "succeeded", c.LastTransitionTime.Time
 		case c.Type == batchv1.JobFailed:
-			r.State = "failed"
+			r.State, r.Over = "failed", c.LastTransitionTime.Time
 		}
 	}
 	return r

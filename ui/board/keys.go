@@ -107,7 +107,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "z", Hint: keys.When("show all groups", func() bool { return m.Half }), Do: m.board.NextDetail, Part: partFind, About: "card size", More: "compact, full, auto"},
 		{Keys: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
 			About: "warnings…"},
-		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the run is over"), Do: m.report.Open, Part: partLook,
+		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: m.whyNoReport, Do: m.report.Open, Part: partLook,
 			About: "report…", More: "changes, timings, notes, next commands"},
 		{Keys: "up k", Do: keys.By(m.board.Move, -1), Part: partMove, About: "up one line"},
 		{Keys: "down j", Do: keys.By(m.board.Move, 1), Part: partMove, About: "down one line"},

@@ -14,6 +14,17 @@ import (
 	"lockstep/ui/board/graph"
 )
 
+// whyNoReport says why there is no report, "" if there is one.
+func (m *model) whyNoReport() string {
+	switch {
+	case m.HasReport():
+		return ""
+	case m.State.Operation.IsWatch():
+		return "only a run has a report"
+	}
+	return "the report appears when the run is over"
+}
+
 // reportLines returns the final report: changes, timings, notes, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 )
 
 func (m *model) pauseOrResume() tea.Cmd {
@@ -60,6 +61,9 @@ func (m *model) failedHint(verb, detail string) string {
 		return ""
 	}
 	failing := m.Failing()
+	if m.State.Operation.IsStack() {
+		failing = m.Graph.Select(func(n *graph.Node) bool { return m.State.ReleaseRun(n.GroupState) == event.Held })
+	}
 	switch {
 	case len(failing) == 0 || len(failing) == 1 && m.W < minNamedHint: // the state line names it
 	case len(failing) == 1, m.FailedCommand(event.Retry).Group != "":

@@ -36,6 +36,7 @@ func TestCommands(t *testing.T) {
 		{"history", "r", ""}, // the latest revision
 		{"past", "enter", "replay 20261120-090000-worker"},
 		{"past", "end enter", "replay 20260426-110000-service-009"},
+		{"past", "home down down down down down down down down enter", "attach lockstep-service-008-x7k2p --namespace shop"},
 		{"past-filter", "home enter", "replay 20261120-140000-api"},
 		{"past-filter", "esc esc enter", "watch api --namespace shop"}, // back in home
 		{"empty", "enter", ""},

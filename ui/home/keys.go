@@ -43,7 +43,7 @@ func (m *model) keys() []keys.Binding {
 		operation("i", "install", "install", false, "install…", "a chart as a new release; shows the plan first"),
 		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
-		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "recorded on this machine"},
+		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "of this machine and in the cluster"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
 		{Keys: "s", Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by name, health, last change"},
 		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},

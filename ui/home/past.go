@@ -15,7 +15,7 @@ import (
 // partPast is the heading of the keys of the past runs.
 const partPast = "in the past runs"
 
-// past is the mode that lists the recorded runs of this machine, the newest first.
+// past is the mode that lists the recorded runs of this machine, and those in the cluster that have ended, the newest first.
 type past struct {
 	*model
 	filter   *line.Line
@@ -41,9 +41,9 @@ func (m *model) openPast() tea.Cmd {
 	p := &past{model: m}
 	p.filter = line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: p.setFilter, OnClear: func() { p.setFilter("") }, Status: p.matches})
 	m.Modes.Open(p)
-	ctx, source := m.ctx, m.options.Source
+	ctx, source, namespace := m.ctx, m.options.Source, m.state.scope()
 	return func() tea.Msg {
-		runs, err := source.PastRuns(ctx)
+		runs, err := source.PastRuns(ctx, namespace)
 		return pastMsg{runs, err}
 	}
 }
@@ -66,10 +66,10 @@ func (p *past) arrange() {
 	p.rows, p.selected = p.rows[:0], 0
 	for i := range p.all {
 		r := &p.all[i]
-		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why) {
+		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why, r.where()) {
 			continue
 		}
-		if r.Record == p.state.Past.Selected {
+		if r.id() == p.state.Past.Selected {
 			p.selected = len(p.rows)
 		}
 		p.rows = append(p.rows, r)
@@ -87,7 +87,7 @@ func (p *past) matches() string { return text.Count(len(p.rows), "run") }
 func (p *past) move(by int) {
 	p.selected = min(max(p.selected+by, 0), max(len(p.rows)-1, 0))
 	if p.selected < len(p.rows) {
-		p.state.Past.Selected = p.rows[p.selected].Record
+		p.state.Past.Selected = p.rows[p.selected].id()
 	}
 }
 
@@ -107,7 +107,7 @@ func (p *past) Keys() []keys.Binding {
 	none := keys.Unless(func() bool { return len(p.rows) > 0 }, "nothing is selected")
 	return []keys.Binding{
 		{Keys: "esc p", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(p.back), Part: partPast, About: "back", More: "clears the filter first"},
-		{Keys: "enter", Hint: keys.Always("replay"), Disabled: none, Do: func() tea.Cmd { return p.run("replay", p.rows[p.selected].Record) }, Part: partPast, About: "replay the run"},
+		{Keys: "enter", Hint: p.enterHint, Disabled: none, Do: func() tea.Cmd { return p.run(p.rows[p.selected].command()...) }, Part: partPast, About: "replay the run"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: func() tea.Cmd { return p.filter.Open() }, Part: partPast, About: "filter…", More: "by release, operation, outcome, date or cause"},
 		{Keys: "up k", Do: keys.By(p.move, -1), Part: partPast, About: "newer"},
 		{Keys: "down j", Do: keys.By(p.move, 1), Part: partPast, About: "older"},
@@ -118,6 +118,32 @@ func (p *past) Keys() []keys.Binding {
 		{Keys: "q ctrl+c", Label: "q", Also: "ctrl-c", Hint: keys.Always("quit"), Do: p.quit, Part: partPast, About: "quit"},
 		{Keys: "?", Hint: keys.Always("help"), Do: p.help.Open, Part: partPast, About: "help"},
 	}
+}
+
+func (p *past) enterHint() string {
+	if p.selected < len(p.rows) && p.rows[p.selected].Cluster != "" {
+		return "open"
+	}
+	return "replay"
+}
+
+// command returns the command that shows the run again.
+func (r *PastRun) command() []string {
+	if r.Cluster != "" {
+		return []string{"attach", r.Cluster, "--namespace", r.Namespace}
+	}
+	return []string{"replay", r.Record}
+}
+
+// id identifies a run while the list changes.
+func (r *PastRun) id() string { return r.Record + r.Cluster }
+
+// where says where the run was, "" for this machine.
+func (r *PastRun) where() string {
+	if r.Cluster != "" {
+		return "in the cluster"
+	}
+	return ""
 }
 
 // back clears the filter, or closes the list.
@@ -149,14 +175,14 @@ func (p *past) Draw() {
 	if p.TooSmall() {
 		return
 	}
-	p.drawTitle("home "+p.Theme.Lines.More+" past runs", "recorded on this machine", p.matches())
+	p.drawTitle("home "+p.Theme.Lines.More+" past runs", "of this machine and in the cluster", p.matches())
 	say := func(role theme.Role, said string) {
 		for i, l := range canvas.Wrap(said, p.W-6) {
 			cv.Put(3, firstLine+1+i, role, l)
 		}
 	}
 	switch {
-	case p.err != nil:
+	case p.err != nil && len(p.all) == 0:
 		say(theme.Bad, p.err.Error())
 	case !p.read:
 		say(theme.Quiet, "reading the records")
@@ -178,7 +204,10 @@ func (p *past) drawPane(in canvas.Rect) {
 	r := p.rows[p.selected]
 	mark, said := p.outcome(r)
 	p.Canvas.Heading(in.Y, p.Join(p.target(r), r.Operation))
-	lines := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: said}}, canvas.Plain(theme.Quiet, "lockstep replay "+r.Record)}
+	lines := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: said}}, canvas.Plain(theme.Quiet, "lockstep "+strings.Join(r.command(), " "))}
+	if p.err != nil {
+		lines = append(lines, canvas.Plain(theme.Stopped, p.err.Error()))
+	}
 	for i, l := range canvas.WrapLines(lines, p.W-4) {
 		if i < in.H-1 {
 			p.Canvas.Line(2, in.Y+1+i, p.W-4, l)
@@ -186,13 +215,14 @@ func (p *past) drawPane(in canvas.Rect) {
 	}
 }
 
-// outcome returns how a run ended, and what to say after the word: ": why", or " by whom".
+// outcome returns how a run ended, and what to say after the word: ": why", or " by whom", and where it was.
 func (p *past) outcome(r *PastRun) (mark theme.Mark, said string) {
 	mark = p.runMark(r.Status)
+	where := prefixed(" "+p.Theme.Lines.Dot+" ", r.where())
 	if rest, repeated := strings.CutPrefix(r.Why, mark.Word); repeated { // "aborted by ctrl-c"
-		return mark, rest
+		return mark, rest + where
 	}
-	return mark, prefixed(": ", r.Why)
+	return mark, prefixed(": ", r.Why) + where
 }
 
 // drawRows draws the runs in view.

@@ -40,7 +40,7 @@ func (s *sample) History(context.Context, Key) (History, error) {
 	return sampleHistory{}, s.history
 }
 
-func (s *sample) PastRuns(context.Context) ([]PastRun, error) { return pastRuns(), nil }
+func (s *sample) PastRuns(context.Context, string) ([]PastRun, error) { return pastRuns(), nil }
 
 // pastRuns returns a thousand runs, some of which did not succeed.
 var pastRuns = sync.OnceValue(func() (all []PastRun) {
@@ -58,6 +58,8 @@ var pastRuns = sync.OnceValue(func() (all []PastRun) {
 			r.Status, r.Operation, r.Why = event.Aborted, "uninstall", "aborted by ctrl-c"
 		case 6:
 			r.Status, r.Namespace = "cut-off", "data"
+		case 8:
+			r.Record, r.Cluster, r.Operation, r.Status = "", "lockstep-"+r.Name+"-x7k2p", "upgrade", "succeeded"
 		}
 		all = append(all, r)
 	}

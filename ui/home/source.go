@@ -17,8 +17,9 @@ type Source interface {
 	Need(releases []Key)
 	// History reads the revisions of a release.
 	History(ctx context.Context, release Key) (History, error)
-	// PastRuns reads the recorded runs of this machine, the newest first.
-	PastRuns(ctx context.Context) ([]PastRun, error)
+	// PastRuns reads the recorded runs of this machine, and those in a namespace ("" for all) of the cluster that have ended and
+	// still have their Jobs, the newest first. With an error, it returns the runs that it could read.
+	PastRuns(ctx context.Context, namespace string) ([]PastRun, error)
 	// Namespaces lists the namespaces to choose from.
 	Namespaces(ctx context.Context) ([]string, error)
 }
@@ -78,7 +79,8 @@ type LiveRun struct {
 // PastRun is a recorded run.
 type PastRun struct {
 	Key              // of its release, or of its stack
-	Record    string // the name of its record
+	Record    string // the name of its record, "" for a run in the cluster
+	Cluster   string // the name of its Job, "" on this machine
 	Operation string // "upgrade payments-1.5.0"
 	Context   string // of its cluster, "" if there is none
 	Started   time.Time

@@ -182,7 +182,14 @@ func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
 func (l *Layout) releaseReason(n *graph.Node) string {
 	if release := l.State.Scopes[n.ID]; release != nil && n.Status != event.Waiting {
 		if roots := release.Roots(); len(roots) > 0 {
-			return l.Graph.Shorten(phrase.Root(roots[0]))
+			return l.objectCause(roots[0].Object, phrase.Why(roots[0]))
+		}
+		for g := range release.GroupStates() {
+			for _, o := range g.Objects {
+				if o.Degraded && !o.Done() && o.Cause != "" {
+					return l.objectCause(o, phrase.CauseAt(g, o, l.Now()))
+				}
+			}
 		}
 	}
 	for _, o := range n.Objects {
@@ -194,6 +201,17 @@ func (l *Layout) releaseReason(n *graph.Node) string {
 		return n.Message
 	}
 	return ""
+}
+
+// objectCause says why an object, which may be nil, is not ready. A narrow card has kubectl's short kind.
+func (l *Layout) objectCause(o *event.ObjectState, why string) string {
+	switch {
+	case o == nil:
+		return l.Graph.Shorten(why)
+	case l.Tight:
+		return graph.ShortestObject(o.Object) + ": " + why
+	}
+	return graph.ShortObject(o.Object) + ": " + why
 }
 
 // drawGroups draws a glyph for each group of a release and counts its objects.

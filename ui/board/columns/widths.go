@@ -123,14 +123,18 @@ func (b *Board) across(ws Widths, first, x int) []cards.Column {
 }
 
 // prefixIn returns the common prefix of a column's group names if a name and its count do not
-// fit a width.
+// fit a width. The card of a release has its counts below.
 func (b *Board) prefixIn(i, w int) string {
 	c := b.Graph.Cols[i]
 	if len(c.Prefix) < 4 {
 		return ""
 	}
 	for _, n := range c.Nodes {
-		if canvas.Width(n.Name)+len(n.Count())+8 > w {
+		count := n.Count()
+		if b.State.Operation.IsStack() {
+			count = ""
+		}
+		if canvas.Width(n.Name)+len(count)+8 > w {
 			return c.Prefix
 		}
 	}

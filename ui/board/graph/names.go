@@ -35,6 +35,9 @@ func shortKind(o plan.Object) string { return cmp.Or(shortKinds[o.Kind], o.Kind)
 // ShortObject returns an object's name with a short kind.
 func ShortObject(o plan.Object) string { return shortKind(o) + "/" + o.Name }
 
+// ShortestObject returns an object's name with kubectl's short kind.
+func ShortestObject(o plan.Object) string { return shortestKind(o) + "/" + o.Name }
+
 // ObjectIn fits an object's name into a width: if needed, with kubectl's short kind, then without
 // the release's prefix or the middle of the name.
 func (g *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {

@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -156,15 +157,22 @@ func (h *history) Revisions() (all []home.Revision) {
 	return all
 }
 
-// PastRuns reads the recorded runs of this machine.
-func (s *source) PastRuns(context.Context) ([]home.PastRun, error) {
+func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun, error) {
 	_, recorded, err := runs.Recorded()
 	out := make([]home.PastRun, len(recorded))
 	for i, r := range recorded {
 		out[i] = home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
 			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r)}
 	}
-	return out, err
+	jobs, denied := s.client.ClusterRuns(ctx, namespace)
+	for _, job := range jobs {
+		if job.Ended() {
+			out = append(out, home.PastRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Cluster: job.Name, Operation: job.Command, Context: s.client.ContextName(),
+				Started: job.Started, Took: job.Over.Sub(job.Started), Status: event.Status(job.State)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b home.PastRun) int { return b.Started.Compare(a.Started) })
+	return out, errors.Join(err, denied)
 }
 
 // whyOf says why a run waits for a person, or did not succeed.
