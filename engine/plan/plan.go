@@ -109,6 +109,8 @@ type Group struct {
 	WaitFor []Object `json:"waitFor,omitempty"`
 	// Approve is what must be approved before the group starts (R42a).
 	Approve []Approval `json:"approve,omitempty"`
+	// ContinueOnError lets groups that do not wait for this one start after it has failed (S5).
+	ContinueOnError bool `json:"continueOnError,omitempty"`
 
 	layered bool // it is a layer (R18)
 }

@@ -72,7 +72,15 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 	s.m.reportRun()
 }
 
-func (s *stage) failing() bool { return len(s.failures) > 0 }
+// failing reports whether a failure keeps all other groups from starting.
+func (s *stage) failing() bool {
+	return slices.ContainsFunc(s.failures, func(f *failure) bool { return !f.group.def.ContinueOnError })
+}
+
+// failed reports whether the stage ends because of failures: nothing runs, and nothing else can start.
+func (s *stage) failed() bool {
+	return len(s.failures) > 0 && s.running() == 0 && (s.failing() || len(s.m.startable()) == 0)
+}
 
 func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object

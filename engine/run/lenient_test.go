@@ -26,6 +26,31 @@ func TestLenientRemoval(t *testing.T) {
 		"31.0s c:b applied (still being deleted, not checked)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not checked)")
 }
 
+// TestContinueOnError (S5, R26): after the failure of a group that says so, only groups that wait for it do not start. The stage
+// fails, with all failures.
+func TestContinueOnError(t *testing.T) {
+	slow, broken := behaviour{ready: 2 * time.Second}, behaviour{ready: time.Second, failed: "broken"}
+	for _, test := range []struct {
+		name string
+		d    behaviour
+		want []string
+	}{
+		{"one fails", slow, []string{"2.0s c:d running", "4.0s c:d ready", "4.0s c:e running", "6.0s c:e ready", "6.0s c:b skipped (not started: c:a failed)"}},
+		{"another one fails, too", broken, []string{"2.0s c:d running", "3.0s c:d failed (Pod/d: broken)", "3.0s c:b skipped (not started: c:a failed)", "3.0s c:e skipped (not started: c:d failed)"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			groups := groupsOf("a: Pod/a", "b < a: Pod/b", "c: Pod/c", "d < c: Pod/d", "e < d: Pod/e")
+			groups[0].ContinueOnError = true
+			fake := newFake(map[string]behaviour{"a": broken, "b": slow, "c": slow, "d": test.d, "e": slow})
+			trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groups}}, fake, nil)
+			if err == nil {
+				t.Error("no error")
+			}
+			want(t, trace, append([]string{"0.0s c:a running", "0.0s c:c running", "1.0s c:a failed (Pod/a: broken)", "2.0s c:c ready"}, test.want...)...)
+		})
+	}
+}
+
 // TestLenientRemovalInUse: the removal stops waiting for an object once a diagnosis says that
 // waiting does not help.
 func TestLenientRemovalInUse(t *testing.T) {

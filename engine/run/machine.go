@@ -199,7 +199,7 @@ func (m *machine) advance() {
 	}
 	s.sendQueued()
 	s.reportApplied()
-	if !s.waitingForAnswers() && m.heldFailure() == nil && (s.failing() && s.running() == 0 || s.allEnded()) {
+	if !s.waitingForAnswers() && m.heldFailure() == nil && (s.failed() || s.allEnded()) {
 		s.close(nil)
 	}
 }

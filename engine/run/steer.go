@@ -234,7 +234,7 @@ func (m *machine) step(target event.Unit) string {
 		return "the run is not paused; pause it first"
 	}
 	startable := m.startable()
-	if len(startable) == 0 && m.stage != nil && m.stage.failing() {
+	if len(startable) == 0 && m.stage != nil && len(m.stage.failures) > 0 {
 		failed, noun := m.stage.failures[0].Group, m.opts.Operation.GroupNoun()
 		return fmt.Sprintf("no %s can start because %s failed (R26); the operation fails once the running %ss finish", noun, failed, noun)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/kube/mask"
 	"lockstep/kube/readiness"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	StateValuesFiles, StateValuesSet []string
 	// Namespace and Context, if set, are those of all releases, as with helmfile's flags.
 	Namespace, Context string
+	// Lenient makes a warning of an unsupported key that cannot change what is deployed.
+	Lenient bool
 }
 
 // File is a helmfile with all files that it includes.
@@ -50,7 +53,7 @@ type File struct {
 	// Unread says which included files were not read, so that their releases are unknown.
 	Unread    []Unread
 	Selectors []string // from the options
-	// Warnings are about needs on releases that are not installed.
+	// Warnings are about needs on releases that are not installed, and about ignored keys.
 	Warnings []string
 }
 
@@ -113,11 +116,13 @@ type Release struct {
 	EnableDNS                bool
 	HistoryMax               int
 	// StoreLabels stores the labels in the release record.
-	StoreLabels    bool
-	SkipDeps       bool
-	Description    string
-	PostRenderer   string
-	PostRenderArgs []string
+	StoreLabels bool
+	SkipDeps    bool
+	// ContinueOnError lets releases that do not need it start after it has failed (S5).
+	ContinueOnError bool
+	Description     string
+	PostRenderer    string
+	PostRenderArgs  []string
 	// Folder is the directory of its file, At is its position, file:line.
 	Folder string
 	At     string
@@ -131,6 +136,8 @@ type Release struct {
 	position  position
 	values    *values   // nil unless it is installed
 	excluded  exclusion // why it is in File.Others
+	// secretPaths are the places of values that were decrypted before Packed.
+	secretPaths mask.Paths
 }
 
 // ID returns [context/]namespace/name, or only the name if the release has neither of the others. It is unique in a File.
@@ -155,7 +162,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{ctx: ctx, Options: o}
+	r := &reader{ctx: ctx, Options: o, programs: &programs{}}
 	stateValues, err := r.stateValues()
 	if err != nil {
 		return nil, err
@@ -170,6 +177,8 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	}
 	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
 	out.Repositories, out.Releases, out.Others, out.Unread = all.repositories, all.releases, r.others, r.unread
+	slices.Sort(r.ignored)
+	out.Warnings = slices.Compact(r.ignored)
 	if len(paths) == 1 {
 		out.Path = paths[0]
 	}

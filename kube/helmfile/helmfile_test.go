@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/kube/mask"
 )
 
 // writeFiles writes files, each after a line "== name", and returns their directory.
@@ -37,7 +39,7 @@ func describe(t *testing.T, dir string, f *File) (out []string) {
 		values := map[string]any{}
 		if r.Installed {
 			var err error
-			if values, err = r.Merge(t.Context(), nil, os.ReadFile); err != nil {
+			if values, _, err = r.Merge(t.Context(), nil, os.ReadFile); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -189,16 +191,22 @@ func TestReadErrors(t *testing.T) {
 		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
 		{a + "  adopt: [apps/Deployment/a]", "lockstep does not support helmfile's adopt; remove it, and set takeOwnership: true on the release"},
 		{a + "  forceNamespace: x", "lockstep does not support helmfile's forceNamespace; remove it, and set namespace on the release"},
-		{"helmDefaults: {stripArgsValuesOnExitError: true}", "does not support helmfile's stripArgsValuesOnExitError; remove it\n"},
-		{"helmDefaults: {strategicMergePatches: [a]}", "does not support helmfile's strategicMergePatches; put it into the chart"},
+		{"helmDefaults: {stripArgsValuesOnExitError: true}", "does not support helmfile's stripArgsValuesOnExitError; remove it; or ignore it with --lenient\n"},
+		{"helmDefaults: {strategicMergePatches: [a]}", "does not support helmfile's strategicMergePatches; set it on each release"},
 		{"helmDefaults: {force: true}", "does not support helmfile's force; remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"},
-		{a + "  colour: red", "helmfile.yaml:4: unknown key \"colour\" in release a; see: lockstep help helmfile"},
+		{a + "  colour: red", "helmfile.yaml:4: unknown key \"colour\" in release a: helmfile 1.8 has none; correct it, or see: lockstep help helmfile"},
 		{a + "  timeout: 5m", "helmfile.yaml:4: release a: timeout must be a whole number"},
 		{a + "  installed: maybe", "helmfile.yaml:4: release a: installed must be true or false"},
 		{a + "  values: [gone.yaml]", "helmfile.yaml:4: release a: values file gone.yaml does not exist"},
 		{a + "  values: ['{{ .Release.Name }}.yaml']", "helmfile.yaml:4: templates need helmfile, which is not in PATH"},
 		{a + "  values:\n  - '{{ .Release.Name }}.yaml'\n  - b.yaml.gotmpl", "helmfile.yaml:5: templates need helmfile"},
-		{a + "  values: [{pw: ref+vault://x}]", "helmfile.yaml:4: templates need helmfile"},
+		{a + "  values: [{pw: ref+vault://x}]", "helmfile.yaml:4: release a: references (ref+) need vals, which is not in PATH; install it"},
+		{a + "  secrets: [helmfile.yaml]", "helmfile.yaml:4: release a: secrets: decrypting helmfile.yaml needs sops, or Helm with its plugin secrets, and neither is installed"},
+		{a + "  secrets: [gone.yaml]", "helmfile.yaml:4: release a: secrets: file gone.yaml does not exist"},
+		{a + "  transformers: [x.yaml]", "helmfile's transformers; they can run programs and rename objects; write the change as jsonPatches or strategicMergePatches"},
+		{a + "  jsonPatches: [{target: {kind: Service}}]", "helmfile.yaml:4: release a: jsonPatches: a JSON patch needs a list of operations under patch"},
+		{a + "  strategicMergePatches: [x.yaml.gotmpl]", "helmfile.yaml:4: release a: strategicMergePatches: lockstep does not render templates of patches; write x.yaml.gotmpl as plain YAML"},
+		{a + "  strategicMergePatches: [{kind: Secret, data: {a: ref+vault://x}}]", "lockstep does not resolve references (ref+) in patches"},
 		{a + "  needs: [b]", "helmfile.yaml:2: release a needs b, which"},
 		{a + "- name: a\n  chart: ./b", "helmfile.yaml:4: release a is already defined at "},
 		{a + "  condition: a.enabled", "helmfile.yaml:4: release a: condition a.enabled: a is not set in the values of helmfile environment \"default\""},
@@ -213,7 +221,9 @@ func TestReadErrors(t *testing.T) {
 		dir := writeFiles(t, "== helmfile.yaml\n"+test.text)
 		f, err := Read(context.Background(), Options{Path: dir})
 		for i := 0; err == nil && i < len(f.Releases); i++ { // S12: values are read when they are needed
-			_, err = f.Releases[i].Merge(t.Context(), nil, os.ReadFile)
+			if _, _, err = f.Releases[i].Merge(t.Context(), nil, os.ReadFile); err == nil {
+				_, err = f.Releases[i].Patches(os.ReadFile)
+			}
 		}
 		if err == nil || !strings.Contains(err.Error()+"\n", test.want) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", test.text, err, test.want)
@@ -275,6 +285,7 @@ releases:
 - {name: a, namespace: data, chart: ./a, values: [{x: 1}], labels: {tier: back}, syncReleaseLabels: true, timeout: 90, historyMax: 3}
 - {name: b, namespace: web, chart: ./b, needs: [data/a], createNamespace: false, atomic: true, cleanupOnFail: true, waitForJobs: true, disableHooks: true, skipSchemaValidation: true}
 - {name: c, chart: ./b, version: 1.x, disableOpenAPIValidation: true, reuseValues: true, takeOwnership: true, skipCRDs: true, enableDNS: true, description: "it's c", readiness: {Thing.example.org: {success: "{.phase} == Up", timeout: 2m}, app=debug: {wait: false}}}
+- {name: d, chart: ./b, continueOnError: true, secretPaths: [/x/y], strategicMergePatches: [{apiVersion: v1, kind: Secret, metadata: {name: x}}], jsonPatches: [{target: {kind: Pod}, patch: [{op: remove, path: /x}]}]}
 - {name: gone, namespace: web, chart: ./b, installed: false, needs: [web/b]}
 `
 	read := func(text string) *File {
@@ -300,7 +311,7 @@ releases:
 	for _, r := range f.Releases {
 		charts[r.ID()] = "./charts/" + r.Name + ".tgz"
 	}
-	text, err := f.Packed(charts)
+	text, err := f.Packed(charts, map[string]mask.Paths{"d": {"/x/y"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +323,9 @@ releases:
 		want := f.Releases[n]
 		if want.Installed && got.Chart != filepath.Join(dir, charts[want.ID()]) {
 			t.Errorf("%s: chart %s", want.ID(), got.Chart)
+		}
+		if one, other := patchesOf(t, got), patchesOf(t, want); one != other {
+			t.Errorf("%s: patches %d, want %d", want.ID(), one, other)
 		}
 		for _, r := range []*Release{&got, &want} {
 			r.Chart, r.Version, r.values, r.At, r.position, r.SkipDeps = "", "", nil, "", position{}, false
@@ -326,9 +340,22 @@ releases:
 			t.Errorf("%s: got\n%+v, want\n%+v", want.ID(), got, want)
 		}
 	}
-	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
+	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil, nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
 		t.Errorf("a release in another cluster: %v", err)
 	}
+}
+
+// patchesOf returns the number of patches of a release.
+func patchesOf(t *testing.T, r Release) int {
+	t.Helper()
+	if !r.Installed {
+		return 0
+	}
+	list, err := r.Patches(os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
 }
 
 // TestAddNeedsKeepsLinks: needs are added to the target of a link, and the mode stays the same.

@@ -13,13 +13,28 @@ const pipeHelmfile = "helmfile build --embed-values | lockstep up -f -"
 
 const (
 	useHelmfile  = "let helmfile expand it: " + pipeHelmfile
-	decryptFirst = "decrypt it first, and name the result under values"
 	ownKeyring   = "remove it, and set verify: true on the release: lockstep uses GnuPG's default keyring"
 	removeKey    = "remove it"
 	forceReplace = "remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"
 	putInChart   = "put it into the chart: lockstep deploys charts as they are"
 	usePlan      = "remove it: lockstep plan shows the changes"
+	useReadiness = "remove it: lockstep waits for readiness in the chart's order"
+	noTiller     = "remove it: there is no Tiller"
+	askCluster   = "remove it: lockstep asks the cluster"
+	ownClient    = "remove it, and set skipTLSVerify or plainHttp on the repository"
 )
+
+// knownVersion is the version of helmfile whose keys are known.
+const knownVersion = "1.8"
+
+// harmlessKeys are unsupported keys that cannot change what is deployed: they change what helmfile prints, how it watches
+// objects, or what its other commands do.
+var harmlessKeys = []string{
+	"apiVersions", "diffArgs", "disableAutoDetectedKubeVersionForDiff", "disableInsecureFeatures", "helmStuckGrace", "keyring", "kubeVersion", "kubedogBurst",
+	"kubedogQPS", "llm", "skipKinds", "stripArgsValuesOnExitError", "suppressDiff", "suppressOutputLineRegex", "templateArgs", "tillerNamespace", "tillerless", "tls",
+	"tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath", "trackFailOnError", "trackFailedLogs", "trackKinds", "trackLogs", "trackMode", "trackResources", "trackTimeout",
+	"unitTests", "waitRetries",
+}
 
 // supported returns supported keys.
 func supported(names ...string) keys {
@@ -44,21 +59,23 @@ var fileKeys = supported("repositories", "environments", "helmDefaults", "common
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
 	unsupported("remove it, and set version on each release", "lockFilePath").
 	unsupported("move them into the charts as Helm hooks", "hooks").
-	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
+	unsupported(askCluster, "apiVersions", "kubeVersion").
 	unsupported(useHelmfile, "defaultInherit").
-	unsupported(removeKey, "chart", "disableInsecureFeatures")
+	unsupported(removeKey, "chart", "disableInsecureFeatures", "ignoreMissingGitBranch", "llm")
 
 // defaultKeys are the keys of helmDefaults.
 var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
 	"disableValidation", "skipSchemaValidation", "devel", "verify", "reuseValues", "postRenderer", "postRendererArgs", "skipCRDs", "takeOwnership", "deleteWait", "deleteTimeout",
 	"enableDNS", "skipDeps", "skipRefresh", "syncReleaseLabels", "rollbackOnFailure").
 	unsupported(ownKeyring, "keyring").
-	unsupported("remove it: lockstep waits for readiness in the chart's order", "trackMode").
+	unsupported(useReadiness, "trackMode", "helmStuckGrace").
 	unsupported("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
 	unsupported("remove it: Helm deletes in the background", "cascade").
 	unsupported(forceReplace, "force", "recreatePods").
-	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").
-	unsupported(putInChart, "strategicMergePatches").
+	unsupported(noTiller, "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").
+	unsupported("set it on each release", "strategicMergePatches").
+	unsupported(ownClient, "insecureSkipTLSVerify", "plainHttp").
+	unsupported(usePlan, "disableAutoDetectedKubeVersionForDiff").
 	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide", "stripArgsValuesOnExitError").
 	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex")
 
@@ -67,24 +84,27 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
 	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure",
-	"readiness", "waitFor", "approve", "test").
+	"secrets", "valuesPathPrefix", "continueOnError", "jsonPatches", "strategicMergePatches", "readiness", "waitFor", "approve", "test", "secretPaths").
 	unsupported(ownKeyring, "keyring").
 	unsupported("move them into the chart as Helm hooks", "hooks").
-	unsupported(decryptFirst, "secrets").
 	unsupported(useHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
-	unsupported(putInChart, "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "kustomizeOptions").
+	unsupported("they can run programs and rename objects; write the change as jsonPatches or strategicMergePatches", "transformers").
+	unsupported(putInChart, "dependencies", "kustomizeOptions").
+	unsupported("remove it, and use set", "env").
+	unsupported("use a repository, or a local folder", "forceGoGetter").
+	unsupported(ownClient, "insecureSkipTLSVerify", "plainHttp").
 	unsupported("remove it, and set takeOwnership: true on the release", "adopt").
 	unsupported("remove it, and set namespace on the release", "forceNamespace").
 	unsupported("remove it: Helm deletes in the background", "cascade").
 	unsupported(forceReplace, "force", "recreatePods").
-	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
-	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
-	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex").
-	unsupported("remove it: lockstep waits for readiness in the chart's order", "trackMode", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
-	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "plainHttp")
+	unsupported(noTiller, "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
+	unsupported(askCluster, "apiVersions", "kubeVersion").
+	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex", "disableAutoDetectedKubeVersionForDiff").
+	unsupported(useReadiness, "helmStuckGrace", "trackFailOnError", "trackFailedLogs", "trackMode", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
+	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "unitTests", "updateStrategy")
 
 var (
-	environmentKeys = supported("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").unsupported(decryptFirst, "secrets").unsupported(useHelmfile, "mergeStrategy")
+	environmentKeys = supported("values", "secrets", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").unsupported(useHelmfile, "mergeStrategy")
 	repositoryKeys  = supported("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
 			unsupported("remove it, and set oci: true on the repository", "managed", "registryConfig").
 			unsupported(ownKeyring, "keyring", "verify")

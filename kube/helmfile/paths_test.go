@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMain runs the test binary as helmfile if a test has put it into PATH under that name.
+// TestMain runs the test binary as another program if a test has put it into PATH under that name.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "helmfile" {
-		if err := helmfileBuild(os.Args[1:]); err != nil {
+	if program := fakePrograms[filepath.Base(os.Args[0])]; program != nil {
+		if err := program(os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -29,18 +29,7 @@ func TestMain(m *testing.M) {
 // It writes its arguments to a file.
 func useHelmfileBuild(t *testing.T) (calls func() []string) {
 	t.Helper()
-	self, err := os.Executable()
-	dir := t.TempDir()
-	if err = errors.Join(err, os.Symlink(self, filepath.Join(dir, "helmfile"))); err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir, "calls")
-	t.Setenv("PATH", dir)
-	t.Setenv("HELMFILE_CALLS", log)
-	return func() []string {
-		text, _ := os.ReadFile(log) // missing without a call
-		return strings.Split(strings.TrimSpace(string(text)), "\n")
-	}
+	return usePrograms(t, "helmfile")
 }
 
 // helmfileBuild prints a file and the files that it includes, each after a line with its path, as helmfile build does.
@@ -60,10 +49,7 @@ func helmfileBuild(args []string) error {
 			}
 		}
 	}
-	if f, err := os.OpenFile(os.Getenv("HELMFILE_CALLS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-		fmt.Fprintln(f, strings.Join(args, " "))
-		_ = f.Close()
-	}
+	noteCall("helmfile", args)
 	return printBuilt(path, slices.Contains(args, "--embed-values"), selectors, values)
 }
 
@@ -180,7 +166,7 @@ func TestPathsAreRelativeToTheirFile(t *testing.T) {
 			if at := strings.TrimSuffix(r.Chart, "/app"); at != home && at != home+"/charts" {
 				t.Errorf("seed %d: release %s of %s has chart %s", seed, r.Name, home, r.Chart)
 			}
-			if values, err := r.Merge(t.Context(), nil, os.ReadFile); err != nil || values["dir"] != home || values["own"] != r.Name {
+			if values, _, err := r.Merge(t.Context(), nil, os.ReadFile); err != nil || values["dir"] != home || values["own"] != r.Name {
 				t.Errorf("seed %d: release %s of %s has values %v, %v", seed, r.Name, home, values, err)
 			}
 		}

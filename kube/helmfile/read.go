@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,6 +62,8 @@ type node struct {
 	path string
 	// source is the file that helmfile build made a document from, "" if it does not say so.
 	source string
+	// ignored gets the unsupported keys that are ignored, nil for none (Options.Lenient).
+	ignored *[]string
 }
 
 func (n *node) at() position { return position{n.path, n.Line} }
@@ -69,7 +72,7 @@ func (n *node) errorf(format string, args ...any) error { return n.at().errorf(f
 
 // of returns the node of a YAML value in the same file as n. It follows aliases.
 func (n *node) of(value *kyaml.Node) *node {
-	return &node{Node: documents.Resolve(value), path: n.path}
+	return &node{Node: documents.Resolve(value), path: n.path, ignored: n.ignored}
 }
 
 func (n *node) isNull() bool { return n == nil || n.Tag == "!!null" }
@@ -143,20 +146,13 @@ func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
 }
 
 // valuesNeedHelmfile returns the first of a release's values that only helmfile can read, or nil: the name of a file with
-// a template in it or in the file, or a reference. Inline values are literal.
+// a template in it or in the file. Inline values are literal.
 func valuesNeedHelmfile(own map[string]*node) *node {
 	if n := own["values"]; n != nil {
 		for _, item := range n.Content {
 			v := n.of(item)
 			if v.Kind == kyaml.ScalarNode && (hasTemplate(v.Value) || isTemplateFile(v.Value)) {
 				return v
-			}
-		}
-	}
-	for _, key := range []string{"values", "set", "setString"} {
-		if n := own[key]; n != nil {
-			if found := findScalar(n.Node, isReference); found != nil {
-				return n.of(found)
 			}
 		}
 	}
@@ -172,8 +168,10 @@ func hasTemplate(text string) bool { return strings.Contains(text, "{{") }
 // isTemplateKey reports whether a key of a release contains a template, or names one.
 func isTemplateKey(key string) bool { return key == "inherit" || strings.HasSuffix(key, "Template") }
 
-// isReference reports whether helmfile would replace a value with a secret (with its library vals).
-func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }
+// isReference reports whether vals replaces text in a value with a secret.
+func isReference(text string) bool { return reference.MatchString(text) }
+
+var reference = regexp.MustCompile(`ref\+[^+:\s]*://`)
 
 // findScalar returns the first scalar that matches, or nil.
 func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
@@ -204,11 +202,19 @@ func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
 		}
 		switch advice, known := allowed[name]; {
 		case !known:
-			return nil, at.errorf("unknown key %q in %s; see: lockstep help helmfile", name, what)
+			return nil, at.errorf("unknown key %q in %s: helmfile %s has none; correct it, or see: lockstep help helmfile", name, what, knownVersion)
 		case advice != "" && !fields[name].isEmpty():
 			refused := fmt.Errorf("lockstep does not support helmfile's %s; %s", name, advice)
 			if what != wholeFile { // the position names the file
 				refused = fmt.Errorf("%s: %w", what, refused)
+			}
+			harmless := slices.Contains(harmlessKeys, name)
+			if harmless && n.ignored != nil {
+				*n.ignored = append(*n.ignored, at.errorf("%s: %s has no effect: lockstep does not support it", what, name).Error())
+				continue
+			}
+			if harmless {
+				refused = fmt.Errorf("%w; or ignore it with --lenient", refused)
 			}
 			return nil, at.errorf("%w", refused)
 		}

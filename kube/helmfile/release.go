@@ -130,7 +130,7 @@ func (r *reader) readBody(s *state, f *fields, rel *Release) error {
 	}
 	rel.Chart = chartPath(rel.Folder, rel.Chart, s.repositories)
 	rel.values = &values{
-		name: f.name, own: f.own, folder: rel.Folder, mustExist: mustExist(cmp.Or(f.text("missingFileHandler"), s.scalars["missingFileHandler"])),
+		name: f.name, own: f.own, folder: rel.Folder, prefix: f.text("valuesPathPrefix"), programs: r.programs, mustExist: mustExist(cmp.Or(f.text("missingFileHandler"), s.scalars["missingFileHandler"])),
 		embedded: s.expansion.of(s, f, cmp.Or(s.scalars["namespace"], f.text("namespace"))),
 	}
 	return f.err
@@ -185,6 +185,8 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.read("postRendererArgs", &rel.PostRenderArgs)
 	f.read("waitFor", &rel.WaitFor)
+	rel.ContinueOnError = f.boolean("continueOnError", false)
+	f.read("secretPaths", &rel.secretPaths)
 	rel.Approve, rel.Test = f.text("approve"), f.boolean("test", false)
 	if n := f.own["readiness"]; f.err == nil && !n.isNull() {
 		rel.Readiness, f.err = readReadiness(f.name, n)

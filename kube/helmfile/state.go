@@ -23,6 +23,9 @@ type reader struct {
 	depth  int       // number of nested includes
 	others []Release // excluded releases of all files
 	unread []Unread  // see File
+	// ignored are unsupported keys, with Options.Lenient.
+	ignored  []string
+	programs *programs
 }
 
 // maxDepth limits nested includes, because they may form a cycle.
@@ -158,6 +161,11 @@ func (r *reader) documents(path string) (parts [][]*node, template *position, is
 		line += bytes.Count(part, []byte("\n")) + 2
 	}
 	all := setSources(slices.Concat(parts...), data)
+	if r.Lenient {
+		for _, doc := range all {
+			doc.ignored = &r.ignored
+		}
+	}
 	if len(all) > 0 && !slices.ContainsFunc(all, func(doc *node) bool { return !doc.isBuilt() }) {
 		return parts, nil, true, nil
 	}

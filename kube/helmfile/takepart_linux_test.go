@@ -82,7 +82,7 @@ name: other`
 					t.Fatal(err)
 				}
 				for _, r := range slices.Concat(f.Releases, f.Others) {
-					values, err := r.Merge(t.Context(), nil, os.ReadFile)
+					values, _, err := r.Merge(t.Context(), nil, os.ReadFile)
 					if takesPart := r.Name == "one"; takesPart != (err == nil) || takesPart != (r.Chart != "") || takesPart && values["x"] == nil {
 						t.Errorf("release %s: chart %q, values %v, %v", r.Name, r.Chart, values, err)
 					}

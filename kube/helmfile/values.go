@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,14 +17,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/documents"
+	"lockstep/kube/mask"
 )
 
 // values are a release's values as its file lists them. Files are opened only by Merge.
 type values struct {
 	name      string           // of the release, for errors
-	own       map[string]*node // of the release: values, set and setString
+	own       map[string]*node // of the release: values, secrets, set, setString and patches
 	folder    string
+	prefix    string // valuesPathPrefix
 	mustExist bool
+	programs  *programs
 	// embedded returns what helmfile makes of own. It is nil in the output of helmfile build.
 	embedded embedded
 }
@@ -32,6 +36,8 @@ type values struct {
 type source struct {
 	inline map[string]any
 	set    Set
+	secret mask.Paths // the places of its secret values
+	at     position
 }
 
 // Set is the equivalent of Helm's --set, --set-string or --set-file.
@@ -41,7 +47,7 @@ type Set struct {
 	File        string // as with --set-file; Value is then ""
 }
 
-// sources returns the sources of the values: files and inline values, then set and setString.
+// sources returns the sources of the values: files and inline values, then secrets, then set and setString.
 func (v *values) sources(ctx context.Context, read readFile) ([]source, error) {
 	own := v.own
 	if at := valuesNeedHelmfile(own); at != nil {
@@ -57,12 +63,17 @@ func (v *values) sources(ctx context.Context, read readFile) ([]source, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case content != nil && file != "" && mentions(content, isReference):
+		case content != nil && file != "" && v.embedded != nil && mentions(content, isReference) && onlyHelmfile():
 			return v.expanded(ctx, item.at(), read)
 		case content != nil:
-			out = append(out, source{inline: content})
+			out = append(out, source{inline: content, at: item.at()})
 		}
 	}
+	secrets, err := v.secretSources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, secrets...)
 	for _, key := range []string{"set", "setString"} {
 		sets, err := v.setSources(key, own[key])
 		if err != nil {
@@ -70,24 +81,25 @@ func (v *values) sources(ctx context.Context, read readFile) ([]source, error) {
 		}
 		out = append(out, sets...)
 	}
-	return out, nil
+	return out, v.resolve(ctx, out)
 }
 
 // expanded returns the sources after helmfile has expanded them. at is the position of the first template or reference.
 func (v *values) expanded(ctx context.Context, at position, read readFile) ([]source, error) {
 	if v.embedded == nil {
-		return nil, at.errorf("%s: its values have templates or references (ref+) that helmfile build has not expanded; use: helmfile build --embed-values", v.name)
+		return nil, at.errorf("%s: its values have templates that helmfile build has not expanded; use: helmfile build --embed-values", v.name)
 	}
 	own, err := v.embedded(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range []string{"values", "set", "setString"} {
-		if n := own[key]; n != nil && findScalar(n.Node, isReference) != nil {
-			return nil, at.errorf("%s: helmfile build does not resolve references (ref+) in inline values; move them into a values file", v.name)
-		}
+	own = maps.Clone(own)
+	if secrets := v.own["secrets"]; secrets != nil && findScalar(secrets.Node, hasTemplate) == nil {
+		own["secrets"] = secrets // helmfile sorts the keys of encrypted files, which sops refuses
 	}
-	return (&values{name: v.name, own: own, folder: v.folder, mustExist: v.mustExist}).sources(ctx, read)
+	again := *v
+	again.own, again.embedded = own, nil
+	return again.sources(ctx, read)
 }
 
 // load returns inline values, or reads a values file. Both results are empty if the file is missing and may be.
@@ -96,22 +108,15 @@ func (v *values) load(item *node, read readFile) (file string, content map[strin
 	case item.Kind == kyaml.MappingNode:
 		content, err = item.inline(v.name + ": values")
 		return "", content, err
-	case item.Kind != kyaml.ScalarNode:
-		return "", nil, item.errorf("%s: values must be files or mappings", v.name)
 	case strings.Contains(item.Value, "://"):
 		return "", nil, item.errorf("%s: lockstep does not download values %s; %s", v.name, item.Value, useHelmfile)
 	}
-	files, missing := glob(v.folder, item.Value)
-	switch {
-	case missing && v.mustExist:
-		return "", nil, item.errorf("%s: values file %s does not exist", v.name, item.Value)
-	case len(files) > 1:
-		return "", nil, item.errorf("%s: values %s match %d files; name one", v.name, item.Value, len(files))
-	case missing:
-		return "", nil, nil
+	file, err = v.findFile(item, v.name+": values", "values file")
+	if err != nil || file == "" {
+		return "", nil, err
 	}
-	content, err = readValues(files[0], read)
-	return files[0], content, err
+	content, err = readValues(file, read)
+	return file, content, err
 }
 
 // mentions reports whether a string in values matches.
@@ -187,7 +192,7 @@ func (v *values) setSources(key string, list *node) (out []source, err error) {
 		default:
 			continue // as helmfile does
 		}
-		out = append(out, source{set: entry})
+		out = append(out, source{set: entry, at: item.at()})
 	}
 	return out, nil
 }
@@ -196,24 +201,26 @@ func (v *values) setSources(key string, list *node) (out []source, err error) {
 type readFile = func(path string) ([]byte, error)
 
 // Merge merges the values of an installed release in order, then more, which are arguments of --set. Files are read with
-// read.
-func (r Release) Merge(ctx context.Context, more []string, read readFile) (map[string]any, error) {
+// read. secret are the places of values that sops or vals has decrypted.
+func (r Release) Merge(ctx context.Context, more []string, read readFile) (out map[string]any, secret mask.Paths, err error) {
 	if r.values == nil {
-		return nil, fmt.Errorf("%s: release %s takes no part and has no values", r.At, r.ID())
+		return nil, nil, fmt.Errorf("%s: release %s takes no part and has no values", r.At, r.ID())
 	}
 	sources, err := r.values.sources(ctx, read)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := map[string]any{}
+	out, secret = map[string]any{}, r.secretPaths
 	for _, v := range sources {
+		secret = append(secret, v.secret...)
 		if v.inline != nil {
 			out = loader.MergeMaps(out, v.inline)
 		} else if err := v.set.apply(out, read); err != nil {
-			return nil, fmt.Errorf("set %s: %w", v.set.Name, err)
+			return nil, nil, fmt.Errorf("set %s: %w", v.set.Name, err)
 		}
 	}
-	return out, parseSets("--set", more, out)
+	slices.Sort(secret)
+	return out, slices.Compact(secret), parseSets("--set", more, out)
 }
 
 // parseSets adds the arguments of a flag to values.
@@ -256,7 +263,7 @@ func (s Set) apply(values map[string]any, read readFile) error {
 
 // environment is an environment of a helmfile.
 type environment struct {
-	values                      []*node
+	values, secrets             []*node
 	context, missingFileHandler string
 }
 
@@ -277,8 +284,12 @@ func addEnvironments(s *state, fields map[string]*node) error {
 		if err != nil {
 			return err
 		}
+		secrets, err := keys["secrets"].items("secrets of environment " + name)
+		if err != nil {
+			return err
+		}
 		env := s.environments[name]
-		env.values = append(env.values, values...)
+		env.values, env.secrets = append(env.values, values...), append(env.secrets, secrets...)
 		if n := keys["kubeContext"]; n != nil {
 			env.context = n.Value
 		}
@@ -306,7 +317,42 @@ func (r *reader) environment(s *state, parentValues map[string]any) (map[string]
 		}
 		values = loader.MergeMaps(values, more)
 	}
+	if len(env.secrets) > 0 && s.hasConditions() { // nothing else uses them
+		secrets, err := r.environmentSecrets(s, env)
+		if err != nil {
+			return nil, err
+		}
+		values = loader.MergeMaps(values, secrets)
+	}
 	return loader.MergeMaps(values, parentValues), nil
+}
+
+// hasConditions reports whether releases have conditions that depend on values of the environment.
+func (s *state) hasConditions() bool {
+	return slices.ContainsFunc(s.releases, func(n *node) bool {
+		own, err := n.entries("release")
+		return err == nil && own["condition"] != nil && strings.HasSuffix(own["condition"].Value, ".enabled")
+	})
+}
+
+// environmentSecrets decrypts the secrets of the environment.
+func (r *reader) environmentSecrets(s *state, env environment) (map[string]any, error) {
+	all := map[string]any{}
+	for _, n := range env.secrets {
+		what := "secrets of environment " + r.Environment
+		files, missing := glob(filepath.Dir(s.path), n.Value)
+		if missing && mustExist(env.missingFileHandler) {
+			return nil, n.errorf("%s: file %s does not exist", what, n.Value)
+		}
+		for _, file := range files {
+			content, err := r.programs.decrypt(r.ctx, n, file, what)
+			if err != nil {
+				return nil, err
+			}
+			all = loader.MergeMaps(all, content)
+		}
+	}
+	return all, nil
 }
 
 // loadValues returns inline values, or reads values files relative to a folder.

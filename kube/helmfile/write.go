@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/documents"
+	"lockstep/kube/mask"
 	"lockstep/kube/readiness"
 )
 
@@ -151,9 +152,10 @@ func withoutNeeds(v any) any {
 }
 
 // Packed returns f as plain YAML for another machine. charts contains the path or reference of each release's chart, by
-// ID. The values of each release must be in the file ValuesFile, next to it. Packed
-// returns an error for a release with a context or a post-renderer, which another machine does not have.
-func (f *File) Packed(charts map[string]string) ([]byte, error) {
+// ID. The values of each release must be in the file ValuesFile, next to it; secret are the places of those that Merge has
+// decrypted, by ID. Packed returns an error for a release with a context or a post-renderer, which another machine does not
+// have.
+func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths) ([]byte, error) {
 	releases := []map[string]any{}
 	installed := map[string]bool{}
 	for _, r := range f.Releases {
@@ -172,8 +174,13 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFailure, "cleanupOnFail": r.CleanupOnFail,
 			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchemaValidation, "disableOpenAPIValidation": r.DisableOpenAPIValidation,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
-			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description, "waitFor": r.WaitFor, "approve": r.Approve, "test": r.Test,
+			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description, "waitFor": r.WaitFor, "approve": r.Approve, "test": r.Test, "continueOnError": r.ContinueOnError, "secretPaths": secret[r.ID()],
 		}
+		patches, err := r.packedPatches(os.ReadFile)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(packed, patches)
 		if len(r.Readiness) > 0 {
 			var entries map[string]any
 			data, err := readiness.FileOf(r.Readiness)

@@ -52,6 +52,7 @@ type Mask struct {
 	values map[string]bool // in all forms in which they may appear; true if hidden only as a word
 	names  map[string]bool
 	added  map[[sha256.Size]byte]bool // the texts that were added
+	paths  map[string]Paths           // of values that are secret whatever they are called, by release
 	// compiled is nil until it is needed, and after each change.
 	compiled *compiled
 }
@@ -86,6 +87,7 @@ func (m *Mask) AddRelease(rel *release.Release) {
 		m.AddManifest(h.Manifest)
 	}
 	m.AddValues(rel.Config)
+	m.AddSecrets(m.pathsOf(rel.Namespace, rel.Name).in(rel.Config)...)
 	if rel.Chart != nil {
 		m.AddValues(rel.Chart.Values)
 	}

@@ -26,6 +26,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/session"
 )
@@ -35,6 +36,8 @@ type ChartOptions struct {
 	Chart  *charts.Chart
 	Source string // see event.Operation
 	Values map[string]any
+	// SecretPaths are the places of values that are secret whatever they are called.
+	SecretPaths mask.Paths
 	// NotLoaded is why the chart or the values could not be loaded, nil if they were. The operation is then refused, or ends
 	// the run that an earlier pod of its Job began.
 	NotLoaded error

@@ -49,6 +49,7 @@ func (d *Deploy) setValues(values map[string]any) {
 func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation string, check func() error, makePlan planFunc) (*Operation, error) {
 	d.PostRenderer = charts.PostRenderOnce(d.PostRenderer, d.Limits)
 	return prepare(ctx, c, &d.Common, ending{operation, d.undo}, func() error {
+		d.Mask.AddPaths(d.Namespace, d.Release, d.Values, d.SecretPaths)
 		if d.NotLoaded != nil {
 			return d.NotLoaded
 		}

@@ -247,6 +247,7 @@ func makeGroups(members []*member, reverse bool) []*plan.Group {
 	for _, m := range members {
 		g := &plan.Group{
 			ID: m.id, Chart: m.id, Name: m.Name, After: []string{}, Objects: []plan.Object{m.object()}, Waves: []plan.Wave{{Count: 1}},
+			ContinueOnError: m.ContinueOnError,
 		}
 		byID[m.id], all = g, append(all, g)
 	}

@@ -25,7 +25,7 @@ func shopReleases(t *testing.T) (all []RenderedRelease) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values, err := r.Merge(t.Context(), nil, os.ReadFile)
+		values, _, err := r.Merge(t.Context(), nil, os.ReadFile)
 		if err != nil {
 			t.Fatal(err)
 		}

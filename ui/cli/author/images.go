@@ -112,7 +112,9 @@ func (a *app) stackImages(cmd *cobra.Command, stack *input.HelmfileFlags, to *re
 			return charts.Render(ctx, in.Chart, in.Values, input.RenderOptions(in, rel.Name, cmp.Or(rel.Namespace, a.Settings.Namespace())))
 		})
 		if err != nil {
-			return fmt.Errorf("release %s: %w", rel.ID(), err)
+			var secrets mask.Mask
+			secrets.AddPaths(rel.Namespace, rel.Name, in.Values, in.SecretPaths)
+			return fmt.Errorf("release %s: %w", rel.ID(), secrets.Error(err))
 		}
 		if err := addImages(to, rendered.Release, true); err != nil {
 			return err

@@ -204,10 +204,11 @@ func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Ne
 		chart, err := loader.Load(ctx, rel)
 		var r *charts.Rendered
 		if err == nil {
+			secrets.AddPaths(rel.Namespace, rel.Name, chart.Values, chart.SecretPaths)
 			r, err = charts.Render(ctx, chart.Chart, chart.Values, input.RenderOptions(chart, rel.Name, rel.Namespace))
 		}
 		if err != nil {
-			return nil, helmfile.Locate(rel.At, rel.ID(), err)
+			return nil, helmfile.Locate(rel.At, rel.ID(), secrets.Error(err))
 		}
 		r.AddSecrets(&secrets)
 		secrets.AddNames(rel.ID(), rel.Name, rel.Namespace)

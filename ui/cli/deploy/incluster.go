@@ -24,6 +24,7 @@ import (
 	"lockstep/kube/documents"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
+	"lockstep/kube/mask"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/input"
 )
@@ -230,7 +231,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	if flags.prune && r.screen {
 		p.args = append(p.args, "--break-on="+breakOnPrune)
 	}
-	charts := map[string]string{}
+	charts, secret := map[string]string{}, map[string]mask.Paths{}
 	if flags.down {
 		for _, rel := range file.Releases {
 			if rel.Installed {
@@ -239,7 +240,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 		}
 	} else {
 		steps := &progress{notices: a.Display(cmd).Notices}
-		charts, err = p.pack(cmd.Context(), name, file, loader, steps.start)
+		charts, err = p.pack(cmd.Context(), name, file, loader, secret, steps.start)
 		steps.end()
 	}
 	if err == nil && p.task(a, cmd, flags.run.cluster, r).TooLarge() {
@@ -248,15 +249,17 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	if err != nil {
 		return err
 	}
-	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts); err != nil {
+	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts, secret); err != nil {
 		return err
 	}
 	return a.runAsJob(cmd, flags.run.cluster, r, p)
 }
 
 // pack adds the charts and values of a helmfile to the files, below dir. It returns the paths of the
-// charts, relative to dir, by release ID.
-func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, loader *input.StackLoader, start func(string)) (map[string]string, error) {
+// charts, relative to dir, by release ID, and adds the places of decrypted values to secret.
+func (p *packedRun) pack(
+	ctx context.Context, dir string, file *helmfile.File, loader *input.StackLoader, secret map[string]mask.Paths, start func(string),
+) (map[string]string, error) {
 	packed := map[string]string{}
 	for _, rel := range file.Releases {
 		if !rel.Installed {
@@ -278,7 +281,7 @@ func (p *packedRun) pack(ctx context.Context, dir string, file *helmfile.File, l
 		// Releases with the same chart share its file.
 		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive))
 		p.files[dir+"/"+chart], p.files[dir+"/"+rel.ValuesFile()] = archive, []byte(values)
-		packed[rel.ID()] = "./" + chart
+		packed[rel.ID()], secret[rel.ID()] = "./"+chart, rendering.SecretPaths
 	}
 	return packed, nil
 }

@@ -41,6 +41,7 @@ func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 	f.StringVarP(&h.Environment, "environment", short("e"), "", "environment of the helmfile")
 	f.StringArrayVarP(&h.Selectors, "selector", short("l"), nil, "only releases with these labels: key=value,key!=value (repeatable)")
 	f.StringArrayVar(&h.StateValuesFiles, "state-values-file", nil, "values of the environment from a YAML file (repeatable)")
+	f.BoolVar(&h.Lenient, "lenient", false, "ignore unsupported keys of the helmfile that cannot change what is deployed")
 	f.StringArrayVar(&h.StateValuesSet, "state-values-set", nil, "values of the environment: key=value,… (repeatable)")
 }
 

@@ -77,7 +77,7 @@ func (i *ChartInput) Load(ctx context.Context, a *command.App, ref string) (kube
 	if err != nil {
 		return o, err
 	}
-	hideValues(a, o.Chart, o.Values)
+	hideValues(a, o.Chart, o.Values, nil)
 	if o.PostRenderer, err = i.Post.Renderer(a.Settings); err != nil {
 		return o, err
 	}
@@ -134,9 +134,11 @@ func (r *Rendered) Hide(secrets *mask.Mask) {
 }
 
 // hideValues hides the secret values of a chart in the logs.
-func hideValues(a *command.App, c *charts.Chart, values map[string]any) {
+func hideValues(a *command.App, c *charts.Chart, values map[string]any, secret mask.Paths) {
 	if a.Logs.Debug() {
-		a.Logs.Hide(charts.MaskOfValues(c, values).Text)
+		m := charts.MaskOfValues(c, values)
+		m.AddPaths("", "", values, secret)
+		a.Logs.Hide(m.Text)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/mask"
+	"lockstep/kube/patches"
 	"lockstep/ui/cli/command"
 )
 
@@ -64,13 +66,13 @@ func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.Char
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	values, err := command.Load(ctx, "the values of release "+rel.ID(), func(ctx context.Context) (map[string]any, error) {
-		return rel.Merge(ctx, l.options.Set, os.ReadFile)
+	read, err := command.Load(ctx, "the values of release "+rel.ID(), func(ctx context.Context) (releaseValues, error) {
+		return l.read(ctx, rel)
 	})
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	hideValues(l.app, chart, values)
+	hideValues(l.app, chart, read.values, read.secret)
 	renderer, err := PostFlags{rel.PostRenderer, rel.PostRenderArgs}.Renderer(l.settings)
 	if err != nil {
 		return kube.ChartOptions{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
@@ -84,10 +86,25 @@ func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.Char
 		crds = kube.CRDsSkip
 	}
 	return kube.ChartOptions{
-		Chart: chart, Values: values, Labels: labels, CRDs: crds, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
-		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
+		Chart: chart, Values: read.values, SecretPaths: read.secret, Labels: labels, CRDs: crds, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
+		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: patches.Renderer(read.patches, renderer), Limits: l.limits,
 		ForceConflicts: l.options.ForceConflicts,
 	}, nil
+}
+
+// releaseValues are what a release adds to its chart.
+type releaseValues struct {
+	values  map[string]any
+	secret  mask.Paths
+	patches []patches.Patch
+}
+
+func (l *StackLoader) read(ctx context.Context, rel helmfile.Release) (out releaseValues, err error) {
+	if out.values, out.secret, err = rel.Merge(ctx, l.options.Set, os.ReadFile); err != nil {
+		return out, err
+	}
+	out.patches, err = rel.Patches(os.ReadFile)
+	return out, err
 }
 
 // chart loads the chart of a release, once for all releases that use it.
