@@ -155,6 +155,7 @@ releases:
 == helmfile.yaml
 releases: [{name: a, namespace: x, chart: ./a}, {name: b, chart: ./a, needs: [a]}]`,
 			Options{Namespace: "n"}, []string{"n/a /a {} [] []", "n/b /a {} [n/a] []"}},
+		{"a directive before the first part", "\n== helmfile.yaml\n%YAML 1.1\n---\nreleases: [{name: a, chart: ./a}]", Options{}, []string{"a /a {} [] []"}},
 		{"the output of helmfile build", `
 == helmfile.yaml
 ---
@@ -207,6 +208,7 @@ func TestReadErrors(t *testing.T) {
 		{a + "  jsonPatches: [{target: {kind: Service}}]", "helmfile.yaml:4: release a: jsonPatches: a JSON patch needs a list of operations under patch"},
 		{a + "  strategicMergePatches: [x.yaml.gotmpl]", "helmfile.yaml:4: release a: strategicMergePatches: lockstep does not render templates of patches; write x.yaml.gotmpl as plain YAML"},
 		{a + "  strategicMergePatches: [{kind: Secret, data: {a: ref+vault://x}}]", "lockstep does not resolve references (ref+) in patches"},
+		{"templates: {x: &x {namespace: 'n-{{`{{ .Environment.Name }}`}}'}}\nreleases: [{name: a, chart: ./a, <<: *x}]", "helmfile.yaml:1: templates need helmfile"},
 		{a + "  needs: [b]", "helmfile.yaml:2: release a needs b, which"},
 		{a + "- name: a\n  chart: ./b", "helmfile.yaml:4: release a is already defined at "},
 		{a + "  condition: a.enabled", "helmfile.yaml:4: release a: condition a.enabled: a is not set in the values of helmfile environment \"default\""},

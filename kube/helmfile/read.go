@@ -112,7 +112,7 @@ func needsHelmfile(docs []*node) *position {
 			case "releases":
 				for _, release := range value.Content {
 					if found == nil {
-						found = releaseNeedsHelmfile(documents.Resolve(release))
+						found = releaseNeedsHelmfile(doc.of(release))
 					}
 				}
 			case "environments":
@@ -127,19 +127,20 @@ func needsHelmfile(docs []*node) *position {
 }
 
 // releaseNeedsHelmfile returns the first key or value of a release, except its values, that only helmfile can expand, or
-// nil.
-func releaseNeedsHelmfile(release *kyaml.Node) (found *kyaml.Node) {
-	for key, value := range documents.Entries(release) {
-		switch key.Value {
-		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
-			found = findScalar(documents.Resolve(value), hasTemplate)
-		default:
-			if isTemplateKey(key.Value) {
-				found = key
-			}
+// nil. It may be in a mapping that the release merges (<<).
+func releaseNeedsHelmfile(release *node) (found *kyaml.Node) {
+	own, err := release.entries("release") // an error is reported later
+	if err != nil {
+		return nil
+	}
+	for _, key := range []string{"name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs"} {
+		if value := own[key]; value != nil && found == nil {
+			found = findScalar(value.Node, hasTemplate)
 		}
-		if found != nil {
-			break
+	}
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		if isTemplateKey(key) && found == nil {
+			found = own[key].Node
 		}
 	}
 	return found

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -153,11 +154,13 @@ func (r *reader) documents(path string) (parts [][]*node, template *position, is
 	}
 	line := 0
 	for _, part := range bytes.Split(data, []byte("\n---\n")) {
-		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // for line numbers of the file
-		if err != nil {
-			return nil, nil, false, err
+		if !directives.Match(part) {
+			docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // for line numbers of the file
+			if err != nil {
+				return nil, nil, false, err
+			}
+			parts = append(parts, docs)
 		}
-		parts = append(parts, docs)
 		line += bytes.Count(part, []byte("\n")) + 2
 	}
 	all := setSources(slices.Concat(parts...), data)
@@ -171,6 +174,9 @@ func (r *reader) documents(path string) (parts [][]*node, template *position, is
 	}
 	return parts, needsHelmfile(all), false, nil
 }
+
+// directives matches a part that has only comments and directives, such as %YAML 1.1.
+var directives = regexp.MustCompile(`^(\s*([#%].*)?\n?)*$`)
 
 // isBuilt reports whether helmfile build has printed a document. People also keep the key renderedvalues in files that
 // they edit; helmfile ignores it there, so it proves nothing.
