@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/board/screen"
 	"lockstep/ui/golden"
@@ -346,6 +347,32 @@ func TestColumnsOfStack(t *testing.T) {
 		}
 		if got, want := strings.Join(titles, ", "), "layer 0, layer 1, layer 2, layer 3, delete layer 0, rollback layer 0"; got != want {
 			t.Errorf("the columns are %s, want %s", got, want)
+		}
+	})
+}
+
+// TestReleasePaneNamesObjects: the pane of a running release names the objects that it waits for.
+func TestReleasePaneNamesObjects(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		seen := 0
+		for n := 20; n < 160; n += 4 {
+			all := openStack(t, 160, 45, n, dark, new([]event.Command))
+			s := &rig{model: all.model}
+			sel := s.Group()
+			if sel == nil || sel.Status != event.Running || s.State.Scopes[sel.ID] == nil {
+				continue
+			}
+			for g := range s.State.Scopes[sel.ID].GroupStates() {
+				for _, o := range g.Objects {
+					if g.Status == event.Running && o.Status == event.InProgress && !o.Degraded {
+						seen++
+						s.shows(t, "◐ "+graph.ShortObject(o.Object))
+					}
+				}
+			}
+		}
+		if seen == 0 {
+			t.Error("nothing was in progress")
 		}
 	})
 }

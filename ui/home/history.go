@@ -89,7 +89,7 @@ func (h *history) Keys() []keys.Binding {
 		{Keys: "r", Hint: keys.When("roll back to it", func() bool { return older() && h.model.whyNot("rollback", h.of.Namespace) == "" }),
 			Disabled: h.whyNoRollback, Do: h.rollBack, Part: partHistory, About: "roll back to it…", More: "shows the plan first"},
 		{Keys: "p", Hint: keys.When("replay", hasRun), Disabled: keys.Unless(hasRun, "this machine has no record of its run"), Do: h.replay, Part: partHistory, About: "replay its run"},
-		{Keys: "c", Hint: h.compareHint, Disabled: none, Do: keys.Run(h.compare), Part: partHistory, About: "compare", More: "mark a revision, then select the other"},
+		{Keys: "c", Hint: h.compareHint, Disabled: none, Do: h.compare, Part: partHistory, About: "compare", More: "mark a revision, then select the other"},
 		{Keys: "up k", Do: keys.By(h.move, -1), Part: partHistory, About: "newer"},
 		{Keys: "down j", Do: keys.By(h.move, 1), Part: partHistory, About: "older"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(h.page, -1), Part: partHistory, About: "scroll the changes up"},
@@ -136,13 +136,14 @@ func (h *history) rollBack() tea.Cmd {
 }
 
 // compare marks the selected revision as the one to compare with, or removes the mark.
-func (h *history) compare() {
+func (h *history) compare() tea.Cmd {
 	h.line = 0
 	if n := h.revision().Number; h.base != n {
 		h.base = n
-		return
+		return h.Say(theme.Quiet, fmt.Sprintf("select the revision to compare with revision %d", n))
 	}
 	h.base = 0
+	return nil
 }
 
 func (h *history) compareHint() string {

@@ -43,7 +43,27 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	if o != nil {
 		head = append(head, diagnosis(o, o.Message, room-len(head)-len(tail))...)
 	}
-	return append(head, tail...)
+	lines := s.releaseLines()
+	return slices.Concat(head, lines[:min(len(lines), max(room-len(head)-len(tail), 0))], tail)
+}
+
+// releaseLines list the objects that a running release of a stack waits for. The cause of a degraded one is the release's.
+func (s Subject) releaseLines() (lines []canvas.Line) {
+	release := s.State.Scopes[s.Node.ID]
+	if !s.State.Operation.IsStack() || release == nil || s.Node.Status != event.Running {
+		return nil
+	}
+	for g := range release.GroupStates() {
+		for _, o := range g.Objects {
+			if g.Status != event.Running || picture.Urgency(o) != 1 || o.Degraded {
+				continue
+			}
+			mark := s.Theme.Mark(string(o.Shown()))
+			why := cmp.Or(phrase.CauseAt(g, o, s.Now()), o.Message)
+			lines = append(lines, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: text.Join(": ", graph.ShortObject(o.Object), why)}})
+		}
+	}
+	return lines
 }
 
 // objectWhy returns an object's status and reason in one line; its first piece is the glyph.
