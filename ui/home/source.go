@@ -68,8 +68,8 @@ type Health struct {
 type LiveRun struct {
 	Key                    // of its release, or of its stack
 	Operation string       // "upgrade"
-	Status    event.Status // Running, Paused, Held or Waiting
-	Why       string       // why it is paused or held, or how far it is
+	Status    event.Status // Running, Degraded, Paused, Held or Waiting
+	Why       string       // why it is paused or held, or how far it is, and what waiting will not make ready
 	By        string       // who started it
 	Since     time.Time
 	Cluster   string // the name of its Job, "" on this machine

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
@@ -190,7 +191,7 @@ func (l *liveRuns) rows() (rows []home.LiveRun) {
 }
 
 func urgency(r home.LiveRun) int {
-	return slices.Index([]event.Status{event.Waiting, event.Running, event.Paused, event.Held}, r.Status)
+	return slices.Index([]event.Status{event.Waiting, event.Running, event.Degraded, event.Paused, event.Held}, r.Status)
 }
 
 // describeOperation names an operation with the chart that it deploys.
@@ -199,6 +200,14 @@ func describeOperation(name, chart string) string {
 		return name
 	}
 	return text.Join(" ", name, chart)
+}
+
+// stuckAt names an object that needs a person, in a stack its release.
+func stuckAt(op *event.Operation, g *event.GroupState, o *event.ObjectState) string {
+	if op.IsStack() {
+		return g.ID
+	}
+	return graph.ShortObject(o.Object)
 }
 
 // describe fills in how a run stands.
@@ -214,18 +223,26 @@ func describe(row *home.LiveRun, s *event.State) {
 		names := graph.New(s)
 		row.Why = names.Shorten(row.Why)
 	}
-	done, of := 0, 0
+	done, of, stuck := 0, 0, ""
 	row.Parts = nil
 	for g := range s.GroupStates() {
 		of++
 		if g.Status == event.Ready || g.Status == event.Gone || g.Status == event.Applied {
 			done++
 		}
+		for _, o := range g.Objects {
+			if o.Degraded && !o.Done() && stuck == "" {
+				stuck = stuckAt(&op, g, o) + ": " + phrase.CauseAt(g, o, s.Now)
+			}
+		}
 		if op.IsStack() {
 			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: cmp.Or(s.ReleaseRun(g), g.Shown()), Why: g.Message})
 		}
 	}
 	if row.Why == "" && of > 0 {
-		row.Why = fmt.Sprintf("%d of %d %ss", done, of, op.GroupNoun())
+		row.Why = text.Join("; ", fmt.Sprintf("%d of %d %ss", done, of, op.GroupNoun()), stuck)
+	}
+	if stuck != "" && row.Status == event.Running {
+		row.Status = event.Degraded
 	}
 }

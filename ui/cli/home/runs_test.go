@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/ui/home"
 )
 
@@ -42,5 +43,32 @@ func TestDescribe(t *testing.T) {
 	}
 	if !seen[event.InProgress] || !seen[event.Waiting] || seen[event.Running] {
 		t.Errorf("the releases are shown as %v", seen)
+	}
+}
+
+// TestDescribeStuck: home names the object that waiting will not make ready, before it fails.
+func TestDescribeStuck(t *testing.T) {
+	api := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}
+	var state event.State
+	var row home.LiveRun
+	for _, step := range []struct {
+		event.Event
+		status event.Status
+		why    string
+	}{
+		{event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}}, event.Running, ""},
+		{event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "s:api", Objects: []plan.Object{api}}}}}}, event.Running, "0 of 1 groups"},
+		{event.Event{Kind: event.KindGroup, Status: event.Running}, event.Running, "0 of 1 groups"},
+		{event.Event{Kind: event.KindObject, Object: &api, Status: event.InProgress}, event.Running, "0 of 1 groups"},
+		{event.Event{Kind: event.KindDiagnosis, Object: &api, Status: event.Degraded, Cause: "image cannot be pulled"}, event.Degraded, "0 of 1 groups; Deployment/api: image cannot be pulled"},
+		{event.Event{Kind: event.KindRun, Status: event.Paused, Message: "by ann"}, event.Paused, "by ann"},
+		{event.Event{Kind: event.KindRun, Status: event.Running}, event.Degraded, "0 of 1 groups; Deployment/api: image cannot be pulled"},
+		{event.Event{Kind: event.KindObject, Object: &api, Status: event.Ready}, event.Running, "0 of 1 groups"},
+	} {
+		step.Phase, step.Group = "apply", "s:api"
+		state.Apply(step.Event)
+		if describe(&row, &state); row.Status != step.status || row.Why != step.why {
+			t.Errorf("after %s %s the run is shown as %s: %s", step.Kind, step.Event.Status, row.Status, row.Why)
+		}
 	}
 }
