@@ -224,7 +224,7 @@ func TestHeldFailureInStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: phase, Group: group, Status: event.Failed, Message: "Deployment/broken: no image"})
 		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: why})
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "data/database: " + why})
-		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┏✗ data/database", "store: Deployment/", "A re-check   R retry   G stop here   a abort", "f next problem")
+		expect("✗ held  data/database · store · Deployment/broken: no", "┏✗ data/database", "A re-check   R retry   G stop here   a abort", "f next problem")
 		if word := s.State.IdleWord(); word != "held" {
 			t.Errorf("the stack was %s", word)
 		}

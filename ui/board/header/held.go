@@ -1,6 +1,7 @@
 package header
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func (h *Header) releaseFailures() (lines []string) {
 			continue
 		}
 		for _, r := range h.State.Scopes[n.ID].Roots() {
-			lines = append(lines, h.Join(n.Name, h.Graph.Shorten(r.Group.ID+": "+phrase.Root(r))))
+			lines = append(lines, h.Join(n.Name, cmp.Or(r.Group.Name, r.Group.ID), h.Graph.Shorten(phrase.Root(r))))
 		}
 	}
 	return lines
