@@ -193,7 +193,9 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	}
 	switch why := l.PausedAt(n); {
 	case why != "" && n.Code == event.Unapproved:
-		text = why
+		if text = why; canvas.Width(why)+2 > end-x { // the pane has the reason
+			text = phrase.Missing(nil)
+		}
 	case why != "":
 		text = "paused: " + why
 	}

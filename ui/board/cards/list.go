@@ -2,6 +2,7 @@ package cards
 
 import (
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -170,6 +171,9 @@ func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		if blockers := picture.Blockers(n); len(blockers) > 0 {
 			return canvas.Plain(theme.Quiet, waitsFor+graph.NameList(blockers))
+		}
+		if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
+			return canvas.Plain(theme.Quiet, phrase.Missing(missing))
 		}
 	}
 	if n.Status == event.AtBreakpoint && n.Code == event.Unapproved {

@@ -329,7 +329,13 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 		if run, _ := l.RunStatus(); run == event.Aborting {
 			text = "will not start"
 		} else if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
-			text = phrase.Missing(missing)
+			rows = append(rows, row{kind: moreRow, text: phrase.Missing(nil)})
+			for _, a := range missing {
+				if a.Reason != "" && len(rows) < limit {
+					rows = append(rows, row{kind: moreRow, text: "  " + a.Reason})
+				}
+			}
+			return rows
 		}
 		return []row{{kind: moreRow, text: text}}
 	}
