@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -45,6 +46,9 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		}
 		if t.observes {
 			target.Changed = changes(i, f)
+		}
+		if applied := t.session.Applied; applied != nil && t.send != nil && !f.Rule.Hook {
+			target.Seen = func(u *unstructured.Unstructured) { applied.saw(obj, u) }
 		}
 		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)

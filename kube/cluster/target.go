@@ -38,6 +38,8 @@ type Session struct {
 	Claims manifest.Claims
 	// Taken are the objects of others that the release has taken over.
 	Taken *TakenOver
+	// Applied records the objects that are applied, except those of hooks.
+	Applied *Applied
 	// Replaces are the objects that are deleted and created again if they cannot be updated.
 	Replaces map[plan.Object]Replacement
 	// Approve, if set, is called before each request about an object of a group. The object fails with its error.
@@ -209,6 +211,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 			t.lostLabel(obj)
 		}
 		u.SetManagedFields(nil) // saves most of the memory
+		if hook == nil {
+			t.session.Applied.answered(obj, u)
+		}
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}

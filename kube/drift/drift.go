@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +46,9 @@ func (r *Release) Undo(o plan.Object, u *unstructured.Unstructured) {
 	takeLive(u, r.found[o].counted, r.found[o].live)
 }
 
+// Live returns an object that differs as the cluster has it.
+func (r *Release) Live(o plan.Object) *unstructured.Unstructured { return r.found[o].live }
+
 func takeLive(u *unstructured.Unstructured, fields []manifest.Difference, live *unstructured.Unstructured) {
 	if len(fields) == 0 {
 		return
@@ -68,6 +72,19 @@ type target struct {
 // Compare compares deployed revisions with the cluster. It reads each kind in a namespace with at most three requests, however
 // many releases have objects there. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release) ([]*Release, error) {
+	return compare(ctx, c, secrets, releases, func(plan.Object) bool { return true })
+}
+
+// CompareObjects compares some objects of a release with the cluster.
+func CompareObjects(ctx context.Context, c *connect.Client, secrets *mask.Mask, rel *rel1.Release, objects []plan.Object) (*Release, error) {
+	out, err := compare(ctx, c, secrets, []*rel1.Release{rel}, func(o plan.Object) bool { return slices.Contains(objects, o) })
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+func compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen func(plan.Object) bool) ([]*Release, error) {
 	r := &reader{ctx: ctx, client: c}
 	out := make([]*Release, len(releases))
 	var targets []*target
@@ -80,7 +97,7 @@ func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, release
 		if err != nil {
 			return nil, fmt.Errorf("release %s in namespace %s: read the manifest of revision %d: %w", rel.Name, rel.Namespace, rel.Version, err)
 		}
-		targets = append(targets, found...)
+		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return !chosen(t.object) })...)
 	}
 	r.readAll(targets)
 	if ctx.Err() != nil {

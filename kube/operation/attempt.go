@@ -1,8 +1,10 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +14,15 @@ import (
 	helmstorage "helm.sh/helm/v4/pkg/storage"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/drift"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
@@ -63,13 +68,14 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Replaces:       t.prepared.Replaces(),
 		Claims:         t.prepared.Target.Claims,
 		Taken:          r.op.taken,
+		Applied:        cmp.Or(r.op.applied, cluster.NewApplied()),
 		Approve:        r.approve(t),
 		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
 	var a *attempt
 	confirmReady := sync.OnceValue(func() error {
-		a.unready = r.awaitAllReady(t)
+		a.unready = a.awaitAllReady()
 		return a.unready
 	})
 	driver := r.newDriver(t, ps.Helm, client, confirmReady)
@@ -163,13 +169,66 @@ func (a *attempt) runAction(operation string) (rel *rel1.Release, status string,
 }
 
 // awaitAllReady waits until all groups are ready at the same time, unless some are not checked or --wait says how Helm checks
-// them.
-func (r *runner) awaitAllReady(t task) error {
-	c := r.op.prepared.Common
-	if t.uninstalling || c.SkipLeaves || c.WaitStrategy() != helmclient.WaitOrdered {
+// them. Then it makes sure that the objects are still the release's.
+func (a *attempt) awaitAllReady() error {
+	c := a.op.prepared.Common
+	if a.task.uninstalling || c.SkipLeaves || c.WaitStrategy() != helmclient.WaitOrdered {
 		return nil
 	}
-	return r.engine.ConfirmReady()
+	if err := a.engine.ConfirmReady(); err != nil {
+		return err
+	}
+	namespaces := []string{c.Namespace}
+	for _, r := range a.task.prepared.Apply.Resources {
+		if ns := r.Object.Namespace; ns != "" && !slices.Contains(namespaces, ns) {
+			namespaces = append(namespaces, ns)
+		}
+	}
+	ctx := a.engine.RequestContext()
+	if err := preflight.CheckTerminating(ctx, a.session.Client, namespaces); err != nil {
+		return err
+	}
+	return a.confirmApplied(ctx)
+}
+
+// confirmApplied looks again at the objects to which somebody has written since the run applied them. It returns an error if one
+// is not the release's any more. What others have changed stays so: it becomes a warning.
+func (a *attempt) confirmApplied(ctx context.Context) error {
+	rel, written := a.task.prepared.Target.Release, a.session.Applied.Written()
+	if rel == nil || len(written) == 0 {
+		return nil
+	}
+	found, err := drift.CompareObjects(ctx, a.session.Client, a.op.Mask(), rel, written)
+	if err != nil {
+		return err
+	}
+	for _, o := range found.Objects {
+		if live := found.Live(o.Object); live != nil {
+			if why := a.session.Applied.Lost(a.session.Builder.Scope(), o.Object, live); why != "" {
+				return fmt.Errorf("%s: somebody else changed it after this run had applied it: it %s", o.Object, why)
+			}
+		}
+		a.session.Applied.Reported(o.Object)
+		if text := changedBy(o); text != "" {
+			a.session.Warn(plan.Warning{Rule: "R21", Object: &o.Object, Message: fmt.Sprintf(
+				"%s: %s, after this run had applied it; that stays so; to undo it: lockstep drift %s -n %s --repair", o.Object, text, rel.Name, rel.Namespace)})
+		}
+	}
+	return nil
+}
+
+// changedBy names the fields of an object that others have changed: "changed by kubectl-edit: data.a, data.b".
+func changedBy(o inspect.DriftedObject) string {
+	fields := map[string][]string{}
+	for _, f := range o.Fields {
+		by := cmp.Or(f.Manager, "somebody else")
+		fields[by] = append(fields[by], f.Field)
+	}
+	var all []string
+	for _, by := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, "changed by "+by+": "+strings.Join(fields[by], ", "))
+	}
+	return strings.Join(all, "; ")
 }
 
 // warnOfTerminating warns about removed objects that are still being deleted at the end of an upgrade or rollback (R30).

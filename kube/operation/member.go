@@ -256,6 +256,11 @@ func (op *Operation) check(rel *rel1.Release, revision int, again bool) (*Check,
 	c := &Check{release: rel}
 	c.Operation = newOperation(op.client, task{prepared: &p, do: c.run})
 	c.setLedger(op.ledger)
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.attempt != nil {
+		c.applied = op.attempt.session.Applied
+	}
 	return c, nil
 }
 

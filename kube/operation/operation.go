@@ -62,7 +62,9 @@ type shared struct {
 	writes connect.Writes
 	ledger *release.Ledger
 	taken  *cluster.TakenOver
-	lock   lockState
+	// applied are the objects of the operation that a Check looks at; nil for others.
+	applied *cluster.Applied
+	lock    lockState
 
 	mu              sync.Mutex // guards the fields below
 	engine          *run.Engine

@@ -283,6 +283,9 @@ type Target struct {
 	Existed uint64
 	// Changed says who has changed an object; nil for not. Of a kind that has no status, only metadata is known.
 	Changed func(*unstructured.Unstructured) string
+	// Seen is called with each state of the object that a watch shows; nil for not. Of a kind that has no status, only metadata
+	// is known.
+	Seen func(*unstructured.Unstructured)
 }
 
 // Watcher observes the objects of one run through the watches of a Hub.

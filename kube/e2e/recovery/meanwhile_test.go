@@ -1,0 +1,110 @@
+package recovery
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestChangedMeanwhile: at the end of a run, what it has applied is still as it was and the release's (R21). What others have
+// changed while the run waited for another group is named; if an object is not the release's any more, or its namespace is
+// being deleted, the run fails.
+func TestChangedMeanwhile(t *testing.T) {
+	patch := func(body string) func(*rig.Rig) {
+		return func(r *rig.Rig) { r.PatchConfigMap("a", body) }
+	}
+	create := func(r *rig.Rig, name string, finalizers ...string) {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}, Data: map[string]string{"is": "other"}}
+		if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Create(r.T.Context(), m, metav1.CreateOptions{}); err != nil {
+			r.T.Error(err)
+		}
+	}
+	tests := map[string]struct {
+		do   func(*rig.Rig)
+		want string // the warning, or the reason of the failure
+		exit int
+	}{
+		"nothing":       {do: func(*rig.Rig) {}},
+		"added":         {do: patch(`{"data":{"more":"x"}}`)},
+		"value changed": {patch(`{"data":{"is":"other"}}`), "data.is, after this run had applied it", 0},
+		"taken over": {patch(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`),
+			"ConfigMap/a: somebody else changed it after this run had applied it: it belongs to release other in namespace ", event.ExitFailed},
+		"scaled": {func(r *rig.Rig) {
+			scale := []byte(`{"spec":{"replicas":0}}`)
+			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(r.T.Context(), "d", types.MergePatchType, scale, metav1.PatchOptions{}, "scale"); err != nil {
+				r.T.Error(err)
+			}
+		}, "spec.replicas, after this run had applied it", 0},
+		"created again": {func(r *rig.Rig) {
+			if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(r.T.Context(), "a", metav1.DeleteOptions{}); err != nil {
+				r.T.Error(err)
+			}
+			create(r, "a")
+		}, "ConfigMap/a: somebody else changed it after this run had applied it: it was deleted, and created again", event.ExitFailed},
+		"namespace deleted": {func(r *rig.Rig) {
+			create(r, "stuck", "example.com/stuck")
+			r.T.Cleanup(func() {
+				none := []byte(`{"metadata":{"finalizers":null}}`)
+				_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "stuck", types.MergePatchType, none, metav1.PatchOptions{})
+			})
+			if err := r.Cluster.CoreV1().Namespaces().Delete(r.T.Context(), r.Namespace, metav1.DeleteOptions{}); err != nil {
+				r.T.Error(err)
+			}
+		}, "somebody deletes namespace ", event.ExitFailed},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			docs := []string{rig.ConfigMap("a", rig.Group("a"))}
+			if name == "scaled" {
+				docs = append(docs, rig.Deployment("d", rig.Group("a"), "0s", "  replicas: 1"))
+			}
+			// The last group is ready once the change is made. It has no pods: they would be the first to go with a namespace.
+			last := rig.Group("z", "a")
+			last["sandbox/ready-after"] = "1h"
+			last[plan.AnnotationReadinessSuccess] = `["{.loadBalancer.ingress[0].ip} == \"10.0.0.1\""]`
+			last[plan.AnnotationReadinessFailure] = `["{.loadBalancer.ingress[0].ip} == \"none\""]`
+			docs = append(docs, rig.Object("v1/Service/last", last, "spec: {type: LoadBalancer, ports: [{port: 80}]}"))
+			r.Meddles = "somebody else changes the release"
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var once sync.Once
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Object.Name == "last" && e.Change == event.Created {
+					once.Do(func() {
+						test.do(r)
+						ready := []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.1"}]}}}`)
+						if _, err := r.Cluster.CoreV1().Services(r.Namespace).Patch(t.Context(), "last", types.MergePatchType, ready, metav1.PatchOptions{}, "status"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			})
+			if out.State.Exit != test.exit {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			said := slices.ContainsFunc(out.State.Warnings, func(w event.Event) bool { return strings.Contains(w.Message, "this run had applied it") })
+			switch {
+			case test.exit != 0:
+				if !strings.Contains(out.State.Message, test.want) {
+					t.Errorf("message %q", out.State.Message)
+				}
+			case test.want == "" && said, test.want != "" && !out.HasWarning("R21", test.want, "drift t -n "+r.Namespace+" --repair"):
+				t.Errorf("warnings %+v", out.State.Warnings)
+			}
+		})
+	}
+}
