@@ -271,7 +271,7 @@ func (s *stage) evaluate(g *group, o *object) {
 // absence describes an object that is not in the cluster. The run never deletes what it waits for.
 func (g *group) absence(o *object) string {
 	if g.gated == nil && (o.applied || o.request == requestSucceeded) {
-		return "deleted by somebody else"
+		return cmp.Or(o.last.Message, "deleted by somebody else")
 	}
 	return "not in the cluster"
 }

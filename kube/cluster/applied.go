@@ -23,6 +23,7 @@ type Applied struct {
 type appliedObject struct {
 	answered, seen objectState
 	owner          string // in the answer, in the form of manifest.OwnerOf
+	hook           bool
 }
 
 // objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one does not
@@ -40,27 +41,48 @@ func stateOf(m metav1.Object) objectState {
 // NewApplied returns an Applied without objects.
 func NewApplied() *Applied { return &Applied{objects: map[plan.Object]*appliedObject{}} }
 
-// answered records the answer to an apply.
-func (a *Applied) answered(o plan.Object, m metav1.Object) {
+// of returns the entry of an object. The caller holds the lock.
+func (a *Applied) of(o plan.Object) *appliedObject {
+	if a.objects[o] == nil {
+		a.objects[o] = &appliedObject{}
+	}
+	return a.objects[o]
+}
+
+// sending records that an object is about to be applied: until the answer, nothing tells whether a new one is the run's.
+func (a *Applied) sending(o plan.Object) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.objects[o] == nil {
-		a.objects[o] = &appliedObject{}
-	}
-	a.objects[o].answered, a.objects[o].owner = stateOf(m), manifest.OwnerOf(m)
+	a.of(o).answered = objectState{}
 }
 
-// saw records a state of an object in a watch.
-func (a *Applied) saw(o plan.Object, m metav1.Object) {
+// answered records the answer to an apply.
+func (a *Applied) answered(o plan.Object, m metav1.Object, hook bool) {
+	if a == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.objects[o] == nil {
-		a.objects[o] = &appliedObject{}
+	e := a.of(o)
+	e.answered, e.owner, e.hook = stateOf(m), manifest.OwnerOf(m), hook
+}
+
+// replaced records a state of an object in a watch. It reports whether that is another one than the run applied: somebody has
+// deleted the run's, and created one that is not of the release, or no hook's of this run.
+func (a *Applied) replaced(scope manifest.Scope, o plan.Object, m metav1.Object) bool {
+	if a == nil {
+		return false
 	}
-	a.objects[o].seen = stateOf(m)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.of(o)
+	e.seen = stateOf(m)
+	was := e.answered
+	return was.uid != "" && e.seen.uid != was.uid && e.seen.version > was.version &&
+		(e.hook || e.owner == scope.Owner() && manifest.OwnerOf(m) != e.owner)
 }
 
 // Written returns the objects that somebody, maybe a controller, has written to since they were applied, or has created again.
@@ -68,7 +90,7 @@ func (a *Applied) Written() (objects []plan.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range slices.SortedFunc(maps.Keys(a.objects), plan.Object.Compare) {
-		if was, is := a.objects[o].answered, a.objects[o].seen; was.uid != "" && is.version > was.version &&
+		if was, is := a.objects[o].answered, a.objects[o].seen; was.uid != "" && !a.objects[o].hook && is.version > was.version &&
 			(is.uid != was.uid || is.generation != was.generation || is.generation == 0) {
 			objects = append(objects, o)
 		}
@@ -76,21 +98,15 @@ func (a *Applied) Written() (objects []plan.Object) {
 	return objects
 }
 
-// Lost returns why an object is not the release's any more, "" if it is: others have taken it over, or have created another one
-// in its place, since it was applied. One that had not got the marks of the release at that time is never lost.
-func (a *Applied) Lost(scope manifest.Scope, o plan.Object, live metav1.Object) string {
+// Taken returns who has taken over an object since it was applied, "" for nobody. One that had not got the marks of the release at
+// that time is never taken.
+func (a *Applied) Taken(scope manifest.Scope, o plan.Object, live metav1.Object) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	was, owner := a.objects[o], manifest.OwnerOf(live)
-	switch other := scope.Other(manifest.SeenAs(live)); {
-	case was.owner != scope.Owner() || owner == was.owner:
+	if was := a.objects[o].owner; was != scope.Owner() || manifest.OwnerOf(live) == was {
 		return ""
-	case other != "":
-		return "belongs to " + other + " now"
-	case live.GetUID() != was.answered.uid:
-		return "was deleted, and created again without the marks of the release"
 	}
-	return ""
+	return scope.Other(manifest.SeenAs(live))
 }
 
 // Reported ends the search for writes to an object up to now.

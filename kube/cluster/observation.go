@@ -56,7 +56,7 @@ const autoscaler = "kube-controller-manager"
 func changes(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured) string {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
-		return nil
+		return func(*unstructured.Unstructured) string { return "" }
 	}
 	recorded := manifest.AsStored(u)
 	ignored, err := plan.ReadIgnoredDrift(f.Resource.Annotations)

@@ -44,11 +44,8 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Rule.Hook && !f.Unlabelled && !mayLackLabel,
 		}
-		if t.observes {
-			target.Changed = changes(i, f)
-		}
-		if applied := t.session.Applied; applied != nil && t.send != nil && !f.Rule.Hook {
-			target.Seen = func(u *unstructured.Unstructured) { applied.saw(obj, u) }
+		if t.send != nil {
+			target.Judge = t.judge(i, f)
 		}
 		if t.send == nil { // an apply returns the version in its Response
 			target.Existed = status.ParseVersion(f.Before().Version)
@@ -73,6 +70,19 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			t.report(ctx, ob, report)
 		}
 	})
+}
+
+// judge returns Target.Judge of an object that is applied.
+func (t *Target) judge(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured, *run.Observation) {
+	changed := func(*unstructured.Unstructured) string { return "" }
+	if t.observes {
+		changed = changes(i, f)
+	}
+	return func(live *unstructured.Unstructured, ob *run.Observation) {
+		if ob.Changed = changed(live); t.session.Applied.replaced(t.session.Builder.Scope(), f.Resource.Object, live) {
+			*ob = run.Observation{Status: event.Gone, Version: ob.Version, Message: "deleted and created again by somebody else"}
+		}
+	}
 }
 
 // labelled is an object that is watched together with the others that have Helm's label.

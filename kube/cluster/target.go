@@ -38,7 +38,7 @@ type Session struct {
 	Claims manifest.Claims
 	// Taken are the objects of others that the release has taken over.
 	Taken *TakenOver
-	// Applied records the objects that are applied, except those of hooks.
+	// Applied records the objects that are applied.
 	Applied *Applied
 	// Replaces are the objects that are deleted and created again if they cannot be updated.
 	Replaces map[plan.Object]Replacement
@@ -166,6 +166,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if f.Generated {
 		return t.applyGenerated(ctx, i, f, obj)
 	}
+	t.session.Applied.sending(obj)
 	hook := t.hooks[obj]
 	retry, out, err := t.beginAttempt(ctx, i, f, obj)
 	if err != nil || out.WaitGone != nil {
@@ -211,9 +212,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 			t.lostLabel(obj)
 		}
 		u.SetManagedFields(nil) // saves most of the memory
-		if hook == nil {
-			t.session.Applied.answered(obj, u)
-		}
+		t.session.Applied.answered(obj, u, hook != nil)
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}

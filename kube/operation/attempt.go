@@ -204,8 +204,8 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 	}
 	for _, o := range found.Objects {
 		if live := found.Live(o.Object); live != nil {
-			if why := a.session.Applied.Lost(a.session.Builder.Scope(), o.Object, live); why != "" {
-				return fmt.Errorf("%s: somebody else changed it after this run had applied it: it %s", o.Object, why)
+			if other := a.session.Applied.Taken(a.session.Builder.Scope(), o.Object, live); other != "" {
+				return fmt.Errorf("%s belongs to %s now: it was taken over after this run had applied it", o.Object, other)
 			}
 		}
 		a.session.Applied.Reported(o.Object)

@@ -238,6 +238,7 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 	if err != nil {
 		return nil, nil, err
 	}
+	claims.Advice = manifest.TakeAdvice{}
 	server := serverSide("", &target)
 	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true}
 	return &session.Prepared{

@@ -156,7 +156,16 @@ func (l *Ledger) latestGone(exists map[int]bool) (why string, newer *event.Newer
 	if !l.sealed || e == nil || exists[latest] || e.deleting || e.status == rcommon.StatusUninstalling {
 		return "", nil
 	}
-	return "the release was uninstalled by somebody else", &event.NewerRevision{Status: event.NoRelease}
+	newest := 0
+	for revision := range exists {
+		newest = max(newest, revision)
+	}
+	left := l.entries[newest]
+	if left == nil {
+		return "the release was uninstalled by somebody else", &event.NewerRevision{Status: event.NoRelease}
+	}
+	left.changed = true // it is the newest one now, and not by its author
+	return fmt.Sprintf("the record of revision %d was deleted by somebody else", latest), &event.NewerRevision{Revision: newest, Status: left.status.String()}
 }
 
 // lose records that somebody else has taken the release, and returns the error for all further writes. newer is nil if the

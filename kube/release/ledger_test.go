@@ -434,3 +434,22 @@ func TestInstalledAgain(t *testing.T) {
 		t.Errorf("the run goes on: %v", ledger.Lost())
 	}
 }
+
+// TestNewestRecordDeleted: somebody deletes the record of the revision that a run works on. Only if no other record is left, the
+// release is uninstalled.
+func TestNewestRecordDeleted(t *testing.T) {
+	first := snapshot{revision: 1, status: rcommon.StatusSuperseded, uid: "1", version: "1"}
+	for want, left := range map[string]Snapshots{"the release was uninstalled by somebody else": {}, "the record of revision 2 was deleted by somebody else": {first}} {
+		all, l := append(Snapshots{{revision: 2, status: rcommon.StatusDeployed, uid: "2", version: "2"}}, left...), NewLedger("ns", "r")
+		list := func(context.Context) (Snapshots, error) { return all, nil }
+		if err := l.Look(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		l.Seal(time.Time{})
+		all = left
+		var lost *lease.LostError
+		if err := l.Look(t.Context(), list); !errors.As(err, &lost) || lost.Why != want || lost.Newer == nil || lost.Newer.Revision != len(left) {
+			t.Errorf("%v: %v", left, err)
+		}
+	}
+}

@@ -37,7 +37,7 @@ type Options struct {
 	Linger time.Duration
 	// Span is how long the first watch of a stream lasts; 5 s if 0. Only then it shows whether a proxy delays watch events.
 	Span time.Duration
-	// Owners keeps the managed fields of objects, for Target.Changed.
+	// Owners keeps the managed fields of objects, for Target.Judge.
 	Owners bool
 	// Log gets debug messages about proxies that delay watch events; nil for none.
 	Log *slog.Logger
@@ -281,11 +281,9 @@ type Target struct {
 	Labelled bool
 	// Existed is a resourceVersion at which the object existed, or 0. An older state of the cluster does not make it Gone.
 	Existed uint64
-	// Changed says who has changed an object; nil for not. Of a kind that has no status, only metadata is known.
-	Changed func(*unstructured.Unstructured) string
-	// Seen is called with each state of the object that a watch shows; nil for not. Of a kind that has no status, only metadata
-	// is known.
-	Seen func(*unstructured.Unstructured)
+	// Judge gets each state of the object with what Compute says of it, and may change that; nil for not. Of a kind that has no
+	// status, only metadata is known.
+	Judge func(*unstructured.Unstructured, *run.Observation)
 }
 
 // Watcher observes the objects of one run through the watches of a Hub.

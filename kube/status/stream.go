@@ -364,11 +364,8 @@ func (s *stream) refresh(o *watched) {
 	}
 	o.sub.watcher.reportDoubts(o.target.Object, r.Doubts)
 	o.sub.watcher.reportUnreadable(o.target.Object, r.Unreadable)
-	if o.target.Seen != nil {
-		o.target.Seen(u)
-	}
-	if o.target.Changed != nil {
-		r.Observation.Changed = o.target.Changed(u)
+	if o.target.Judge != nil {
+		o.target.Judge(u, &r.Observation)
 	}
 	o.report(r.Observation)
 }

@@ -27,7 +27,7 @@ Without RELEASE and -A, compare the releases of a helmfile: the one given with -
 
 --repair applies the objects that differ again, in the order of their groups, each group once those before it are ready. It
 takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
-keeps its revision.
+keeps its revision. A group that needs an approval waits for it ("lockstep help approvals").
 
 Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
 --detailed-exitcode: 2 if something differs and was not repaired.
