@@ -212,7 +212,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 			t.lostLabel(obj)
 		}
 		u.SetManagedFields(nil) // saves most of the memory
-		t.session.Applied.answered(obj, u, hook != nil)
+		t.session.Applied.answered(obj, u, f.Rule.Hook)
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
 			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}

@@ -28,7 +28,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 				if e.Kind != event.KindObject || e.Object.Name != "migrate" {
 					return
 				}
-				if e.Change == event.Created {
+				if e.Status == event.InProgress { // its pod runs, or will
 					replace.Do(func() { replaceJob(r, "migrate") })
 				}
 				if e.Message == "deleted and created again by somebody else" {
