@@ -189,6 +189,19 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 	}
 }
 
+// Begun reports whether an earlier pod has begun the run.
+func (j *Journal) Begun() bool {
+	if j == nil {
+		return false
+	}
+	for _, kept := range j.before {
+		if kept.Start != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Entry returns the entry with an ID: that of a release in a stack, or "" for the run itself. The entry of a nil Journal
 // is nil.
 func (j *Journal) Entry(id string) *Entry {

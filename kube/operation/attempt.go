@@ -185,10 +185,17 @@ func (a *attempt) awaitAllReady() error {
 		}
 	}
 	ctx := a.engine.RequestContext()
-	if err := preflight.CheckTerminating(ctx, a.session.Client, namespaces); err != nil {
-		return err
+	if ns, err := preflight.Terminating(ctx, a.session.Client, namespaces); ns != "" {
+		return &LostObject{plan.Object{Kind: "Namespace", Name: ns}, err}
 	}
 	return a.confirmApplied(ctx)
+}
+
+// LostObject is the error about an object that others have taken from the release after the run had applied it, or about a namespace
+// that they delete.
+type LostObject struct {
+	Object plan.Object
+	error
 }
 
 // confirmApplied looks again at the objects to which somebody has written since the run applied them. It returns an error if one
@@ -205,7 +212,7 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 	for _, o := range found.Objects {
 		if live := found.Live(o.Object); live != nil {
 			if other := a.session.Applied.Taken(a.session.Builder.Scope(), o.Object, live); other != "" {
-				return fmt.Errorf("%s belongs to %s now: it was taken over after this run had applied it", o.Object, other)
+				return &LostObject{o.Object, fmt.Errorf("%s belongs to %s now: it was taken over after this run had applied it", o.Object, other)}
 			}
 		}
 		a.session.Applied.Reported(o.Object)

@@ -79,17 +79,17 @@ func terminatingWarning(ns *corev1.Namespace, common session.Common) plan.Warnin
 	}
 }
 
-// CheckTerminating returns an error if one of the namespaces is being deleted: what is in it will be gone. One that the user may
-// not read counts as existing.
-func CheckTerminating(ctx context.Context, c *connect.Client, names []string) error {
+// Terminating returns the first of the namespaces that is being deleted, "" for none, with an error that says so. One that the user
+// may not read counts as existing.
+func Terminating(ctx context.Context, c *connect.Client, names []string) (name string, err error) {
 	for _, name := range names {
 		ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && ns.DeletionTimestamp != nil {
-			return fmt.Errorf("somebody deletes namespace %s, with all that is in it (since %s)%s; once it is gone, run the command again",
+			return name, fmt.Errorf("somebody deletes namespace %s, with all that is in it (since %s)%s; once it is gone, run the command again",
 				name, ns.DeletionTimestamp.UTC().Format("15:04:05 UTC"), whyTerminating(ns))
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // checkMissingNamespace checks whether the plan creates a namespace before the objects in it. It returns

@@ -91,6 +91,10 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 		held, shown = nil, true
 	}
 	err := drive(check.Operation, func(e event.Event) {
+		if e.Kind == event.KindWarning && e.Rule == "R21" { // somebody else has changed an object
+			relay(e)
+			return
+		}
 		held = append(held, e)
 		noStatus, notAwaited = e.NoStatus, e.NotAwaited
 		if shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer ||
@@ -106,6 +110,9 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.active = slices.DeleteFunc(s.active, func(other *member) bool { return other == m })
 	s.stepNext = s.stepNext && err == nil
 	m.changed = check.Changed()
+	if lost := (*operation.LostObject)(nil); errors.As(err, &lost) {
+		m.changed = append(m.changed, lost.Object)
+	}
 	if m.unchanged { // else its own operation has counted them
 		m.state.NoStatus, m.state.NotAwaited = noStatus, notAwaited // also if the events are not shown
 	}

@@ -90,7 +90,7 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 		return run.Response{}, err
 	}
 	s.mu.Lock()
-	m.rolledBack, m.notReady, m.why = true, false, ""
+	m.rolledBack, m.notReady, m.changed, m.why = true, false, nil, ""
 	s.mu.Unlock()
 	m.observe(o, status, message)
 	return run.Response{Change: change, Message: message}, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // keptChart has two groups. With fail, the second one fails.
@@ -60,12 +63,9 @@ func (m *machine) startInCluster(ns string, args ...string) (out *outputBuffer, 
 	return m.start(append(args, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui")...)
 }
 
-// replacePod kills the pod of a run, and waits until its Job has replaced it.
-func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
+// killPod kills the pod of a run, and returns the names of all of its pods so far.
+func killPod(ctx context.Context, t *testing.T, client kubernetes.Interface, ns string, in metav1.ListOptions) map[string]bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	in := metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name,lockstep/release=" + release}
 	before, err := client.CoreV1().Pods(ns).List(ctx, in)
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +80,21 @@ func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
 			t.Fatal(err)
 		}
 	}
+	return known
+}
+
+// podsOf selects the pods of the runs on a release.
+func podsOf(release string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name,lockstep/release=" + release}
+}
+
+// replacePod kills the pod of a run, and waits until its Job has replaced it.
+func replacePod(t *testing.T, client kubernetes.Interface, ns, release string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	in := podsOf(release)
+	known := killPod(ctx, t, client, ns, in)
 	for ctx.Err() == nil {
 		now, err := client.CoreV1().Pods(ns).List(ctx, in)
 		if err != nil {
@@ -209,6 +224,31 @@ func TestReplacedPodEndsTheRun(t *testing.T) {
 	m.run(0, "ctl", "s", "rollback", "-n", ns)
 	if code := ends(); code != 3 {
 		t.Errorf("the second upgrade: exit code %d", code)
+	}
+	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: one") {
+		t.Errorf("the values are %s\n%s", s, m.run(0, "history", "s", "-n", ns))
+	}
+}
+
+// TestReplacedPodOfATakenRelease (S13, R51b): while a run is paused, Helm rolls its release back, and the pod is killed. The next pod
+// writes nothing, but the run has: it failed.
+func TestReplacedPodOfATakenRelease(t *testing.T) {
+	limitedParallel(t)
+	const ns = "replaced-taken"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	chart := writeChart(t, keptChart)
+	m.run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
+	out, ends := m.startInCluster(ns, "upgrade", "s", chart, "--set", "v=two", "--break-on", "second")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	helm := exec.CommandContext(t.Context(), testcluster.Helm(t), "rollback", "s", "1", "-n", ns)
+	helm.Env = append(os.Environ(), m.env...)
+	if text, err := helm.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	killPod(t.Context(), t, client, ns, podsOf("s"))
+	if code := ends(); code != 1 {
+		t.Errorf("exit code %d\n%s", code, out)
 	}
 	if s := m.run(0, "get", "values", "s", "-n", ns); !strings.Contains(s, "v: one") {
 		t.Errorf("the values are %s\n%s", s, m.run(0, "history", "s", "-n", ns))

@@ -2,8 +2,12 @@ package stack
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -90,5 +94,46 @@ func TestLoserOfTwoRuns(t *testing.T) {
 	}
 	if got := b.history("a", "b"); got[0] != "a 2 deployed" || got[1] != "b 2 deployed" {
 		t.Errorf("history %v", got)
+	}
+}
+
+// TestChangedAfterItsTurn: while the run deploys s, somebody writes to an object of a, which this run has deployed. If a release has
+// taken the object over, the run fails and names it; what is only changed is a warning (R21, S4).
+func TestChangedAfterItsTurn(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		patch  string
+		exit   int
+		result event.Result
+	}{
+		"belongs to release other":       {`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, event.ExitFailed, event.ChangedByOthers},
+		"changed by theirs: data.v, aft": {`{"data":{"v":"theirs"}}`, 0, event.Deployed},
+	}
+	for want, test := range tests {
+		t.Run(string(test.result), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			b.Meddles = "somebody else changes a"
+			s, err := b.prepare(false, nil, release{Name: "a", Dir: chart(t, "a")}, release{Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}})
+			var once sync.Once
+			said := ""
+			state, _ := b.run(s, err, func(e event.Event) {
+				if e.Kind == event.KindWarning {
+					said += e.Message + "\n"
+				}
+				if e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready {
+					once.Do(func() {
+						s.Command(event.Command{Name: event.Pause})
+						if _, err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Patch(t.Context(), "a", types.MergePatchType, []byte(test.patch), metav1.PatchOptions{FieldManager: "theirs"}); err != nil {
+							t.Error(err)
+						}
+						s.Command(event.Command{Name: event.Resume})
+					})
+				}
+			})
+			if got := result(state, "a"); state.Exit != test.exit || got.Result != test.result || !strings.Contains(said+phrase.Reason(state), want) {
+				t.Errorf("exit %d, result %+v, warnings %q: %s", state.Exit, got, said, phrase.Reason(state))
+			}
+		})
 	}
 }

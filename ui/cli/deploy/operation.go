@@ -150,8 +150,18 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 		d.Note(err.Error() + "; nothing to do")
 		return client, nil, nil
 	}
+	err = exitIfBegun(journal, err)
 	list := "list the groups with: " + command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
 	return client, op, plan.WithHint(err, cmp.Or(spec.listGroups, list))
+}
+
+// exitIfBegun gives the error of a run that cannot be prepared the exit code of a failure if an earlier pod has begun the run: that
+// one may have written.
+func exitIfBegun(j *journal.Journal, err error) error {
+	if err == nil || !j.Begun() {
+		return err
+	}
+	return command.Exit(command.ExitFailed, err)
 }
 
 // openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none.

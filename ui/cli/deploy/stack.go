@@ -203,7 +203,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 		})
 		steps.end()
 		if err != nil {
-			return err
+			return exitIfBegun(journal, err)
 		}
 		defer stack.Close()
 		return do(stack, all)
