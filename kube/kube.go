@@ -85,6 +85,7 @@ const (
 const (
 	OrderDeclared = operation.OrderDeclared
 	OrderInferred = operation.OrderInferred
+	OrderUpstream = operation.OrderUpstream
 	// The values of ChartOptions.CRDs.
 	CRDsCreate  = operation.CRDsCreate
 	CRDsUpgrade = operation.CRDsUpgrade

@@ -70,6 +70,7 @@ func Check(root *Chart, resources []Resource) ([]Warning, error) {
 // planner makes one plan. It collects all errors that it can find.
 type planner struct {
 	charts   map[string]*chartNode
+	upstream bool     // Chart.Upstream of the root chart
 	members  []member // sorted by object, then by chart
 	errors   Errors
 	warnings []Warning
@@ -89,7 +90,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 	rootPath := ""
 	if root != nil {
 		p.addTree(root)
-		rootPath = root.Path
+		rootPath, p.upstream = root.Path, root.Upstream
 	}
 	resources = root.Annotate(resources)
 	sorted := make([]*Resource, len(resources))
@@ -152,6 +153,9 @@ func (p *planner) build() *Plan {
 	for _, c := range charts {
 		p.orderSubcharts(c)
 		p.read(c)
+		if p.upstream {
+			c.subchartsFirst()
+		}
 	}
 	p.resolveDuplicates(charts)
 	p.checkWaitFor()

@@ -181,6 +181,30 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	p.failCycles(c.path, "subcharts", names, next)
 }
 
+// subchartsFirst orders a chart as the authors of Helm's open implementation of HIP-0025 do. Nothing waits for what it makes wait,
+// except parents, so it adds no cycle.
+//
+// Rule R11a: with --order=upstream, a chart's own objects come after all its subcharts
+func (c *chartNode) subchartsFirst() {
+	listed, others := c.listedChildren()
+	for _, other := range others {
+		other.waits = append(other.waits, listed...)
+	}
+	c.ownWaits = append(c.ownWaits, c.children...)
+}
+
+// listedChildren returns the subcharts that Chart.yaml lists or an order names, and the others.
+func (c *chartNode) listedChildren() (listed, others []*chartNode) {
+	for _, child := range slices.SortedFunc(slices.Values(c.children), func(a, b *chartNode) int { return strings.Compare(a.path, b.path) }) {
+		if slices.ContainsFunc(c.entries, func(e *entry) bool { return e.node == child && (!e.Unlisted || e.ordered) }) {
+			listed = append(listed, child)
+		} else {
+			others = append(others, child)
+		}
+	}
+	return listed, others
+}
+
 // failCycles reports the cycles of a graph. nodes is the noun for its nodes, in the plural.
 //
 // Rule R13: a cycle is an error that prints the whole cycle

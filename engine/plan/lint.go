@@ -2,7 +2,10 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,11 +13,12 @@ import (
 const (
 	SeverityError   = "error"
 	SeverityWarning = "warning"
+	SeverityInfo    = "info" // needs no fix
 )
 
 // Finding is a mistake in a chart that Lint found.
 type Finding struct {
-	// Severity is SeverityError or SeverityWarning.
+	// Severity is SeverityError, SeverityWarning or SeverityInfo.
 	Severity string `json:"severity"`
 	// Rule is the number of the rule, "R8".
 	Rule string `json:"rule"`
@@ -34,7 +38,7 @@ func SeverityOf(rule string) string {
 	return SeverityWarning
 }
 
-// Lint reports mistakes in the declared order (R37), errors first. Errors are everything that makes
+// Lint reports mistakes in the declared order (R37), errors first, and notes last. Errors are everything that makes
 // Build fail, objects and groups that lose their order (R2, R8), and a readiness annotation without
 // the other one (R24). The chart is deployed with this --wait-for-jobs.
 //
@@ -66,7 +70,82 @@ func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 			strings.Compare(a.Message, b.Message),
 		)
 	})
+	if plan != nil {
+		findings = append(findings, p.laterUpstream(plan)...)
+	}
 	return findings
+}
+
+// laterUpstream notes where a chart with any declared order would be deployed in another order with --order=upstream (R11a).
+func (p *planner) laterUpstream(plan *Plan) (notes []Finding) {
+	if p.upstream || !slices.ContainsFunc(plan.Groups, func(g *Group) bool { return len(g.After) > 0 }) {
+		return nil
+	}
+	byID := map[string]*Group{}
+	for _, g := range plan.Groups {
+		byID[g.ID] = g
+	}
+	note := func(c *chartNode, format string, args ...any) {
+		notes = append(notes, Finding{SeverityInfo, "R11a", c.path, nil, c.path + ": with --order=upstream, " + fmt.Sprintf(format, args...)})
+	}
+	hasGroups := func(c *chartNode) bool { return len(c.subtree()) > 0 }
+	for _, c := range p.sortedCharts() {
+		listed, others := c.listedChildren()
+		if slices.ContainsFunc(listed, hasGroups) {
+			for _, other := range others {
+				if hasGroups(other) {
+					note(c, "subchart %q, which Chart.yaml does not list, waits for those that it lists", other.name(c))
+				}
+			}
+		}
+		if len(c.children) == 0 || len(c.groups) == 0 {
+			continue
+		}
+		var more []string
+		waits := c.commonDependencies(byID)
+		for _, child := range c.children {
+			if slices.ContainsFunc(child.subtree(), func(id string) bool { return !waits[id] }) {
+				more = append(more, strconv.Quote(child.name(c)))
+			}
+		}
+		if len(more) > 0 {
+			what := "subchart"
+			if len(more) > 1 {
+				what = "subcharts"
+			}
+			slices.Sort(more)
+			note(c, "all of the chart's own objects also wait for %s %s; to get that order without the flag, use %s in Chart.yaml",
+				what, strings.Join(more, ", "), AnnotationSubchartDependsOn)
+		}
+	}
+	return notes
+}
+
+// name returns the last part of the path of a subchart of parent.
+func (c *chartNode) name(parent *chartNode) string { return c.path[len(parent.path)+1:] }
+
+// commonDependencies returns the groups that all groups of the chart wait for, directly or not.
+func (c *chartNode) commonDependencies(byID map[string]*Group) map[string]bool {
+	var common map[string]bool
+	for _, d := range c.groups {
+		next := slices.Clone(byID[d.id].After)
+		if slices.ContainsFunc(next, func(id string) bool { return byID[id].Chart == c.path }) {
+			continue // it waits for at least what that group waits for
+		}
+		reached := map[string]bool{}
+		for len(next) > 0 {
+			id := next[len(next)-1]
+			if next = next[:len(next)-1]; !reached[id] {
+				reached[id] = true
+				next = append(next, byID[id].After...)
+			}
+		}
+		if common == nil {
+			common = reached
+		}
+		maps.DeleteFunc(common, func(id string, _ bool) bool { return !reached[id] })
+	}
+	return common
 }
 
 // warnUndeclared warns about subcharts without an order if other subcharts have one. It ignores

@@ -53,7 +53,7 @@ func TestLint(t *testing.T) { // R37
 		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))
 		resources := append(job(), res("shop/x", "ConfigMap/x"), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
 		sameFindings(t, StartedJobs.Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
-			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it")
+			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it", `info R11a: wait for subchart "x"`)
 	})
 	t.Run("R2b an annotation of Chart.yaml on an object", func(t *testing.T) {
 		sameFindings(t, Lint(chart("shop"), []Resource{res("shop", "ConfigMap/a", "helm.sh/depends-on-subcharts", `["db"]`)}),
@@ -84,7 +84,7 @@ func TestLint(t *testing.T) { // R37
 	t.Run("undeclared subcharts", func(t *testing.T) {
 		all := []Resource{res("shop/x", "ConfigMap/x"), res("shop/y", "ConfigMap/y"), res("shop/z", "ConfigMap/z")}
 		layered := append(slices.Clip(all), res("shop", "ConfigMap/a", layer, "a", uses, "y"))
-		sameFindings(t, Lint(chart("shop", sub(x), sub(y), sub(z)), layered), `warning R11: subchart "x"`, `warning R11: subchart "z"`)
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y), sub(z)), layered), `warning R11: subchart "x"`, `warning R11: subchart "z"`, `info R11a: subcharts "x", "z"`)
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), all), `warning R11: subchart "z"`)
 	})
 	t.Run("R11 subcharts that render nothing are ignored", func(t *testing.T) {

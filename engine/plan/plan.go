@@ -59,6 +59,9 @@ type Chart struct {
 	// Inferred are additional annotations of objects in this chart and its subcharts.
 	// Only the root chart has them.
 	Inferred []Inferred `json:",omitempty"`
+	// Upstream lets the own objects of the chart and of its subcharts come after all of their subcharts (R11a).
+	// Only the root chart has it.
+	Upstream bool `json:",omitempty"`
 	// Faults are mistakes in Chart.yaml. They are not part of a release record.
 	Faults []Fault `json:"-"`
 }
@@ -70,6 +73,8 @@ type Subchart struct {
 	DependsOn []string
 	// Chart is nil if a condition or a tag disables the subchart, or if it is Skipped.
 	Chart *Chart
+	// Unlisted is set for a chart in charts/ that Chart.yaml does not list.
+	Unlisted bool `json:",omitempty"`
 	// Skipped is why Helm does not deploy an enabled subchart: the chart in charts/ has another version.
 	Skipped string `json:"-"`
 }

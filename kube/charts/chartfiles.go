@@ -309,7 +309,7 @@ func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.
 		return
 	}
 	if kept := dependency(h, name); kept != nil {
-		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub))})
+		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub)), Unlisted: true})
 	}
 }
 

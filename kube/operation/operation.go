@@ -231,6 +231,9 @@ func (op *Operation) Conflicts() []plan.Warning { return op.Mask().Warnings(op.p
 // Preview returns the rendered release that an install or upgrade deploys.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
+// Tree returns the chart tree that the operation is planned by, nil if it has no order (R27).
+func (op *Operation) Tree() *plan.Chart { return op.prepared.Target.Tree }
+
 // Changes returns the action and the diff for each object that Run would write. It writes nothing.
 func (op *Operation) Changes(ctx context.Context) ([]inspect.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -42,7 +43,7 @@ type ChartOptions struct {
 	// the run that an earlier pod of its Job began.
 	NotLoaded error
 
-	// Order is OrderDeclared, the default, or OrderInferred (R68).
+	// Order is OrderDeclared, the default, OrderInferred or OrderUpstream.
 	Order string
 
 	// CRDs is CRDsCreate, the default, CRDsUpgrade or CRDsSkip.
@@ -68,6 +69,7 @@ type ChartOptions struct {
 const (
 	OrderDeclared = "declared" // by annotations
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
+	OrderUpstream = "upstream" // by annotations, and a chart's own objects after all its subcharts (R11a)
 )
 
 // The values of --crds.
@@ -82,11 +84,12 @@ func (d *Deploy) checkChart() error {
 	if err := d.Chart.Check(); err != nil {
 		return err
 	}
+	orders := []string{OrderDeclared, OrderInferred, OrderUpstream}
 	switch {
-	case d.Order != "" && d.Order != OrderDeclared && d.Order != OrderInferred:
-		return fmt.Errorf("--order=%s is unknown: use %s or %s", d.Order, OrderDeclared, OrderInferred)
-	case d.Order == OrderInferred && d.WaitStrategy() != helmclient.WaitOrdered:
-		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", d.Wait)
+	case d.Order != "" && !slices.Contains(orders, d.Order):
+		return fmt.Errorf("--order=%s is unknown: use one of %s", d.Order, strings.Join(orders, ", "))
+	case d.Order != "" && d.Order != OrderDeclared && d.WaitStrategy() != helmclient.WaitOrdered:
+		return fmt.Errorf("--order=%s needs --wait=ordered, not --wait=%s", d.Order, d.Wait)
 	case d.CRDs != "" && d.CRDs != CRDsCreate && d.CRDs != CRDsUpgrade && d.CRDs != CRDsSkip:
 		return fmt.Errorf("--crds=%s is unknown: use %s, %s or %s", d.CRDs, CRDsCreate, CRDsUpgrade, CRDsSkip)
 	case connect.RecordResource(connect.StorageDriver()) == "": // only Kubernetes restricts labels
@@ -114,8 +117,9 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// inferOrder returns the inferred order (nil for --order=declared), the tree to plan by, and warnings.
-func (o *ChartOptions) inferOrder(c session.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+// orderTree returns the tree to plan by, and for --order=inferred the inferred order and its warnings.
+func (o *ChartOptions) orderTree(c session.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+	tree.Upstream = o.Order == OrderUpstream
 	if o.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}

@@ -162,7 +162,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 // addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
 func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
 	var warnings []plan.Warning
-	if p.inferredOrder, tree, warnings, err = d.inferOrder(d.Common, tree, r); err != nil {
+	if p.inferredOrder, tree, warnings, err = d.orderTree(d.Common, tree, r); err != nil {
 		return nil, err
 	}
 	r.warnings = append(r.warnings, warnings...)

@@ -14,8 +14,8 @@ import (
 	"lockstep/ui/report/format"
 )
 
-// SeverityInfo is the severity of a finding that needs no fix. Package plan has the other severities.
-const SeverityInfo = "info"
+// SeverityInfo is the severity of a finding that needs no fix.
+const SeverityInfo = plan.SeverityInfo
 
 // Lint is the result of "lint".
 type Lint struct {

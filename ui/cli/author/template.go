@@ -38,8 +38,8 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		Args: command.Args(1, 2), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.Kindless, flags.Flat = true, wait != string(kube.WaitOrdered)
-			if flags.Flat && flags.Options.Order == kube.OrderInferred {
-				return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", wait)
+			if flags.Flat && flags.Options.Order != kube.OrderDeclared {
+				return fmt.Errorf("--order=%s needs --wait=ordered, not --wait=%s", flags.Options.Order, wait)
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {

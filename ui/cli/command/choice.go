@@ -138,10 +138,11 @@ func AddOutput(cmd *cobra.Command, formats ...string) {
 	AddChoice(cmd, new(string), "output", "o", "format: "+strings.Join(formats, ", "), formats...)
 }
 
-// AddOrder adds --order (R68).
+// AddOrder adds --order (R11a, R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	const usage = "order of groups: declared (by the chart) or inferred (also from references between objects and the Service addresses that they use)"
-	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
+	const usage = "order of groups: declared (by the chart), inferred (also from references between objects and the Service addresses that they use), " +
+		"or upstream (declared, and a chart's own objects after all its subcharts)"
+	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred, kube.OrderUpstream)
 }
 
 // AddWait adds --wait (R27), which may be used without a value.

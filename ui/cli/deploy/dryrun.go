@@ -111,6 +111,9 @@ func renderPreview(op *kube.Operation, chart *charts.Chart) (*input.Rendered, er
 	if err != nil {
 		return nil, err
 	}
+	if op.Tree() != nil {
+		tree = op.Tree()
+	}
 	r, err := charts.FromRelease(rel, tree, op.Info().Name == "upgrade")
 	if err != nil {
 		return nil, err

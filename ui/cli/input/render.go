@@ -197,6 +197,8 @@ func (r *RenderFlags) plan(rendered *charts.Rendered) (*Rendered, error) {
 	case r.Flat:
 		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
 		return &Rendered{Rendered: rendered, AllWarnings: append(rendered.Warnings, warnings...)}, err
+	case r.Options.Order == kube.OrderUpstream:
+		rendered.Tree.Upstream = true
 	case r.Options.Order == kube.OrderInferred:
 		out, _, err := PlanInferred(rendered)
 		return out, err
