@@ -200,6 +200,9 @@ var OrderingKeys = bothSpellings(
 // weights.
 var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor, plan.AnnotationIgnoreDrift, plan.AnnotationApprove), OrderingKeys...)
 
+// AnnotationKeys returns the annotations of lockstep and HIP-0025, in both spellings.
+func AnnotationKeys() []string { return append(slices.Clone(convertedKeys), plan.AnnotationHookScope) }
+
 func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {
 		all = append(all, key)

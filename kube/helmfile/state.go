@@ -234,8 +234,15 @@ func (r *reader) addDocument(s *state, doc *node) error {
 		}
 	}
 	for _, key := range []string{"kubeContext", "namespace", "missingFileHandler"} {
-		if fields[key] != nil && fields[key].Value != "" {
-			s.scalars[key] = fields[key].Value
+		if fields[key] == nil {
+			continue
+		}
+		var text string
+		if err := fields[key].decode(key, &text); err != nil {
+			return err
+		}
+		if text != "" {
+			s.scalars[key] = text
 		}
 	}
 	for _, add := range []func(*state, map[string]*node) error{addDefaults, addEnvironments, addRepositories} {

@@ -291,7 +291,9 @@ func addEnvironments(s *state, fields map[string]*node) error {
 		env := s.environments[name]
 		env.values, env.secrets = append(env.values, values...), append(env.secrets, secrets...)
 		if n := keys["kubeContext"]; n != nil {
-			env.context = n.Value
+			if err := n.decode("kubeContext of environment "+name, &env.context); err != nil {
+				return err
+			}
 		}
 		if n := keys["missingFileHandler"]; n != nil {
 			env.missingFileHandler = n.Value

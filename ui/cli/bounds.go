@@ -32,7 +32,7 @@ var bounds = map[string]command.Bound{
 	"template": renders, "lint": renders, "images": renders, "dag": renders, "suggest": renders,
 	"home":    {Endless: "until you quit"},
 	"sandbox": {Endless: "until you interrupt it"},
-	"version": local, "events": local, "rules": local,
+	"version": local, "schema": local, "events": local, "rules": local,
 }
 
 // setBounds gives all commands their bounds.

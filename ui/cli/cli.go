@@ -31,6 +31,7 @@ import (
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/sandbox"
+	"lockstep/ui/cli/schema"
 	"lockstep/ui/report"
 	"lockstep/ui/report/reportfile"
 )
@@ -206,7 +207,7 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(releases.Commands(a.App, deploy.NewRepair(a.App))...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())
+	root.AddCommand(sandbox.New(), schema.New(), a.newVersion(), a.newEvents(), a.newRules())
 	root.AddCommand(a.newPage("reports", "report formats and CI output", func() string { return reportfile.Doc }))
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))

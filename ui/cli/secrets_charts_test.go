@@ -33,7 +33,7 @@ var secretTests = map[string]string{
 	"lint": offline, "images": offline, "dag": offline, "suggest": offline,
 	"template": likeHelm, "get all": likeHelm, "get hooks": likeHelm, "get manifest": likeHelm, "get notes": likeHelm, "get values": likeHelm, "manifests": likeHelm,
 	"attach": relays, "ctl": relays,
-	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
+	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "schema": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
 	"events": noValues, "events schema": noValues, "rules": noValues, "rbac": namesOnly,
 }
 
