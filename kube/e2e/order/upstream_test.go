@@ -16,7 +16,9 @@ import (
 // subchartsChart returns a chart with a subchart that nothing names and one that Chart.yaml does not list. version is in all objects.
 func subchartsChart(t *testing.T, version string) *charts.Chart {
 	t.Helper()
-	object := func(name string) string { return strings.Replace(rig.Deployment(name, nil, "300ms"), "example/app:1.0", "example/app:"+version, 1) }
+	object := func(name string) string {
+		return strings.Replace(rig.Deployment(name, nil, "300ms"), "example/app:1.0", "example/app:"+version, 1)
+	}
 	return rig.MakeChart(t, rig.Files{
 		"Chart.yaml":                      "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: db, version: 1.0.0}\n",
 		"charts/db/Chart.yaml":            "apiVersion: v2\nname: db\nversion: 1.0.0\n",
@@ -48,8 +50,12 @@ func TestUpstreamOrder(t *testing.T) {
 		}
 	}
 	upstream := func(d *kube.Deploy) { d.Order = kube.OrderUpstream }
-	inOrder("install", func() rig.Outcome { return r.MustRun(r.Install("plain", rig.UseChart(subchartsChart(t, "1"), upstream))) })
-	inOrder("upgrade", func() rig.Outcome { return r.MustRun(r.Upgrade("plain", rig.UseChart(subchartsChart(t, "2"), upstream))) })
+	inOrder("install", func() rig.Outcome {
+		return r.MustRun(r.Install("plain", rig.UseChart(subchartsChart(t, "1"), upstream)))
+	})
+	inOrder("upgrade", func() rig.Outcome {
+		return r.MustRun(r.Upgrade("plain", rig.UseChart(subchartsChart(t, "2"), upstream)))
+	})
 	declared, err := r.Upgrade("plain", rig.UseChart(subchartsChart(t, "3"), nil))
 	if err != nil {
 		t.Fatal(err)
