@@ -8,6 +8,8 @@
 //
 //	Prepare ─▶ Result ─▶ Write      all files, or none
 //	              └────▶ Manual     lines to add by hand, and where
+//
+// Fix is the exception: it replaces lines with a mistake that has one right answer.
 package annotate
 
 import (

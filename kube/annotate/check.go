@@ -134,7 +134,7 @@ func objects(r *charts.Rendered) map[string]any {
 		metadata, _ := u.Object["metadata"].(map[string]any)
 		annotations, _ := metadata["annotations"].(map[string]any)
 		for key := range annotations {
-			if key == mark || slices.Contains(charts.OrderingKeys, key) {
+			if key == mark || slices.Contains(charts.AnnotationKeys(), key) || plan.Misspelt(key) != "" {
 				delete(annotations, key)
 			}
 		}

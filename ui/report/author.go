@@ -20,8 +20,8 @@ const SeverityInfo = plan.SeverityInfo
 // Lint is the result of "lint".
 type Lint struct {
 	Charts []LintedChart `json:"charts"`
-	// Quiet hides findings of SeverityInfo in the text.
-	Quiet bool `json:"-"`
+	// Quiet hides findings of SeverityInfo in the text. Diff means that LintedChart.Fixed has not been written.
+	Quiet, Diff bool `json:"-"`
 }
 
 // LintedChart is the result for one chart.
@@ -30,6 +30,16 @@ type LintedChart struct {
 	Failed   bool      `json:"failed"`
 	Findings []Finding `json:"findings"`
 	NotFound bool      `json:"-"` // then it also counts as failed
+	// Fixed are the lines that --fix wrote, or --diff shows.
+	Fixed []FixedLine `json:"fixed,omitempty"`
+}
+
+// FixedLine is a run of lines of a file, as it was and as it is or would be. Line counts from 1.
+type FixedLine struct {
+	File string   `json:"file"`
+	Line int      `json:"line"`
+	Old  []string `json:"old"`
+	New  []string `json:"new"`
 }
 
 // Finding is a message about a chart. Rule is empty for messages of Helm.
@@ -57,6 +67,9 @@ func (l Lint) text(Stream) string {
 	var b strings.Builder
 	for _, c := range l.Charts {
 		lines := []string{}
+		for _, x := range c.Fixed {
+			lines = append(lines, x.text(l.Diff)...)
+		}
 		for _, f := range c.Findings {
 			if !l.Quiet || f.Severity != SeverityInfo {
 				lines = append(lines, f.String())
@@ -70,6 +83,22 @@ func (l Lint) text(Stream) string {
 		fmt.Fprintln(&b, l.summary())
 	}
 	return b.String()
+}
+
+// text returns the change as a diff.
+func (x FixedLine) text(wouldFix bool) []string {
+	head := "fixed "
+	if wouldFix {
+		head = "--fix would change "
+	}
+	lines := []string{fmt.Sprintf("%s%s:%d", head, clean(x.File), x.Line)}
+	for _, old := range x.Old {
+		lines = append(lines, "- "+clean(old))
+	}
+	for _, now := range x.New {
+		lines = append(lines, "+ "+clean(now))
+	}
+	return lines
 }
 
 // summary counts the charts.

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/kube/annotate"
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -32,6 +33,9 @@ INFO lines are Helm's suggestions, and annotations that stop Helm (but not locks
 
 -o json prints charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
 
+--fix writes what has one right answer to the files of the chart: a misspelt annotation or name of a group that resembles one
+known one, and lists and keys that Helm refuses. Nothing else in the files changes. --diff only shows these lines.
+
 An error prevents the chart from being deployed, or from being deployed in the intended order. Errors, and with --strict
 also warnings, make the exit code 2.`
 
@@ -39,6 +43,7 @@ type lintFlags struct {
 	values                               values.Options
 	kubeVersion                          string
 	strict, quiet, subcharts, skipSchema bool
+	fix, diff                            bool
 	waitForJobs                          plan.Jobs
 }
 
@@ -47,18 +52,24 @@ func (a *app) newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lint CHART…", GroupID: "look", Short: "check charts for mistakes", Long: lintLong,
 		Example: `lockstep lint ./shop
+lockstep lint ./shop --diff
 lockstep lint ./shop --strict -o json`,
 		Args: command.Args(1, -1), ValidArgsFunction: input.CompleteChart(0, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.subcharts {
 				args = withSubcharts(args)
 			}
-			out := report.Lint{Charts: []report.LintedChart{}, Quiet: flags.quiet}
+			out := report.Lint{Charts: []report.LintedChart{}, Quiet: flags.quiet, Diff: !flags.fix}
 			for _, path := range args {
+				fixed, err := flags.fixChart(cmd.Context(), a, path)
+				if err != nil {
+					return err
+				}
 				l, err := flags.lint(cmd.Context(), a, path)
 				if err != nil {
 					return err
 				}
+				l.Fixed = fixed
 				out.Charts = append(out.Charts, l)
 			}
 			if err := a.Display(cmd).Show(out); err != nil {
@@ -73,6 +84,9 @@ lockstep lint ./shop --strict -o json`,
 	f := cmd.Flags()
 	input.AddValueFlags(f, &flags.values)
 	f.BoolVar(&flags.strict, "strict", false, "treat warnings as errors")
+	f.BoolVar(&flags.fix, "fix", false, "write what has one right answer to the files, and show it")
+	f.BoolVar(&flags.diff, "diff", false, "show what --fix would write")
+	cmd.MarkFlagsMutuallyExclusive("fix", "diff")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
 	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
 	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
@@ -99,6 +113,52 @@ func withSubcharts(paths []string) []string {
 		})
 	}
 	return all
+}
+
+// fixChart fixes a chart, or finds out what it would fix. A chart that cannot be rendered has no fixes: lint says why.
+func (l *lintFlags) fixChart(ctx context.Context, a *app, path string) (lines []report.FixedLine, err error) {
+	if !l.fix && !l.diff {
+		return nil, nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("chart %s is an archive, and --fix and --diff need a directory; unpack it first", path)
+	}
+	vals, err := charts.Values(l.values, a.Settings)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := input.RenderLimits()
+	if err != nil {
+		return nil, err
+	}
+	c, err := charts.LoadPath(path)
+	if err != nil {
+		return nil, nil // a finding of lint
+	}
+	opts := l.renderOptions(a.Settings.Namespace(), limits)
+	r, err := charts.Render(ctx, c, vals, opts)
+	if err != nil {
+		return nil, nil // a finding of lint
+	}
+	fixed, err := annotate.Fix(ctx, annotate.Source{Dir: path, Values: vals, Options: opts, Rendered: r})
+	if err == nil && l.fix {
+		err = fixed.Write()
+	}
+	if err != nil {
+		return nil, charts.HideValues(c, vals, err)
+	}
+	for _, line := range fixed.Lines {
+		lines = append(lines, report.FixedLine(line))
+	}
+	return lines, nil
+}
+
+// renderOptions returns the options to render a chart that is linted.
+func (l *lintFlags) renderOptions(namespace string, limits charts.Limits) charts.RenderOptions {
+	return charts.RenderOptions{
+		Release: input.DefaultRelease, Namespace: namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
+		Limits: limits, FindIncompatible: true,
+	}
 }
 
 // linted collects the findings about one chart.
@@ -207,10 +267,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 // order adds the findings about the chart's order (R37). If the chart cannot be rendered, it adds the
 // error as a finding and returns it.
 func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[string]any) error {
-	r, err := charts.Render(ctx, c, vals, charts.RenderOptions{
-		Release: input.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
-		Limits: l.limits, FindIncompatible: true,
-	})
+	r, err := charts.Render(ctx, c, vals, l.renderOptions(l.namespace, l.limits))
 	if where, message, refused := charts.RefusedByTemplate(err); refused {
 		l.add(report.Finding{Severity: plan.SeverityWarning, Rule: "R37", Chart: c.Name(), Message: fmt.Sprintf(
 			"%s: order not checked, because %s needs other values: %s; set them with -f or --set", c.Name(), where, text.CollapseSpace(message))})
