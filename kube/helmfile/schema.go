@@ -6,18 +6,18 @@ type object = map[string]any
 // Schemas of values, as the reader decodes them.
 var (
 	anything = object{}
-	text     = object{"type": []string{"string", "number", "boolean", "null"}}
+	scalar   = object{"type": []string{"string", "number", "boolean", "null"}}
 	flag     = object{"type": []string{"boolean", "string", "null"}}
 	number   = object{"type": []string{"integer", "string", "null"}}
 	list     = object{"type": []string{"array", "null"}}
-	texts    = object{"type": []string{"array", "null"}, "items": text}
+	texts    = object{"type": []string{"array", "null"}, "items": scalar}
 	mapping  = object{"type": []string{"object", "null"}}
 )
 
 // types are the schemas of keys that the reader checks, in every mapping. Other keys can have any value.
 var types = map[string]object{
 	"bases": texts, "commonLabels": mapping,
-	"name": text, "namespace": text, "chart": text, "version": text, "condition": text, "description": text, "postRenderer": text, "approve": text, "kubeContext": text,
+	"name": scalar, "namespace": scalar, "chart": scalar, "version": scalar, "condition": scalar, "description": scalar, "postRenderer": scalar, "approve": scalar, "kubeContext": scalar,
 	"needs": texts, "postRendererArgs": texts, "waitFor": texts, "selectors": texts, "values": list, "labels": mapping, "readiness": mapping,
 	"timeout": number, "historyMax": number, "createNamespace": flag, "installed": flag, "atomic": flag, "rollbackOnFailure": flag, "cleanupOnFail": flag,
 	"waitForJobs": flag, "disableHooks": flag, "skipSchemaValidation": flag, "disableOpenAPIValidation": flag, "reuseValues": flag, "takeOwnership": flag,
@@ -33,7 +33,7 @@ func Schema() map[string]any {
 	release := mappingWith(releaseKeys, map[string]object{"set": listOf(mappingWith(setKeys, nil)), "setString": listOf(mappingWith(setKeys, nil))})
 	s := mappingWith(fileKeys, map[string]object{
 		"environments": mappingOf(mappingWith(environmentKeys, nil)), "helmDefaults": mappingWith(defaultKeys, nil), "releases": listOf(release),
-		"helmfiles":    listOf(object{"anyOf": []object{text, mappingWith(helmfileKeys, nil)}}),
+		"helmfiles":    listOf(object{"anyOf": []object{scalar, mappingWith(helmfileKeys, nil)}}),
 		"repositories": listOf(mappingWith(repositoryKeys, nil)),
 	})
 	s["$schema"], s["$id"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "urn:lockstep:helmfile:1", "a helmfile for lockstep up"

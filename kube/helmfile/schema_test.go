@@ -86,7 +86,7 @@ func readText(t *testing.T, dir, text string) error {
 		return err
 	}
 	for _, r := range file.Releases {
-		if _, err := r.Merge(context.Background(), nil, os.ReadFile); r.Installed && err != nil {
+		if _, _, err := r.Merge(context.Background(), nil, os.ReadFile); r.Installed && err != nil {
 			return err
 		}
 	}
