@@ -43,6 +43,7 @@ var wideStructs = map[string]string{
 	"kube/diagnose.Container":     "a container as causes read it",
 	"kube/operation.shared":       "what the revisions of a run share, under one lock",
 	"kube/release.Record":         "the keys of a file that is stored with a revision",
+	"kube/stack.Options":          "options that a caller writes as one literal",
 	"kube/stack.Stack":            "a run of many releases, under one lock",
 	"kube/stack.member":           "a release of a stack, from its plan to its end",
 	"engine/run.Options":          "options that a caller writes as one literal",

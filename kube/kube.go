@@ -44,6 +44,8 @@ type (
 	// Stack is an operation on many releases, in the order of their needs.
 	Stack        = stack.Stack
 	StackOptions = stack.Options
+	// HookPolicy says whether the hooks of a helmfile run.
+	HookPolicy = stack.HookPolicy
 	// LockedError is the error about a release that another run has locked (R51).
 	LockedError = lease.LockedError
 	// Watches observe the objects of operations. Operations with the same
@@ -65,6 +67,13 @@ const (
 	AwaitedJobs = plan.AwaitedJobs
 	AllJobs     = plan.AllJobs
 	StartedJobs = plan.StartedJobs
+)
+
+// The values of StackOptions.Hooks.
+const (
+	RefuseHooks = stack.RefuseHooks
+	AllowHooks  = stack.AllowHooks
+	SkipHooks   = stack.SkipHooks
 )
 
 // The values of Common.CheckImages.

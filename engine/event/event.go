@@ -127,6 +127,7 @@ const (
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
 	Absent     Change = "absent" // to be deleted, but did not exist
+	Ran        Change = "ran"    // a program (S11a)
 	Kept       Change = "kept"   // because of helm.sh/resource-policy: keep, or because its owner is another release or cannot be read (R31)
 )
 
@@ -310,7 +311,9 @@ type Operation struct {
 	// run, or a reference without credentials. "" if it needed more than the reference, such as --repo.
 	Source string `json:"source,omitempty"`
 	// File is the path of the helmfile of a stack, absolute on the machine of the run; "" if it is not a file.
-	File     string `json:"file,omitempty"`
+	File string `json:"file,omitempty"`
+	// Identity is the same for all runs of a file with hooks, with the same environment and clusters.
+	Identity string `json:"identity,omitempty"`
 	Revision int    `json:"revision,omitempty"`
 	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
 	Job string `json:"job,omitempty"`

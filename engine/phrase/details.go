@@ -16,7 +16,10 @@ func Details(d event.Details) (lines []string) {
 	for _, e := range d.Events {
 		lines = append(lines, ClusterEvent(e))
 	}
-	if len(d.Log) > 0 {
+	switch {
+	case len(d.Log) > 0 && d.Pod == "": // of a step
+		lines = append(lines, "last lines of the output:")
+	case len(d.Log) > 0:
 		lines = append(lines, fmt.Sprintf("last lines of pod %s, container %s:", d.Pod, d.Container))
 	}
 	for _, l := range d.Log {

@@ -70,7 +70,11 @@ func FirstFailure(s *event.State) string {
 	}
 	reason := Root(roots[0])
 	if roots[0].Object != nil && s.Operation.IsStack() { // the object is the release that the group deploys
-		reason = "release " + roots[0].Group.ID + ": " + Why(roots[0])
+		what := "release "
+		if roots[0].Group.Step != nil {
+			what = "hook "
+		}
+		reason = what + roots[0].Group.ID + ": " + Why(roots[0])
 	}
 	inRollback := func(r event.Root) bool { return r.Group != nil && event.IsRollback(r.Group.Phase) }
 	if !inRollback(roots[0]) { // the outcome says that the rollback failed, too

@@ -3,7 +3,10 @@
 // Resource and Chart (the input), Plan, Group and Object. Build makes a plan, Lint reports mistakes.
 package plan
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Unsequenced is the name of the group of a chart's objects without a group (R10). No other group
 // can have this name.
@@ -116,8 +119,41 @@ type Group struct {
 	Approve []Approval `json:"approve,omitempty"`
 	// ContinueOnError lets groups that do not wait for this one start after it has failed (S5).
 	ContinueOnError bool `json:"continueOnError,omitempty"`
+	// Step is the program that the group runs instead of applying anything, nil for most (S11a).
+	Step *Step `json:"step,omitempty"`
 
 	layered bool // it is a layer (R18)
+}
+
+// Step is a program that a stack runs on the machine of lockstep as a group of its own (S11a).
+type Step struct {
+	// Event says when it runs: "presync". Release is the release that it belongs to, "" for the whole stack.
+	Event   string `json:"event"`
+	Release string `json:"release,omitempty"`
+	// Command and Args are the command line, Folder is the working directory.
+	Command string   `json:"command"`
+	Args    []string `json:"args,omitempty"`
+	Folder  string   `json:"folder"`
+	// Rerun means that it runs again even if it succeeded before the run was killed.
+	Rerun bool `json:"rerun,omitempty"`
+	// ShowLogs prints its output without the screen, too.
+	ShowLogs bool `json:"showLogs,omitempty"`
+	// Digest stands for what the release is to become, or all releases. If a killed run had another one, its success does not count.
+	Digest string `json:"digest,omitempty"`
+	// At is where it is defined, file:line.
+	At string `json:"at"`
+}
+
+// Line returns the command line: "./backup.sh 'two words'".
+func (s Step) Line() string {
+	parts := []string{}
+	for _, part := range append([]string{s.Command}, s.Args...) {
+		if part == "" || strings.ContainsAny(part, " \t\n'\"$`\\|&;<>()*?[]{}#~") {
+			part = "'" + strings.ReplaceAll(part, "'", `'\''`) + "'"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
 }
 
 // Wave is a batch of a group's objects that are applied in parallel.

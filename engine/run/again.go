@@ -18,7 +18,7 @@ func (m *machine) heldFailure() *failure {
 	}
 	var held *failure
 	for _, f := range slices.Backward(m.stage.failures) {
-		if f.state == failureReported && (held == nil || f.vagueness() < held.vagueness()) {
+		if f.state == failureReported && f.holds() && (held == nil || f.vagueness() < held.vagueness()) {
 			held = f
 		}
 	}
@@ -49,10 +49,16 @@ func (m *machine) decideOnFailures(command event.CommandName, target event.Unit)
 	return ""
 }
 
-// failuresOf returns the reported failures of the named group, or all if none is named.
+// holds reports whether a failure may hold the run, so that the group can be retried.
+func (f *failure) holds() bool {
+	holds := f.group.stage.Holds
+	return holds == nil || holds(f.group.def)
+}
+
+// failuresOf returns the reported failures of the named group that may hold the run, or all if none is named.
 func (s *stage) failuresOf(target event.Unit) []*failure {
 	return slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureDiagnosing || target.Group != "" && f.Group != target.Group ||
+		return f.state == failureDiagnosing || !f.holds() || target.Group != "" && f.Group != target.Group ||
 			target.Phase != "" && f.group.Phase != target.Phase
 	})
 }

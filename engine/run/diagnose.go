@@ -245,7 +245,7 @@ func (m *machine) publishHeartbeat(s *stage) {
 	if oldest == nil {
 		return
 	}
-	w := event.Wait{State: oldest.message, For: m.now.Sub(oldest.since), More: waiting - 1, Goal: s.goal()}
+	w := event.Wait{State: oldest.message, For: m.now.Sub(oldest.since), More: waiting - 1, Goal: s.goal(group)}
 	known := ""
 	if !oldest.found.Symptom {
 		known = oldest.found.Cause

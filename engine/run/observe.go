@@ -141,6 +141,8 @@ func (s *stage) continueGroup(g *group) {
 // deleted handles the answer to a delete request.
 func (s *stage) deleted(g *group, o *object, out Response) {
 	switch {
+	case out.Change == event.Ran: // it deletes nothing
+		s.setObject(g, o, event.Ready, out.Message, out.Change)
 	case out.Change == event.Kept:
 		s.setObject(g, o, event.Ready, "kept: "+cmp.Or(out.Message, "helm.sh/resource-policy: keep"), out.Change)
 	case out.Change == event.Absent, o.last.Status == event.Gone:
@@ -324,7 +326,7 @@ func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.unsettled > 0 {
 		return
 	}
-	status, message := s.goal(), g.change()
+	status, message := s.goal(g), g.change()
 	switch {
 	case !g.await && !s.operationTimedOut:
 		status = event.Applied
@@ -349,7 +351,7 @@ func (s *stage) endGroup(g *group) {
 // markUncheckedReady publishes that a group that ended without a check has become ready, or gone (R21).
 func (s *stage) markUncheckedReady(g *group) {
 	if g.status == event.Applied && g.attempt.notDone == 0 && g.waitsForAny() {
-		s.m.setUnit(g.unit, s.goal(), g.change())
+		s.m.setUnit(g.unit, s.goal(g), g.change())
 	}
 }
 
@@ -365,8 +367,8 @@ func (g *group) change() string {
 }
 
 // goal returns the final status of a group whose objects are done.
-func (s *stage) goal() event.Status {
-	if s.removes() {
+func (s *stage) goal(g *group) event.Status {
+	if s.removes() && g.def.Step == nil {
 		return event.Gone
 	}
 	return event.Ready

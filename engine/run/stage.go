@@ -32,6 +32,8 @@ type Stage struct {
 	// WatchOutside reports the status of the objects that a group waits for (plan.Group.WaitFor), as Cluster.Watch does. Nil
 	// starts groups without waiting for them.
 	WatchOutside func(ctx context.Context, g *plan.Group, report func(Observation))
+	// Holds reports whether the failure of a group holds the run, with Options.HoldOnFailure. Nil means that each does.
+	Holds func(*plan.Group) bool
 	// Ends reports whether the objects of a group no longer matter once the group is ready, as those of a hook; see
 	// Engine.ConfirmReady. Nil means that all matter.
 	Ends func(*plan.Group) bool

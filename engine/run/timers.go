@@ -336,7 +336,7 @@ func (s *stage) expire(d *deadline) {
 
 // failUnready fails a group at a timeout, because of an object that is not settled.
 func (s *stage) failUnready(g *group, o *object, t event.Timeout) {
-	missing := string(s.goal())
+	missing := string(s.goal(g))
 	switch {
 	case o.request == requestSucceeded:
 	case s.removes():

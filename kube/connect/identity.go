@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,6 +85,15 @@ func (c *Client) address() (string, error) {
 	}
 	ca := sha256.Sum256(config.CAData)
 	return server.String() + " " + config.ServerName + " " + hex.EncodeToString(ca[:]), nil
+}
+
+// ClusterNames returns the identities of clusters as sorted texts, each once.
+func ClusterNames(ids []ClusterID) (names []string) {
+	for _, id := range ids {
+		names = append(names, id.text)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ClusterIDs returns the identities of the clusters that show the signs, in the same order. A connection that may not read

@@ -139,8 +139,13 @@ func (e *expansion) build(ctx context.Context, at position, more ...string) ([]*
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, append(append(args, "build"), more...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(os.Environ(), disableHooks+"=true") // helmfile build runs hooks of the events prepare and cleanup
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
+		if strings.Contains(stderr.String(), disableHooks) {
+			return nil, at.errorf("templates need helmfile, and helmfile build would run hooks of the file while lockstep only reads it; expand it yourself " +
+				"where these programs may run, and deploy the result: helmfile build --embed-values > expanded.yaml")
+		}
 		if errors.As(err, &exit) && stderr.Len() > 0 {
 			err = errors.New(strings.TrimSpace(stderr.String()))
 		}
@@ -152,6 +157,9 @@ func (e *expansion) build(ctx context.Context, at position, more ...string) ([]*
 	}
 	return setSources(docs, stdout.Bytes()), nil
 }
+
+// disableHooks is the environment variable with which helmfile refuses a file with hooks instead of running them.
+const disableHooks = "HELMFILE_DISABLE_HOOKS"
 
 // writeValues writes values into a temporary file, which only this user can read.
 func writeValues(values map[string]any) (path string, err error) {

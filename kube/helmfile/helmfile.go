@@ -53,6 +53,8 @@ type File struct {
 	// Unread says which included files were not read, so that their releases are unknown.
 	Unread    []Unread
 	Selectors []string // from the options
+	// Hooks are those of the files themselves, in the order of the files (S11a).
+	Hooks []Hook
 	// Warnings are about needs on releases that are not installed, and about ignored keys.
 	Warnings []string
 }
@@ -131,6 +133,8 @@ type Release struct {
 	Test    bool // run the chart's tests at the end of the release (S11)
 	// Approve is why the release is deployed only once somebody approves it, see plan.ReadApprove (R42a).
 	Approve string
+	// Hooks are in the order of the file (S11a).
+	Hooks []Hook
 	// Readiness says when its objects are ready, instead of its chart (R22b).
 	Readiness []readiness.Override
 	position  position
@@ -176,7 +180,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 		all.add(f)
 	}
 	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
-	out.Repositories, out.Releases, out.Others, out.Unread = all.repositories, all.releases, r.others, r.unread
+	out.Repositories, out.Releases, out.Others, out.Unread, out.Hooks = all.repositories, all.releases, r.others, r.unread, all.hooks
 	slices.Sort(r.ignored)
 	out.Warnings = slices.Compact(r.ignored)
 	if len(paths) == 1 {

@@ -188,8 +188,6 @@ func TestReadErrors(t *testing.T) {
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
 		{a + "  readiness: {Thing: {success: '{.a'}}", "helmfile.yaml:4: release a: readiness: the readiness of Thing: expression \"{.a\": no closing brace"}, // R22b
-		{"hooks: [{events: [presync]}]", "helmfile.yaml:1: lockstep does not support helmfile's hooks; move them into the charts as Helm hooks"},
-		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
 		{a + "  adopt: [apps/Deployment/a]", "lockstep does not support helmfile's adopt; remove it, and set takeOwnership: true on the release"},
 		{a + "  forceNamespace: x", "lockstep does not support helmfile's forceNamespace; remove it, and set namespace on the release"},
 		{"helmDefaults: {stripArgsValuesOnExitError: true}", "does not support helmfile's stripArgsValuesOnExitError; remove it; or ignore it with --lenient\n"},

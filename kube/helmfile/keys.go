@@ -56,9 +56,8 @@ func (k keys) unsupported(advice string, names ...string) keys {
 // fileKeys are the keys of a helmfile. The key templates is ignored, because in files that lockstep reads without
 // helmfile it only holds YAML anchors. The keys for helmfile's own binaries are ignored too.
 var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
-	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
+	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig", "hooks").
 	unsupported("remove it, and set version on each release", "lockFilePath").
-	unsupported("move them into the charts as Helm hooks", "hooks").
 	unsupported(askCluster, "apiVersions", "kubeVersion").
 	unsupported(useHelmfile, "defaultInherit").
 	unsupported(removeKey, "chart", "disableInsecureFeatures", "ignoreMissingGitBranch", "llm")
@@ -84,9 +83,8 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
 	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure",
-	"secrets", "valuesPathPrefix", "continueOnError", "jsonPatches", "strategicMergePatches", "readiness", "waitFor", "approve", "test", "secretPaths").
+	"secrets", "valuesPathPrefix", "continueOnError", "jsonPatches", "strategicMergePatches", "readiness", "waitFor", "approve", "test", "secretPaths", "hooks").
 	unsupported(ownKeyring, "keyring").
-	unsupported("move them into the chart as Helm hooks", "hooks").
 	unsupported(useHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
 	unsupported("they can run programs and rename objects; write the change as jsonPatches or strategicMergePatches", "transformers").
 	unsupported(putInChart, "dependencies", "kustomizeOptions").
@@ -110,6 +108,8 @@ var (
 			unsupported(ownKeyring, "keyring", "verify")
 	helmfileKeys = supported("path", "values", "selectors", "selectorsInherited").unsupported(useHelmfile, "inherits")
 	setKeys      = supported("name", "value", "values", "file")
+	hookKeys     = supported("name", "events", "command", "args", "showlogs", "kubectlApply", rerunKey)
+	kubectlKeys  = supported("filename", "kustomize")
 )
 
 // builtKeys are the keys of a release in the output of helmfile build, which contains both templates

@@ -62,6 +62,9 @@ func (r *reader) readReleases(s *state, stateValues map[string]any, selectors []
 				return nil, err
 			}
 		}
+		if rel.Hooks, err = r.readReleaseHooks(s, f, rel, stateValues); err != nil {
+			return nil, err
+		}
 		out = append(out, rel)
 	}
 	return out, nil

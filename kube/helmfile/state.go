@@ -36,12 +36,14 @@ const maxDepth = 20
 type result struct {
 	repositories     []Repository
 	releases         []Release
+	hooks            []Hook
 	environmentKnown bool // a file defines the environment
 }
 
 func (r *result) add(f *result) {
 	r.repositories = append(r.repositories, f.repositories...)
 	r.releases = append(r.releases, f.releases...)
+	r.hooks = append(r.hooks, f.hooks...)
 	r.environmentKnown = r.environmentKnown || f.environmentKnown
 }
 
@@ -63,6 +65,7 @@ type state struct {
 	environments               map[string]environment
 	repositories               []Repository
 	values, releases, includes []*node
+	hooks                      []*node
 	built                      *built // for the output of helmfile build
 	// expansion reads the values that need helmfile. It is nil for the output of helmfile build that was read from a file.
 	expansion *expansion
@@ -130,7 +133,7 @@ func (s *state) overlay(part *state) {
 	if len(part.repositories) > 0 {
 		s.repositories = part.repositories
 	}
-	for to, from := range map[*[]*node][]*node{&s.values: part.values, &s.releases: part.releases, &s.includes: part.includes} {
+	for to, from := range map[*[]*node][]*node{&s.values: part.values, &s.releases: part.releases, &s.includes: part.includes, &s.hooks: part.hooks} {
 		if len(from) > 0 {
 			*to = from
 		}
@@ -250,7 +253,7 @@ func (r *reader) addDocument(s *state, doc *node) error {
 			return err
 		}
 	}
-	for key, to := range map[string]*[]*node{"releases": &s.releases, "helmfiles": &s.includes, "values": &s.values} {
+	for key, to := range map[string]*[]*node{"releases": &s.releases, "helmfiles": &s.includes, "values": &s.values, "hooks": &s.hooks} {
 		items, err := fields[key].items(key)
 		if err != nil {
 			return err
@@ -325,7 +328,7 @@ func addRepositories(s *state, fields map[string]*node) error {
 
 // complete reads the included files, then the releases of the state, which come after them.
 func (r *reader) complete(s *state, values map[string]any, selectors, after []string) (*result, error) {
-	out := &result{repositories: s.repositories, environmentKnown: true}
+	out, err := &result{repositories: s.repositories, environmentKnown: true}, error(nil)
 	for _, n := range s.includes {
 		included, err := r.include(s, n, selectors, after)
 		if err != nil {
@@ -333,6 +336,9 @@ func (r *reader) complete(s *state, values map[string]any, selectors, after []st
 		}
 		out.add(included)
 		after = append(slices.Clip(after), ids(included.releases)...)
+	}
+	if out.hooks, err = r.readGlobalHooks(s, values, out.hooks); err != nil {
+		return nil, err
 	}
 	own, err := r.readReleases(s, values, selectors)
 	if err != nil {

@@ -169,10 +169,16 @@ func (m *Mask) details(d event.Details) event.Details {
 	return d
 }
 
-// reasons hides the secret values in the reasons why groups wait.
+// Step hides the secret values in the command line of a step.
+func (m *Mask) Step(s plan.Step) plan.Step {
+	s.Command, s.Args = m.Text(s.Command), m.Lines(s.Args)
+	return s
+}
+
+// reasons hides the secret values in the reasons why groups wait, and in the command lines of steps.
 func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 	if !slices.ContainsFunc(phases, func(p event.Phase) bool {
-		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 })
+		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 || g.Step != nil })
 	}) {
 		return phases
 	}
@@ -181,6 +187,10 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 		phases[i].Groups = slices.Clone(phases[i].Groups)
 		for n, g := range phases[i].Groups {
 			hidden := *g
+			if g.Step != nil {
+				step := m.Step(*g.Step)
+				hidden.Step = &step
+			}
 			hidden.Why = maps.Clone(g.Why)
 			for dependency, reason := range g.Why {
 				hidden.Why[dependency] = m.Text(reason)

@@ -52,6 +52,9 @@ func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
 func (s *Stack) askApprovals(groups []*plan.Group) {
 	for _, g := range groups {
 		m := s.byID[g.ID]
+		if g.Step != nil {
+			continue
+		}
 		if reason, asked := s.approvalOf(m); asked && !s.isUnchanged(m) {
 			g.AskApproval(reason)
 		}

@@ -66,6 +66,10 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	if s.byID[c.Group] != nil {
 		return []event.Command{c}
 	}
+	if st := s.stepOf(c.Group); st != nil {
+		c.Group = st.id
+		return []event.Command{c}
+	}
 	text, members := c.Group, s.members
 	if m, group := s.splitScope(text); m != nil {
 		if group == "" {
@@ -155,7 +159,7 @@ func (s *Stack) running() []*member {
 func (s *Stack) broadcast(c event.Command) {
 	s.mu.Lock()
 	pausedBy := s.pausedBy
-	held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held
+	held := c.Name == event.Resume && pausedBy != nil && pausedBy.state.Run == event.Held && s.state.Run != event.Held
 	s.mu.Unlock()
 	if held {
 		hold := event.Hold{Release: pausedBy.id, Commands: []event.CommandName{event.Retry, event.Accept, event.GiveUp, event.Abort}}
@@ -307,6 +311,9 @@ func (s *Stack) stepPast() {
 
 // sendDecision sends Accept, Retry or GiveUp to the releases with held failures, or to the one that c names.
 func (s *Stack) sendDecision(c event.Command) {
+	if s.decidesOnStep(c) {
+		return
+	}
 	refusal := "no release is held on a failure"
 	if m := s.byID[c.Group]; m != nil {
 		c.Scope, c.Group = m.id, ""
@@ -352,7 +359,7 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 		m.op = op
 	}
 	s.active, s.ran = append(s.active, m), s.ran+1
-	paused, step := s.state.Run == event.Paused, s.stepNext
+	paused, step := s.state.Run == event.Paused || s.state.Run == event.Held, s.stepNext
 	s.stepNext = false
 	breaks := maps.Clone(m.breakpoints)
 	s.mu.Unlock()

@@ -65,6 +65,10 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.checkIdentities(); err != nil {
 		return err
 	}
+	s.addSteps()
+	if err := s.findEarlier(ctx); err != nil {
+		return err
+	}
 	notPruned := s.addPruned(ctx)
 	s.restoreBreakpoints()
 	s.assignBreakpoints()
@@ -82,6 +86,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 		return err
 	}
 	s.orderByNamespaces()
+	if err := s.checkSteps(); err != nil {
+		return err
+	}
 	return s.resolveBreakpoints()
 }
 
@@ -92,7 +99,11 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 		return nil, err
 	}
 	deploy, _ := s.split()
-	order := makeGroups(deploy, false)
+	s.addSteps()
+	if err := s.findCommands(func(*step) bool { return true }); err != nil {
+		return nil, err
+	}
+	order := s.aroundAll(s.withSteps(makeGroups(deploy, false), func(*step) bool { return true }))
 	for _, g := range order {
 		g.Objects, g.Waves = []plan.Object{}, nil
 	}
@@ -327,7 +338,7 @@ func (s *Stack) common(m *member) operation.Common {
 // operation of that release.
 func (s *Stack) assignBreakpoints() {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, group := s.splitScope(text); m != nil && group != "" {
+		if m, group := s.splitScope(text); m != nil && group != "" && s.stepOf(text) == nil {
 			m.breakOn = append(m.breakOn, group)
 		}
 	}
@@ -365,7 +376,7 @@ func (s *Stack) ambiguous(name string) bool {
 // Job, the releases that have them may be done.
 func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, _ := s.splitScope(text); m != nil {
+		if m, _ := s.splitScope(text); m != nil || s.stepOf(text) != nil {
 			continue
 		}
 		found := false
@@ -392,7 +403,9 @@ func (s *Stack) resolveBreakpoints() error {
 // there before it prunes.
 func (s *Stack) releaseBreakpoints() (ids []string) {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, group := s.splitScope(text); m != nil && group == "" {
+		if st := s.stepOf(text); st != nil {
+			ids = append(ids, st.id)
+		} else if m, group := s.splitScope(text); m != nil && group == "" {
 			ids = append(ids, m.id)
 		}
 	}

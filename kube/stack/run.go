@@ -40,7 +40,7 @@ func (s *Stack) Run() error {
 		return s.fail(err)
 	}
 	for _, phase := range phases {
-		if err := eng.Run(run.Stage{Phase: phase, Cluster: s}); err != nil {
+		if err := eng.Run(s.stage(phase)); err != nil {
 			return s.fail(err)
 		}
 	}
@@ -71,13 +71,15 @@ func (s *Stack) start() *run.Engine {
 	s.feed.OnEvent = func(e event.Event) {
 		if e.Scope == "" {
 			s.mu.Lock()
-			defer s.mu.Unlock()
+			before := s.state.Run
 			s.state.Apply(e)
+			s.mu.Unlock()
+			s.passOnHold(before, e)
 		}
 	}
 	eng := run.New(run.Options{
-		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency),
-		Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
+		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members) + len(s.steps), MaxGroups: max(0, s.opts.Concurrency),
+		Paused: s.opts.Common.Step, HoldOnFailure: s.opts.Common.HoldOnFailure, Breakpoints: s.releaseBreakpoints(),
 		Approve: s.approved, Author: lease.NewAuthor(s.opts.Common.Job).Name,
 		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
 	})
@@ -96,6 +98,10 @@ func (s *Stack) start() *run.Engine {
 func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if st := s.findStep(g.ID); st != nil {
+		st.report = report
+		return
+	}
 	s.byID[g.ID].report = report
 }
 
@@ -104,7 +110,10 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 //
 // Rule S2: a release that needs another one starts when that one is deployed, all its groups are
 // ready, and its post hooks are done.
-func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
+func (s *Stack) Apply(ctx context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
+	if st := s.findStep(g.ID); st != nil {
+		return s.runStep(ctx, st, o)
+	}
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
 		return s.rollBackRelease(m, phaseRollback, o, event.Ready)
@@ -123,7 +132,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Resp
 	if s.isUnchanged(m) {
 		return s.pass(m, o)
 	}
-	if err := s.checkAsked(m, g, planned, op); err != nil {
+	if err := errors.Join(s.checkAsked(m, g, planned, op), s.checkUnplanned(m)); err != nil {
 		return run.Response{}, err
 	}
 	change := event.Configured
@@ -177,7 +186,10 @@ func resultText(info event.Operation) string {
 }
 
 // Delete uninstalls a release.
-func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
+func (s *Stack) Delete(ctx context.Context, g *plan.Group, o plan.Object) (run.Response, error) {
+	if st := s.findStep(g.ID); st != nil {
+		return s.runStep(ctx, st, o)
+	}
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
 		return s.rollBackRelease(m, phaseUninstall, o, event.Gone)
@@ -342,8 +354,12 @@ func (s *Stack) fail(cause error) error {
 			if errors.Is(err, run.ErrAborted) {
 				continue
 			}
+			s.runFinally(cause)
 			s.engine.Close(end)
 			return errors.Join(cause, err)
+		}
+		if ending == nil {
+			s.runFinally(cause)
 		}
 		end.Results = s.finalResults()
 		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
@@ -369,7 +385,7 @@ func (s *Stack) fail(cause error) error {
 func (s *Stack) anyWritten() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.members, func(m *member) bool { return m.started && !m.unwritten || m.changedEarlier() })
+	return s.ranStep || slices.ContainsFunc(s.members, func(m *member) bool { return m.started && !m.unwritten || m.changedEarlier() })
 }
 
 // anyFailedGroup reports whether a group failed, which then shows why the run failed.

@@ -44,6 +44,13 @@ type Options struct {
 	PruneNamespaces     []string
 	// Journal is what the run keeps for the pod that replaces this one, nil outside a cluster.
 	Journal *journal.Journal
+	// Hooks says whether the hooks of the file, which are programs on this machine, run (S11a).
+	Hooks HookPolicy
+	// HookEnv is added to their environment.
+	HookEnv []string
+	// Earlier returns the state at the end of the last run with an event.Operation.Identity, as its record has it, or nil. It may be
+	// nil.
+	Earlier func(identity string) *event.State
 	// Concurrency limits how many releases run at the same time; 0 is no limit.
 	Concurrency int
 }
@@ -55,6 +62,10 @@ type Stack struct {
 	members []*member // in the order of the file
 	byID    map[string]*member
 	watches []*cluster.Watches
+	// steps are the hooks of the file at the events of the run, in the order of the file.
+	steps []*step
+	// earlier is the last run of the file, nil if it is unknown.
+	earlier *event.State
 	// warnings are about the stack itself, not about one of its releases.
 	warnings []plan.Warning
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can.
@@ -78,6 +89,7 @@ type Stack struct {
 	toUndo      []*member // what the rollback covers
 	ran         int       // operations that have started or ended
 	proofEnds   []func()  // of prove
+	ranStep     bool      // a program was started
 }
 
 // member is a release of the stack with its operation.
@@ -152,6 +164,8 @@ type Release struct {
 
 // Names of the phases of a stack.
 const (
+	phasePrepare   = helmfile.Prepare
+	phaseCleanup   = helmfile.Cleanup
 	phaseReleases  = "releases"
 	phaseRemove    = "remove"
 	phaseRollback  = event.RollbackPrefix + phaseReleases
@@ -179,12 +193,15 @@ func (s *Stack) Releases() (out []Release) {
 	return out
 }
 
-// Phases returns the releases as groups: a phase with those to deploy, then one with those to remove.
+// Phases returns the releases as groups: a phase with those to deploy, then one with those to remove. Hooks are groups, too:
+// before and after their releases, or in phases before and after all.
 func (s *Stack) Phases() (phases []event.Phase) {
 	deploy, remove := s.split()
 	for _, p := range []event.Phase{
-		{Name: phaseReleases, Kind: event.PhaseApply, Groups: makeGroups(deploy, false)},
-		{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(remove, true)},
+		{Name: phasePrepare, Kind: event.PhaseHooks, Groups: chain(s.preparing())},
+		{Name: phaseReleases, Kind: event.PhaseApply, Groups: s.withSteps(makeGroups(deploy, false), s.planned)},
+		{Name: phaseRemove, Kind: event.PhaseRemove, Groups: s.withSteps(makeGroups(remove, true), s.planned)},
+		{Name: phaseCleanup, Kind: event.PhaseHooks, Groups: chain(s.cleaning())},
 	} {
 		if len(p.Groups) > 0 {
 			s.askApprovals(p.Groups)
@@ -262,6 +279,11 @@ func makeGroups(members []*member, reverse bool) []*plan.Group {
 			}
 		}
 	}
+	return inLayers(all)
+}
+
+// inLayers sets the layers of groups and sorts them by these.
+func inLayers(all []*plan.Group) []*plan.Group {
 	layers := plan.Layers(all)
 	for _, g := range all {
 		g.Layer = layers[g.ID]

@@ -38,7 +38,7 @@ func (m *model) boardKeys() []keys.Binding {
 	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
 	noKubectl := keys.Unless(func() bool { return m.insp.TargetObject() != nil }, "nothing for kubectl to show")
 	noObject := func() string {
-		if m.openRelease != nil {
+		if n := m.Group(); m.openRelease != nil && (n == nil || n.Step == nil) {
 			return "press enter to open the release first"
 		}
 		return noSubject()
@@ -262,6 +262,8 @@ func (m *model) inspectHint() string {
 	switch {
 	case m.Group() == nil || m.insp.Shown:
 		return ""
+	case m.Group().Step != nil:
+		return "output"
 	case m.openRelease != nil:
 		return "open release"
 	}

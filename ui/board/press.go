@@ -4,6 +4,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/page"
 )
@@ -90,7 +91,11 @@ func (m *model) escape() tea.Cmd {
 
 // inspect opens the inspector on the selection, or the board of the selected release.
 func (m *model) inspect() tea.Cmd {
-	if n := m.Group(); m.openRelease != nil && n != nil {
+	switch n := m.Group(); {
+	case m.openRelease == nil || n == nil:
+	case n.Step != nil:
+		return m.insp.OpenTab(inspector.TabLogs)
+	default:
 		return m.openRelease(n.ID)
 	}
 	return m.insp.Open()

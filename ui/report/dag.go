@@ -66,8 +66,11 @@ const dagWidth = 80
 func dagText(title string, p *plan.Plan, style Style) string {
 	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
 	groups := inLayers(p.Groups, layer)
-	objects, depth := 0, 0
+	objects, depth, hooks := 0, 0, 0
 	for _, g := range groups {
+		if g.Step != nil {
+			hooks++
+		}
 		objects += len(g.Objects)
 		depth = max(depth, layer[g.ID]+1)
 	}
@@ -77,7 +80,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	case len(groups) == 0:
 		return clean(title) + ": no objects to order (hooks and crds/ are not shown)\n"
 	case objects == 0: // a stack: the groups are releases
-		size = text.Count(len(groups), "release")
+		size = countStack(len(groups)-hooks, hooks)
 	}
 	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, text.Count(depth, "layer"))
 	for i, g := range groups {
@@ -105,6 +108,9 @@ func dagText(title string, p *plan.Plan, style Style) string {
 			list(theme.Accent, phrase.Missing(g.Approve), "      ")
 		}
 		list(theme.Text, strings.Join(names(g.Objects), ", "), "")
+		if g.Step != nil {
+			list(theme.Text, "runs "+g.Step.Line(), "  ")
+		}
 	}
 	return b.String()
 }

@@ -55,6 +55,10 @@ func (t *textLog) releaseOperation(e event.Event) {
 
 // releaseStatus writes a line for a release's new status.
 func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Duration) {
+	if g.Step != nil {
+		t.stepStatus(e, g, took)
+		return
+	}
 	switch e.Status {
 	case event.Ready, event.Gone:
 		verb, detail := releaseOutcome(g)
@@ -96,12 +100,18 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 // stackPlan writes the plan of a stack: its releases in layers, with their groups.
 func (t *textLog) stackPlan(phases []event.Phase) {
 	var rows [][]string
-	unchanged := 0
+	unchanged, hooks := 0, 0
 	for _, p := range phases {
 		layer := func(g *plan.Group) string { return event.LayerTitle(p.Name, p.Kind, g.Layer) }
+		if p.Kind == event.PhaseHooks {
+			layer = func(*plan.Group) string { return event.PhaseTitle(p.Name, p.Kind) }
+		}
 		rows = append(rows, planRows(p.Groups, layer, func(g *plan.Group) string {
 			release := t.state.Scopes[g.ID]
 			switch {
+			case g.Step != nil:
+				hooks++
+				return "runs " + g.Step.Line()
 			case release != nil:
 				return text.Count(len(release.Groups()), "group") + ", " + text.Count(release.Count().Total, "object")
 			case p.Kind == event.PhaseRemove:
@@ -111,12 +121,24 @@ func (t *textLog) stackPlan(phases []event.Phase) {
 			return "unchanged"
 		})...)
 	}
-	text := "plan: " + text.Count(len(rows), "release")
+	head := "plan: " + countStack(len(rows)-hooks, hooks)
 	if unchanged > 0 {
-		text += fmt.Sprintf(", %d unchanged", unchanged)
+		head += fmt.Sprintf(", %d unchanged", unchanged)
 	}
-	fmt.Fprint(t.out, "\n"+text+"\n"+joinLines(table(rows)))
+	fmt.Fprint(t.out, "\n"+head+"\n"+joinLines(table(rows)))
 	t.blankLine = true
+}
+
+// countStack counts the releases and the hooks of a stack: "3 releases, 1 hook".
+func countStack(releases, hooks int) string {
+	var parts []string
+	if releases > 0 || hooks == 0 {
+		parts = append(parts, text.Count(releases, "release"))
+	}
+	if hooks > 0 {
+		parts = append(parts, text.Count(hooks, "hook"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // writeReleases writes the totals of a stack, then a line for each release that is not OK.
@@ -126,7 +148,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 			return event.IsRollback(p.Name) && s.Find(p.Name, id) != nil
 		})
 	}
-	outcomes := map[string]int{}
+	outcomes, ran := map[string]int{}, 0
 	var verbs []string
 	var rows [][]string
 	for g := range s.GroupStates() {
@@ -142,6 +164,8 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 				}
 			}
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
+		case g.Step != nil:
+			ran++
 		case event.IsRollback(g.Phase) || !rolledBack(g.ID):
 			verb, _ := releaseOutcome(g)
 			if outcomes[verb]++; outcomes[verb] == 1 {
@@ -154,6 +178,9 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	}
 	if len(verbs) > 0 {
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(verbs, ", "))
+	}
+	if ran > 0 {
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), text.Count(ran, "hook"), "ran")
 	}
 	fmt.Fprint(w, joinLines(table(rows)))
 }
@@ -180,6 +207,14 @@ type StackPlan struct {
 	Releases []ReleasePlan `json:"releases"`
 	// Warnings are about the stack itself.
 	Warnings []plan.Warning `json:"warnings"`
+	// Hooks are the programs that the run starts on this machine, in order.
+	Hooks []HookPlan `json:"hooks,omitempty"`
+}
+
+// HookPlan is a hook of a helmfile with its group.
+type HookPlan struct {
+	ID string `json:"id"`
+	plan.Step
 }
 
 // ReleasePlan is the plan for one release of a stack.
@@ -233,7 +268,7 @@ func (p StackPlan) warnings() []plan.Warning {
 }
 
 func (p StackPlan) jsonForm() any {
-	out := StackPlan{Stack: p.Stack, Releases: []ReleasePlan{}, Warnings: append([]plan.Warning{}, p.Warnings...)}
+	out := StackPlan{Stack: p.Stack, Releases: []ReleasePlan{}, Warnings: append([]plan.Warning{}, p.Warnings...), Hooks: p.Hooks}
 	for _, r := range p.Releases {
 		r.Needs = append([]string{}, r.Needs...)
 		if r.Plan != nil {
@@ -278,6 +313,15 @@ func (p StackPlan) text(to Stream) string {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
+	}
+	if len(p.Hooks) > 0 {
+		b.WriteString("hooks run programs on this machine (up and down need --allow-hooks):\n")
+		var rows [][]string
+		for _, h := range p.Hooks {
+			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.At))
+		}
+		b.WriteString(joinLines(table(rows)) + "\n")
+		parts = append(parts, text.Count(len(p.Hooks), "hook")+" to run")
 	}
 	fmt.Fprintf(&b, "%s: %s\n", text.Count(len(p.Releases), "release"), strings.Join(parts, ", "))
 	return b.String()

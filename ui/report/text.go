@@ -297,6 +297,9 @@ func withOrigin(status, reason string, o *event.Origin) string {
 }
 
 func (t *textLog) log(e event.Event) {
+	if g := t.state.Find(e.Phase, e.Group); g != nil && g.Step != nil && !g.Step.ShowLogs {
+		return
+	}
 	key := logKey{objectKey{phase: e.Phase, group: e.Group}, e.Message}
 	if e.Object != nil {
 		key.object = *e.Object
@@ -315,6 +318,8 @@ func (t *textLog) logTitle(e event.Event) string {
 	}
 	text := "log of " + e.Object.String()
 	switch from := e.Source; {
+	case from == nil && e.Object.Kind == "Hook":
+		return "output of " + e.Group
 	case from == nil: // an old record
 		return format.WithReason(text, e.Message)
 	case e.Object.Kind == "Pod" && e.Object.Name == from.Pod:

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -64,4 +65,35 @@ func (t *textLog) waitingFor(e event.Event) string {
 		return cause + " (" + text + ")"
 	}
 	return text
+}
+
+// stepStatus writes a line for the new status of a group that runs a program.
+func (t *textLog) stepStatus(e event.Event, g *event.GroupState, took time.Duration) {
+	switch e.Status {
+	case event.Running:
+		if e.Code != event.Rechecking {
+			t.line(e, e.Status, g.ID+" runs "+g.Step.Line())
+		}
+	case event.Ready:
+		t.line(e, e.Status, fmt.Sprintf("%s %s (%s)", g.ID, stepOutcome(g), format.Duration(took)))
+	case event.Failed:
+		t.line(e, e.Status, format.WithReason(g.ID+" failed after "+format.Duration(took), g.Cause))
+		if !g.Step.ShowLogs {
+			t.quote(g.Evidence)
+		}
+	case event.Aborted:
+		t.line(e, e.Status, g.ID+" aborted after "+format.Duration(took))
+	case event.Skipped:
+		t.skipped.add(e, g.ID)
+	}
+}
+
+// stepOutcome says how the program of a group ended well.
+func stepOutcome(g *event.GroupState) string {
+	for _, o := range g.Objects {
+		if o.Message != "" {
+			return o.Message
+		}
+	}
+	return "ran"
 }

@@ -315,6 +315,7 @@ type childStack struct {
 	Journal                 string        // a file with the journal of its Job, "" for none
 	KillAt                  instant       // when the process kills itself, "" for never
 	Releases                []release
+	File                    string // a helmfile with hooks instead of one of Releases, "" for none
 }
 
 const childStackVar = "LOCKSTEP_STACK_ERRAND"
@@ -329,6 +330,14 @@ func runChildStack(text string) int {
 	options := kube.StackOptions{
 		File: e.helmfile(e.Releases...), Down: e.Down, Load: render(e.Releases),
 		Common: kube.Common{Timeout: time.Minute, RollbackOnFailure: e.RollbackOnFailure, Lease: lease.Options{LockDir: e.Locks, Duration: e.Lease}},
+	}
+	if e.File != "" {
+		file, err := helmfile.Read(context.Background(), helmfile.Options{Path: e.File})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		options.File, options.Hooks, options.Earlier = file, kube.AllowHooks, func(string) *event.State { return nil }
 	}
 	if e.Journal != "" {
 		j, err := journal.Open(context.Background(), &fileStore{path: e.Journal, killAt: e.KillAt}, rand.Text())

@@ -156,6 +156,9 @@ func (h *Header) places() (contexts, namespaces []string) {
 		if release := h.State.Scopes[n.ID]; release != nil {
 			contexts = add(contexts, release.Operation.Context)
 		}
+		if n.Step != nil {
+			continue
+		}
 		if namespace, _, ok := strings.Cut(n.ID, "/"); ok { // NAMESPACE/NAME, in several contexts CONTEXT/NAMESPACE/NAME
 			if parts := strings.Split(n.ID, "/"); len(parts) > 2 {
 				namespace = parts[len(parts)-2]

@@ -59,7 +59,7 @@ func (i *Inspector) query() tea.Cmd {
 	var ok bool
 	i.queried, ok = i.Item()
 	switch {
-	case !i.Tab.queries() || !ok:
+	case !i.Tab.queries() || !ok || i.isStep():
 		return nil
 	case i.cluster == nil:
 		i.note = notConnected
@@ -70,6 +70,12 @@ func (i *Inspector) query() tea.Cmd {
 		i.logs.only = i.atFault()
 	}
 	return i.load()
+}
+
+// isStep reports whether the selected group runs a program on the machine of lockstep: nothing of it is in the cluster.
+func (i *Inspector) isStep() bool {
+	n := i.Group()
+	return n != nil && n.Step != nil
 }
 
 // atFault returns the container that keeps the target from becoming ready, empty if none is known.

@@ -56,7 +56,11 @@ func (i *Inspector) head(width int) (out []canvas.Line) {
 // queryTab returns the answer from the cluster. In the logs tab, the recorded log of a hook comes
 // first.
 func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
-	if o := s.Object; i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
+	o := s.Object
+	if i.isStep() {
+		o = i.TargetObject()
+	}
+	if i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}

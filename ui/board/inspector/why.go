@@ -272,6 +272,9 @@ func (s Subject) outsideLines(n *graph.Node) (lines []canvas.Line) {
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	noun, aborting := s.State.Operation.GroupNoun(), s.State.Run == event.Aborting
+	if slices.ContainsFunc(s.Graph.Nodes, func(o *graph.Node) bool { return o.Step != nil }) {
+		noun = "group" // releases and hooks
+	}
 	head := "needed by " + text.Count(len(all), noun) + ": "
 	switch {
 	case aborting || !s.State.Ended.IsZero() || slices.ContainsFunc(all, func(o *graph.Node) bool { return o.Status == event.Skipped }):

@@ -53,6 +53,9 @@ var chartVersion = regexp.MustCompile(`^(.+?)-(v?\d+\..*)$`)
 
 // Planned says what the stack does to a release: install, upgrade from which version to which, or nothing.
 func (p *Picture) Planned(n *graph.Node) string {
+	if n.Step != nil {
+		return "runs " + n.Step.Line()
+	}
 	release := p.State.Scopes[n.ID]
 	if release == nil {
 		return p.Theme.Mark(string(event.Unchanged)).Word

@@ -53,7 +53,7 @@ var localFlags = []string{
 	"readiness", "readiness-file", "no-wait-for", "plan",
 	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
 	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
-	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps",
+	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps", "allow-hooks", "skip-hooks",
 }
 
 // check returns an error if a command cannot run in the cluster.
@@ -221,6 +221,10 @@ func (p *packedRun) pinForPod(
 func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions) error {
 	if flags.prune && len(file.Others)+len(file.Unread) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l, a condition or the environment excludes releases")
+	}
+	if h := file.AnyHook(); h != nil && !flags.skipHooks {
+		return fmt.Errorf("%s: hook %s is a program on this machine, which a run in the cluster does not have: make it a Job with annotation helm.sh/hook "+
+			"in the chart, leave the hooks out with --skip-hooks, or run without --in-cluster", h.At, h.Name)
 	}
 	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}

@@ -25,6 +25,7 @@ import (
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
+	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
@@ -54,6 +55,8 @@ type stackFlags struct {
 	name        string
 	prune       bool
 	crds        string // --crds
+	// allowHooks and skipHooks decide on the hooks of the helmfile.
+	allowHooks, skipHooks bool
 	// pruneNamespaces are additional namespaces for prune.
 	pruneNamespaces []string
 }
@@ -63,6 +66,9 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	s.Add(cmd)
 	f := cmd.Flags()
 	command.AddCount(f, &s.concurrency, "concurrency", "", 0, "maximum releases at a time; 0 for no limit")
+	f.BoolVar(&s.allowHooks, "allow-hooks", false, "run the hooks of the helmfile: programs on this machine, which plan lists")
+	f.BoolVar(&s.skipHooks, "skip-hooks", false, "do not run the hooks of the helmfile")
+	cmd.MarkFlagsMutuallyExclusive("allow-hooks", "skip-hooks")
 	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.addPrune(cmd)
 	s.run.add(cmd)
@@ -75,6 +81,17 @@ func (s *stackFlags) addPrune(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.name, "stack", "", "label the stored releases with this name, for --prune")
 	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labelled by --stack that the file no longer defines, in the namespaces of its releases")
 	cmd.Flags().StringArrayVar(&s.pruneNamespaces, "prune-namespace", nil, "prune in this namespace too (repeatable)")
+}
+
+// hooks returns what to do with the hooks of the helmfile.
+func (s *stackFlags) hooks() kube.HookPolicy {
+	switch {
+	case s.skipHooks:
+		return kube.SkipHooks
+	case s.allowHooks:
+		return kube.AllowHooks
+	}
+	return kube.RefuseHooks
 }
 
 // breakOnPrune is the argument of --break-on that pauses a run before it prunes. On the screen it is the default.
@@ -198,7 +215,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal, Approved: r.approved,
+				Journal: journal, Approved: r.approved, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), Earlier: lastRun,
 			}, connect)
 		})
 		steps.end()
@@ -208,6 +225,28 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 		defer stack.Close()
 		return do(stack, all)
 	})
+}
+
+// lastRun returns the state at the end of the last recorded run with an identity, nil if there is none or if it is still running.
+func lastRun(identity string) *event.State {
+	dir, recorded, err := runs.Recorded()
+	i := slices.IndexFunc(recorded, func(r report.Run) bool { return r.Identity == identity })
+	if err != nil || i < 0 || recorded[i].Outcome == report.StillRunning {
+		return nil
+	}
+	record, err := report.ReadRecord(dir, recorded[i].Name)
+	if err != nil { // then its hooks run again
+		return nil
+	}
+	return record.State
+}
+
+// hookEnv returns what hooks need in their environment to reach the cluster of the command.
+func hookEnv(s *helmcli.EnvSettings, sandbox bool) []string {
+	if s.KubeConfig == "" && !sandbox {
+		return nil
+	}
+	return []string{"KUBECONFIG=" + s.KubeConfig}
 }
 
 // forceConflicts returns the value of --force-conflicts, false if the command has no such flag.
@@ -249,6 +288,9 @@ func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions,
 // stackPlanOf returns the plan of a stack, with the changes of each release.
 func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack, out.Warnings = stack.Info().Release, stack.OwnWarnings()
+	for _, st := range stack.Steps() {
+		out.Hooks = append(out.Hooks, report.HookPlan{ID: st.ID, Step: st.Step})
+	}
 	clusters := map[string]connect.ClusterID{}
 	for _, rel := range stack.Releases() {
 		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil, Pruned: rel.Pruned}
@@ -275,6 +317,9 @@ func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters m
 	created := map[key]bool{}
 	for _, p := range order {
 		for _, g := range p.Groups {
+			if g.Step != nil {
+				continue
+			}
 			r := releases[slices.IndexFunc(releases, func(r report.ReleasePlan) bool { return r.Release == g.ID })]
 			if r.Plan == nil {
 				continue

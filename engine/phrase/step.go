@@ -1,0 +1,16 @@
+package phrase
+
+import (
+	"fmt"
+
+	"lockstep/engine/text"
+)
+
+// Exited says how a program ended: "exited with code 3".
+func Exited(code int) string { return fmt.Sprintf("exited with code %d", code) }
+
+// RanBeforeKill says why a step does not run again.
+const RanBeforeKill = "succeeded before the run was killed"
+
+// SkippedStep says that somebody has accepted a failed step as done, with their reason or "".
+func SkippedStep(reason string) string { return text.Join(": ", "skipped after it failed", reason) }

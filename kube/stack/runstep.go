@@ -1,0 +1,194 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/helmfile"
+	"lockstep/kube/program"
+	"lockstep/kube/session"
+)
+
+// stage returns the stage of a phase. Only steps hold the run by their own failures: those of a release are held in its operation.
+func (s *Stack) stage(phase event.Phase) run.Stage {
+	return run.Stage{Phase: phase, Cluster: s, Holds: func(g *plan.Group) bool { return g.Step != nil }}
+}
+
+// runStep runs the program of a step.
+func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Response, error) {
+	s.mu.Lock()
+	report := st.report
+	s.mu.Unlock()
+	if s.doneEarlier(st) {
+		report(run.Observation{Object: o, Status: event.Ready, Message: phrase.RanBeforeKill})
+		return run.Response{Change: event.Ran, Message: phrase.RanBeforeKill}, nil
+	}
+	p, err := st.hook.Program(st.at)
+	if err != nil {
+		return run.Response{}, err
+	}
+	s.mu.Lock()
+	s.ranStep = true
+	s.mu.Unlock()
+	limit := s.stepTimeout(st)
+	ctx, cancel := context.WithTimeoutCause(run.RetryContext(ctx), limit.After, &stepTimeout{limit})
+	defer cancel()
+	var last []string
+	err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: s.opts.HookEnv}.Run(ctx, func(lines []string) {
+		if last = append(last, lines...); len(last) > event.MaxEvidence {
+			last = slices.Clone(last[len(last)-event.MaxEvidence:])
+		}
+		s.engine.Publish(event.Event{Kind: event.KindLog, Phase: st.phase, Group: st.id, Object: &o, Lines: lines})
+	})
+	if err != nil {
+		return run.Response{}, newStepFailure(p, err, last)
+	}
+	report(run.Observation{Object: o, Status: event.Ready, Message: phrase.Exited(0)})
+	return run.Response{Change: event.Ran, Message: phrase.Exited(0)}, nil
+}
+
+// stepTimeout returns how long a step may run.
+func (s *Stack) stepTimeout(st *step) event.Timeout {
+	if st.member != nil && st.member.Timeout > 0 {
+		return event.Timeout{After: st.member.Timeout, Flag: "timeout of the release"}
+	}
+	return event.Timeout{After: cmp.Or(s.opts.Common.Timeout, session.DefaultTimeout), Flag: string(event.LimitOperation)}
+}
+
+// stepTimeout is the error of a step that did not end in time.
+type stepTimeout struct{ event.Timeout }
+
+func (t *stepTimeout) Error() string { return phrase.Failure("still running", &t.Timeout) }
+
+// stepFailure is the error of a step, with the end of its output as evidence.
+type stepFailure struct {
+	error
+	finding run.Finding
+}
+
+func (f *stepFailure) Error() string        { return f.finding.Cause }
+func (f *stepFailure) Unwrap() error        { return f.error }
+func (f *stepFailure) Finding() run.Finding { return f.finding }
+
+func newStepFailure(p helmfile.Program, err error, last []string) error {
+	last = slices.DeleteFunc(last, func(l string) bool { return strings.TrimSpace(l) == "" })
+	details := event.Details{Log: last}
+	why := err.Error()
+	if exit := (*program.ExitError)(nil); errors.As(err, &exit) && exit.Signal == "" {
+		details.ExitCode = &exit.Code
+		why = phrase.Exited(exit.Code)
+	}
+	cause := filepath.Base(p.Command) + " " + why
+	if n := len(last); n > 0 {
+		cause += ": " + strings.TrimSpace(last[n-1])
+	}
+	return &stepFailure{err, run.Finding{Cause: cause, Evidence: last, Degraded: true, Details: details}}
+}
+
+// runFinally runs, after a failure, what helmfile runs whatever happens: the postsync hooks of releases that failed, and the
+// cleanup hooks that have not run.
+func (s *Stack) runFinally(cause error) {
+	var last []*step
+	s.mu.Lock()
+	for _, m := range s.members {
+		g := s.state.Find(releasePhase(m), m.id)
+		if g == nil || g.Status != event.Failed {
+			continue
+		}
+		for _, st := range s.steps {
+			if st.member == m && st.at.Event == helmfile.Postsync && s.state.Find(st.phase, st.id) != nil {
+				st.phase, st.at.Err = phaseCleanup, errors.New(cmp.Or(g.Cause, g.Message))
+				last = append(last, st)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, st := range s.cleaning() {
+		if g := s.stateOf(st); g == nil || g.Started.IsZero() {
+			if st.member == nil {
+				st.at.Err = cause
+			}
+			last = append(last, st)
+		}
+	}
+	if len(last) == 0 {
+		return
+	}
+	phase := event.Phase{Name: phaseCleanup, Kind: event.PhaseHooks, Groups: chain(last)}
+	s.engine.Announce(phase)
+	_ = s.engine.Run(s.stage(phase)) // the run has failed already, and the group shows why
+}
+
+func releasePhase(m *member) string {
+	if m.remove {
+		return phaseRemove
+	}
+	return phaseReleases
+}
+
+func (s *Stack) stateOf(st *step) *event.GroupState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Find(st.phase, st.id)
+}
+
+// passOnHold pauses the running releases while the failure of a step holds the stack.
+func (s *Stack) passOnHold(before event.Status, e event.Event) {
+	c := event.Command{ID: event.InternalID}
+	switch {
+	case e.Kind != event.KindRun || before == e.Status:
+		return
+	case e.Status == event.Held:
+		c.Name, c.Reason = event.Pause, e.Message
+	case before == event.Held && e.Status == event.Running:
+		c.Name = event.Resume
+	default:
+		return
+	}
+	s.sendToRunning(c, nil)
+}
+
+// decidesOnStep sends a decision about failures to the stack's own engine if a step holds that, unless the decision is about a
+// release. A step that is accepted counts as done: nothing in the cluster says whether it is.
+func (s *Stack) decidesOnStep(c event.Command) bool {
+	s.mu.Lock()
+	held := s.state.Run == event.Held
+	s.mu.Unlock()
+	switch {
+	case !held && s.findStep(c.Group) == nil, s.byID[c.Group] != nil:
+		return false
+	case c.Name == event.Accept:
+		accepted := c.Accepted
+		c.Accepted = func() {
+			if accepted != nil {
+				accepted()
+			}
+			s.skipSteps(c)
+		}
+	}
+	s.engine.Command(c)
+	return true
+}
+
+// skipSteps reports the steps that a command has accepted as done.
+func (s *Stack) skipSteps(c event.Command) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.steps {
+		if g := s.state.Find(st.phase, st.id); g != nil && g.Code == event.Rechecking && g.Status == event.Running {
+			status := event.Ready
+			if st.phase == phaseRemove {
+				status = event.Gone
+			}
+			st.report(run.Observation{Object: st.object(), Status: status, Message: phrase.SkippedStep(c.Reason)})
+		}
+	}
+}

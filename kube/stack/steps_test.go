@@ -1,0 +1,49 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/kube/helmfile"
+)
+
+// TestOrderOfHooks (S11a): hooks are groups before and after their releases, in the order of the file; what needs a release waits for
+// the hooks after it.
+func TestOrderOfHooks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "helmfile.yaml")
+	const text = `hooks: [{name: all, events: [prepare, cleanup], command: echo}]
+releases:
+- {name: b, chart: repo/b, needs: [a], hooks: [{name: p, events: [presync, cleanup], command: "{{ .Event.Name }}.sh", args: [one two]}]}
+- {name: a, chart: repo/a, hooks: [{name: p, events: [presync, postsync], command: p}, {name: p, events: [presync, preuninstall], command: q}]}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := helmfile.Read(t.Context(), helmfile.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := Order(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range groups {
+		line := fmt.Sprintf("%d %s %v", g.Layer, g.ID, g.After)
+		if g.Step != nil {
+			line += " " + g.Step.Line()
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"0 prepare/all [] echo", "1 a/presync/p [prepare/all] p", "2 a/presync/p-2 [a/presync/p] q", "3 a [a/presync/p-2]", "4 a/postsync/p [a] p",
+		"5 b/presync/p [a/postsync/p] presync.sh 'one two'", "6 b [b/presync/p]", "7 b/cleanup/p [b] cleanup.sh 'one two'", "8 cleanup/all [b/cleanup/p] echo",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
