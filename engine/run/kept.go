@@ -125,8 +125,10 @@ func (m *machine) steeringNow() Steering {
 
 // noteFailure records why the run fails. Failures that hold the run may be retried (R44).
 func (s *stage) noteFailure() {
-	if m := s.m; !m.opts.HoldOnFailure && !m.rollback.started {
-		f := s.failures[0]
+	m := s.m
+	final := slices.IndexFunc(s.failures, func(f *failure) bool { return !m.opts.HoldOnFailure || !f.holds() })
+	if final >= 0 && !m.rollback.started {
+		f := s.failures[final]
 		m.failed, m.steered = f.Group+": "+f.Object.String()+": "+f.Message, true
 	}
 }

@@ -96,6 +96,9 @@ func newStepFailure(p helmfile.Program, err error, last []string) error {
 // runFinally runs, after a failure, what helmfile runs whatever happens: the postsync hooks of releases that failed, and the
 // cleanup hooks that have not run.
 func (s *Stack) runFinally(cause error) {
+	if !s.anyWritten() { // then nothing has run
+		return
+	}
 	var last []*step
 	s.mu.Lock()
 	for _, m := range s.members {
@@ -104,7 +107,7 @@ func (s *Stack) runFinally(cause error) {
 			continue
 		}
 		for _, st := range s.steps {
-			if st.member == m && st.at.Event == helmfile.Postsync && s.state.Find(st.phase, st.id) != nil {
+			if st.member == m && st.at.Event == helmfile.Postsync && st.phase != phaseCleanup && s.state.Find(st.phase, st.id) != nil {
 				st.phase, st.at.Err = phaseCleanup, errors.New(cmp.Or(g.Cause, g.Message))
 				last = append(last, st)
 			}
