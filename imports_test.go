@@ -56,7 +56,7 @@ func TestImportRules(t *testing.T) {
 // commandRooms are the packages below kube that ui/cli imports: charts and helmfiles without a cluster, runs in the
 // cluster, and what the commands print of a connection. Operations are used through the facade alone.
 var commandRooms = []string{
-	"annotate", "charts", "connect", "diagnose", "documents", "helmfile", "incluster", "journal", "mask", "patches", "planfile", "preview", "readiness", "stack", "status", "throwaway",
+	"annotate", "charts", "chartvalues", "connect", "diagnose", "documents", "helmfile", "incluster", "journal", "mask", "patches", "planfile", "preview", "readiness", "stack", "status", "throwaway",
 }
 
 // TestTheCommandsImportTheFacade keeps requests to the cluster, and Helm's decorators, behind package kube.

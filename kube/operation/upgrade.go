@@ -147,6 +147,9 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	r.warnings = slices.Concat(treeWarnings, crds.Warnings, r.warnings, oldWarnings)
+	if d.PlanOnly {
+		r.warnings = append(r.warnings, d.valuesWarnings(state.Current, r.release.Config)...)
+	}
 	p := planInput{
 		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: crds.Conflicts,
 		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), tests: d.Test,

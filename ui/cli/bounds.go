@@ -29,7 +29,7 @@ var bounds = map[string]command.Bound{
 	"get hooks": reads, "get metadata": reads,
 	"watch": byTimeout, "attach": byTimeout, "ctl": byTimeout,
 	"replay": reads, "runs": reads, "runs show": reads, "runs diff": reads, "runs rm": local,
-	"template": renders, "lint": renders, "images": renders, "dag": renders, "suggest": renders,
+	"values diff": renders, "template": renders, "lint": renders, "images": renders, "dag": renders, "suggest": renders,
 	"home":    {Endless: "until you quit"},
 	"sandbox": {Endless: "until you interrupt it"},
 	"version": local, "schema": local, "events": local, "rules": local,

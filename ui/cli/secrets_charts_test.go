@@ -30,7 +30,7 @@ var secretTests = map[string]string{
 	"rollback": hiddenInRelease, "recover": hiddenInRelease, "list": hiddenInRelease, "test": hiddenInRelease, "runs": hiddenInRelease, "plan rollback": hiddenInRelease, "plan uninstall": hiddenInRelease,
 	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "plan show": "the script plans, of a plan that plan has masked", "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
 	"up": hiddenInRelease, "down": hiddenInRelease, "home": hiddenInRelease,
-	"lint": offline, "images": offline, "dag": offline, "suggest": offline,
+	"values diff": "TestCompare of kube/chartvalues", "lint": offline, "images": offline, "dag": offline, "suggest": offline,
 	"template": likeHelm, "get all": likeHelm, "get hooks": likeHelm, "get manifest": likeHelm, "get notes": likeHelm, "get values": likeHelm, "manifests": likeHelm,
 	"attach": relays, "ctl": relays,
 	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "schema": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,

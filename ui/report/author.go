@@ -382,3 +382,43 @@ func (i Images) text(Stream) string {
 	}
 	return unindent(table(rows))
 }
+
+// ValuesDiff is what a new version of a chart does to somebody's values.
+type ValuesDiff struct {
+	Old     ChartVersion  `json:"old"`
+	New     ChartVersion  `json:"new"`
+	Changes []ValueChange `json:"changes"`
+}
+
+// ChartVersion is a version of a chart.
+type ChartVersion struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// ValueChange is what happens to a value. Kind is unused, default or required; By says what requires it.
+type ValueChange struct {
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+	By   string `json:"by,omitempty"`
+}
+
+func (d ValuesDiff) text(Stream) string {
+	var rows [][]string
+	for _, c := range d.Changes {
+		what := "has no effect any more"
+		switch {
+		case c.By != "":
+			what = "is required now, by " + c.By
+		case c.Kind == "default":
+			what = "default " + cmp.Or(clean(c.Old), "none") + " → " + cmp.Or(clean(c.New), "none")
+		}
+		rows = append(rows, []string{clean(c.Path), what})
+	}
+	if len(rows) == 0 {
+		return clean(d.Old.Name+" "+d.Old.Version+" → "+d.New.Version) + ": no changes of these values\n"
+	}
+	return unindent(table(rows))
+}

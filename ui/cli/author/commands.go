@@ -13,5 +13,5 @@ type app struct{ *command.App }
 // Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
-	return []*cobra.Command{a.newDag(), a.newSuggest(), a.newTemplate(), a.newLint(), a.newImages()}
+	return []*cobra.Command{a.newDag(), a.newSuggest(), a.newTemplate(), a.newLint(), a.newImages(), a.newValues()}
 }

@@ -1,0 +1,158 @@
+package chartvalues
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/charts"
+	"lockstep/kube/mask"
+)
+
+// Kind says what a new version does to a value.
+type Kind string
+
+// The kinds of changes.
+const (
+	// Unused is a value of mine that the old version knows and the new one does not: it has no effect any more.
+	Unused Kind = "unused"
+	// Default is a changed default of a value that is not mine.
+	Default Kind = "default"
+	// Required is a value that the new version requires, the old one did not, and nobody sets.
+	Required Kind = "required"
+)
+
+// Change is what a new version does to one value.
+type Change struct {
+	Kind Kind
+	// Path has the keys of the value, with dots between them.
+	Path string
+	// Old and New are defaults as JSON, "" for none. Secrets are hidden.
+	Old string
+	New string
+	// By says what requires the value.
+	By string
+}
+
+// Version is a version of a chart.
+type Version struct {
+	Chart *chart.Chart
+	// Stored is set for the chart of a stored release: Helm has processed its dependencies, and has not stored its subcharts.
+	Stored bool
+}
+
+// Compare returns what the new version of a chart does to values, which are mine, sorted by kind and path. It calls a value unused
+// only if no template, schema or default of the new version, or of its subcharts, can refer to it.
+func Compare(before, after Version, mine map[string]any) (out []Change, err error) {
+	var known [2]*knowledge
+	var defaults [2]map[string]any
+	secrets := &mask.Mask{}
+	for i, v := range []Version{before, after} {
+		known[i] = know(v.Chart, mine)
+		if defaults[i], err = v.defaults(mine); err != nil {
+			return nil, err
+		}
+		secrets.AddValues(defaults[i])
+	}
+	leaves(nil, mine, func(p path, _ any) {
+		if known[0].known.has(p) && !known[1].known.has(p) {
+			out = append(out, Change{Kind: Unused, Path: p.String()})
+		}
+	})
+	show := func(p path, v any) string { return shown(secrets, p, v) }
+	add := func(p path, old, now any) {
+		if !setBy(mine, p) && known[1].known.has(p) && !reflect.DeepEqual(old, now) {
+			out = append(out, Change{Kind: Default, Path: p.String(), Old: show(p, old), New: show(p, now)})
+		}
+	}
+	leaves(nil, defaults[0], func(p path, old any) {
+		now, _ := find(defaults[1], p)
+		if m, isMap := now.(map[string]any); !isMap || len(m) == 0 { // else its keys are new
+			add(p, old, now)
+		}
+	})
+	for _, key := range slices.Sorted(maps.Keys(known[1].required)) {
+		r := known[1].required[key]
+		_, before := known[0].required[key]
+		parent, exists := find(defaults[1], r.path[:len(r.path)-1])
+		if before || isSet(mine, r.path) || isSet(defaults[1], r.path) || len(r.path) > 1 && r.by == bySchema && (!exists || parent == nil) && !setBy(mine, r.path[:len(r.path)-1]) {
+			continue
+		}
+		out = append(out, Change{Kind: Required, Path: r.path.String(), By: r.by})
+	}
+	return out, nil
+}
+
+// defaults returns the values of the chart and its enabled subcharts. It changes the chart as Helm's actions do, unless that is
+// stored.
+func (v Version) defaults(mine map[string]any) (map[string]any, error) {
+	if !v.Stored {
+		if err := chartutil.ProcessDependencies(v.Chart, charts.CopyValues(mine)); err != nil {
+			return nil, fmt.Errorf("chart %s: dependencies: %w", v.Chart.Name(), err)
+		}
+	}
+	values, err := util.CoalesceValues(v.Chart, map[string]any{})
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: values: %w", v.Chart.Name(), err)
+	}
+	return plain(values).(map[string]any), nil
+}
+
+// plain turns Helm's maps into maps of any.
+func plain(v any) any {
+	data, err := yaml.Marshal(v)
+	var out any
+	if err == nil {
+		err = yaml.Unmarshal(data, &out)
+	}
+	if m, isMap := out.(map[string]any); err == nil && isMap {
+		return m
+	}
+	return map[string]any{}
+}
+
+// setBy reports whether values set a path, or something above or below it.
+func setBy(values map[string]any, p path) bool {
+	var at any = values
+	for _, key := range p {
+		m, isMap := at.(map[string]any)
+		if !isMap {
+			return true // a scalar or a list replaces the map
+		}
+		var ok bool
+		if at, ok = m[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// isSet reports whether values have a value at a path that is not empty.
+func isSet(values map[string]any, p path) bool {
+	v, ok := find(values, p)
+	return ok && v != nil && v != ""
+}
+
+// shown returns a default as JSON. It hides values that are named like credentials.
+func shown(secrets *mask.Mask, p path, v any) string {
+	if v == nil {
+		return ""
+	}
+	if argument := p[len(p)-1] + "=x"; (*mask.Mask)(nil).Argument("set", argument) != argument {
+		return mask.Hidden
+	}
+	text, err := yaml.Marshal(v)
+	if err == nil {
+		text, err = yaml.YAMLToJSON(text)
+	}
+	if err != nil {
+		return ""
+	}
+	return secrets.Text(string(text))
+}
