@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/preflight/chartchecks"
 	"lockstep/kube/readiness"
 	"lockstep/kube/session"
 	"lockstep/kube/status"
@@ -54,6 +57,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return findings{nil, view.checkReadiness(planned, p)} },
 		func() findings { return findings{checkPorts(planned, p.Target.Method), nil} },
+		func() findings { return view.checkOwn(planned, false) },
 		func() findings { return view.checkImages(planned, p) },
 		func() findings { return view.checkFields(planned, p) },
 		func() findings { return view.checkChanges(planned, p, incoming) },
@@ -75,6 +79,54 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 	if p.Common.PlanOnly {
 		p.Warnings = append(p.Warnings, view.unchecked()...)
 	}
+	return nil
+}
+
+// checkOwn runs the checks that the chart brings (Replicated's Preflight), or reports only failures of strict ones.
+//
+// Rule R30c: a check of the chart that fails refuses the operation, unless --skip-preflight is set and the check is not strict.
+func (v *clusterView) checkOwn(planned *plannedObjects, onlyStrict bool) (found findings) {
+	cluster := chartchecks.Live{
+		Context: v.Context, Clientset: v.Client.Clientset, Metadata: v.Client.Metadata, Namespace: v.Common.Namespace,
+		Planned: func(crd string) bool {
+			return planned.byObject[plan.Object{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: crd}] != nil
+		},
+	}
+	for _, o := range planned.objects {
+		if o.Object.Group != "" || o.Kind != "Secret" && o.Kind != "ConfigMap" {
+			continue
+		}
+		for _, r := range chartchecks.Run(o.fields, cluster) {
+			switch {
+			case onlyStrict && !(r.Fail && r.Strict):
+			case r.NotRun != nil:
+				found.warnings = append(found.warnings, o.warning("%s: lockstep does not run these checks of the chart: %s", o, strings.Join(r.NotRun, ", ")))
+			case r.Err != nil:
+				found.warnings = append(found.warnings, o.warning("%s: the chart's check %q was not run: %v", o, r.Name, r.Err))
+			case r.Fail && r.Strict:
+				found.conflicts = append(found.conflicts, o.warning("%s: the chart's check %q failed: %s; the chart does not let you continue", o, r.Name, said(r)))
+			case r.Fail:
+				found.conflicts = append(found.conflicts, o.warning("%s: the chart's check %q failed: %s; to continue nevertheless, pass --skip-preflight", o, r.Name, said(r)))
+			default:
+				found.warnings = append(found.warnings, o.warning("%s: the chart's check %q warns: %s", o, r.Name, said(r)))
+			}
+		}
+	}
+	return found
+}
+
+// said is what the chart says about a result.
+func said(r chartchecks.Result) string {
+	return text.TrimFullStop(cmp.Or(text.Line(r.Message), "it gives no reason"))
+}
+
+// checkStrict runs the strict checks of the chart in spite of --skip-preflight.
+func checkStrict(s *session.Session, p *session.Prepared, incoming Incoming) error {
+	planned, err := newPlannedObjects(p, incoming)
+	if err != nil {
+		return fmt.Errorf("check the objects: %w", err)
+	}
+	p.Conflicts = append(p.Conflicts, (&clusterView{Session: s}).checkOwn(planned, true).conflicts...)
 	return nil
 }
 

@@ -40,6 +40,10 @@ func Check(s *session.Session, prepared *session.Prepared, incoming *Incoming) (
 				return nil, err
 			}
 		}
+	} else if incoming != nil {
+		if err := checkStrict(s, p, *incoming); err != nil {
+			return nil, err
+		}
 	}
 	askBeforeReplacements(p)
 	removed, err := checkRemovedCRDs(s, p)
