@@ -13,8 +13,11 @@
 # make scale    measures more objects, releases and watchers, in about 25 minutes;
 #               ROWS="objects" selects rows
 # make lint     gofmt, go vet, staticcheck, and the size of the code
-# make release  builds binaries for all platforms in dist, with checksums, licences
-#               and an SBOM for each
+# make release  builds everything that people install in dist: binaries for all
+#               platforms, archives, deb, rpm and apk packages, archives of the Helm
+#               plugin, licences, SBOMs, provenance and checksums. DOWNLOAD=URL adds
+#               manifests for Homebrew, Scoop and krew, PGP_KEY=FILE signs the Helm
+#               plugin, SIGN_KEY=FILE the checksums (CONTRIBUTING.md, Releases)
 # make image    builds the container image for linux/amd64 and linux/arm64, as an OCI
 #               layout in dist/image/oci; IMAGE=registry/name:tag pushes it instead,
 #               with the credentials of ~/.docker/config.json
@@ -33,7 +36,7 @@ TEST = $(GO) test -vet=off -p 4 -parallel 12 -timeout 40m
 # More memory, but a fifth less CPU time.
 TESTENV = $(STATIC) GOGC=300
 
-.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release image clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release binaries image clean
 
 all: lockstep sandbox
 
@@ -66,7 +69,7 @@ test: all
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
 	TEST_HELM="$$($(STATIC) $(GO) tool -n helm)" CHAOS_PROGRAM=$(CURDIR)/bin/lockstep $(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
 	cd kube/sandbox && $(TESTENV) $(TEST) ./...
-	cd .release && $(TESTENV) $(TEST) ./...
+	helm="$$($(STATIC) $(GO) tool -n helm)"; cd .release && TEST_HELM="$$helm" $(TESTENV) $(TEST) ./...
 
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
@@ -126,7 +129,21 @@ PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 DIST ?= $(CURDIR)/dist
 COMMITTED = TZ=UTC git show -s --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD
 
-release:
+# The binary of a platform: lockstep_OS_ARCH.
+binary = $(DIST)/lockstep_$(subst /,_,$(1))$(if $(filter windows/%,$(1)),.exe)
+
+release: binaries
+	mkdir -p $(DIST)/generated
+	set -e; host=$(call binary,$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)); \
+		[ -x $$host ] || { host=$(DIST)/generated/lockstep; $(BUILD) -o $$host .; }; \
+		for file in bash:lockstep.bash zsh:_lockstep fish:lockstep.fish powershell:lockstep.ps1; do \
+			$$host completion $${file%:*} > $(DIST)/generated/$${file#*:}; \
+		done; $$host man > $(DIST)/generated/lockstep.1
+	cd .release && $(STATIC) $(GO) run ./pack -source $(CURDIR) -dist $(DIST) -time $$($(COMMITTED)) -version "$(VERSION)" \
+		-download "$(DOWNLOAD)" -pgp-key "$(PGP_KEY)" $(foreach p,$(PLATFORMS),$(call binary,$(p)))
+	cd .release && $(STATIC) $(GO) run ./sign -dist $(DIST) -time $$($(COMMITTED)) -version "$(VERSION)" -commit $$(git rev-parse HEAD) -key "$(SIGN_KEY)"
+
+binaries:
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
 	set -e; for platform in $(PLATFORMS); do \
@@ -139,11 +156,10 @@ release:
 	done
 	cd .release && $(STATIC) $(GO) run . -source $(CURDIR) -time $$($(COMMITTED)) -licenses $(DIST)/LICENSES.txt $(DIST)/*.cdx.json
 	rm -f $(DIST)/log
-	cd $(DIST) && sha256sum -- * > SHA256SUMS
 
 # Its binaries are those of a release, and the same commit gives the same digest.
 image:
-	$(MAKE) release PLATFORMS="linux/amd64 linux/arm64" DIST=$(DIST)/image
+	$(MAKE) binaries PLATFORMS="linux/amd64 linux/arm64" DIST=$(DIST)/image
 	cd .release && $(STATIC) $(GO) run ./image -time $$($(COMMITTED)) -licenses $(DIST)/image/LICENSES.txt $(if $(VERSION),-version $(VERSION)) \
 		$(if $(IMAGE),-push $(IMAGE),-layout $(DIST)/image/oci) $(DIST)/image/lockstep_linux_amd64 $(DIST)/image/lockstep_linux_arm64
 

@@ -13,7 +13,7 @@ import (
 
 // TestReleaseIsReproducible makes a release for one platform twice, in folders
 // of different names: all its files are the same, byte for byte, the binary says
-// from which commit it is, and what it contains is listed.
+// from which commit it is, what it contains is listed, and the archive works.
 func TestReleaseIsReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program twice")
@@ -33,7 +33,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 	}
 	sums := string(read(t, one, "SHA256SUMS"))
-	for _, name := range []string{"lockstep_linux_amd64", "lockstep_linux_amd64.cdx.json", "LICENSES.txt"} {
+	for _, name := range []string{"lockstep_linux_amd64", "lockstep_linux_amd64.cdx.json", "LICENSES.txt", "lockstep_linux_amd64.tar.gz",
+		"lockstep_linux_amd64.deb", "lockstep_linux_amd64.rpm", "lockstep_linux_amd64.apk", "provenance.json"} {
 		if !strings.Contains(sums, "  "+name+"\n") {
 			t.Errorf("no checksum of %s:\n%s", name, sums)
 		}
@@ -45,6 +46,17 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 		if head := strings.TrimSpace(string(output(t, ".", "git", "rev-parse", "HEAD"))); says.Commit != head || !strings.Contains(says.Version, head[:12]) {
 			t.Errorf("it says %+v, the commit is %s", says, head)
+		}
+		// The README's first command works in the unpacked archive.
+		unpacked := t.TempDir()
+		output(t, unpacked, "tar", "-xzf", filepath.Join(one, "lockstep_linux_amd64.tar.gz"))
+		if out := string(output(t, unpacked, "./lockstep", "suggest", "examples/shop")); !strings.Contains(out, "shop:api after shop:migrate") {
+			t.Errorf("suggest in the archive prints\n%s", out)
+		}
+		for name, want := range map[string]string{"completions/lockstep.bash": "__start_lockstep", "man/lockstep.1": ".TH LOCKSTEP 1"} {
+			if !strings.Contains(string(read(t, unpacked, name)), want) {
+				t.Errorf("%s does not contain %s", name, want)
+			}
 		}
 	}
 	var bom struct {
