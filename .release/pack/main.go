@@ -63,6 +63,9 @@ func (r *release) run(committed string, binaries []string) error {
 		return err
 	}
 	r.version = strings.TrimPrefix(cmp.Or(r.version, info.Main.Version), "v")
+	if !semantic.MatchString(r.version) { // of a build outside a clone
+		return fmt.Errorf("%q is not a version that packages can have; set VERSION=v1.2.3, or build in a clone", r.version)
+	}
 	if r.common, err = r.commonFiles(); err != nil {
 		return err
 	}
@@ -92,6 +95,9 @@ func (r *release) run(committed string, binaries []string) error {
 	}
 	return os.RemoveAll(filepath.Join(r.dist, "generated"))
 }
+
+// semantic matches a semantic version.
+var semantic = regexp.MustCompile(`^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
 
 func newPlatform(binary string) (platform, error) {
 	name := strings.TrimSuffix(filepath.Base(binary), ".exe")

@@ -281,6 +281,18 @@ func TestHelmPlugin(t *testing.T) {
 	}
 }
 
+// TestVersion: a version that package managers would refuse is refused.
+func TestVersion(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "lockstep_linux_amd64")
+	write(t, binary, small(t))
+	for _, v := range []string{"", "main", "v1.2"} {
+		r := release{version: v}
+		if err := r.run(committed, []string{binary}); err == nil || !strings.Contains(err.Error(), "set VERSION=v1.2.3") {
+			t.Errorf("version %q: %v", v, err)
+		}
+	}
+}
+
 // TestPluginName: Helm finds the folder "lockstep" for each version.
 func TestPluginName(t *testing.T) {
 	helms := regexp.MustCompile(`(.*)-\d+\..*`) // of Helm's installer

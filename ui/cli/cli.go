@@ -40,6 +40,9 @@ import (
 func Main() int {
 	tuneGC()
 	notices := report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto"))
+	if calledAs(os.Args[0]) == kubectlCompletion {
+		os.Args = slices.Insert(os.Args, 1, cobra.ShellCompRequestCmd)
+	}
 	if err := unpackTask(); err != nil {
 		printError(notices, err)
 		return command.ExitNothingWritten
@@ -217,6 +220,9 @@ lockstep dag ./shop                      # show the order`,
 	setBounds(root)
 	addCompletion(root)
 	setUpHelp(root)
+	if calledAs(os.Args[0]) == kubectlPlugin {
+		renameTo(root, "kubectl lockstep")
+	}
 	command.ReadEnvironment(root)
 	return root
 }

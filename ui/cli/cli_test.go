@@ -24,10 +24,11 @@ import (
 const data = "../../testdata"
 
 func TestMain(m *testing.M) {
-	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": func() {
+	program := func() {
 		os.Args = withoutSettling(os.Args)
 		os.Exit(Main())
-	}})
+	}
+	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": program, kubectlPlugin: program, kubectlCompletion: program})
 }
 
 // withoutSettling turns --settle off unless a test sets it: most charts of the tests have no probes.

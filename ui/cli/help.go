@@ -46,7 +46,7 @@ func setUpHelp(root *cobra.Command) {
 					if full {
 						show()
 					} else {
-						shortHelp(c, show)
+						shortHelp(root, c, show)
 					}
 				})
 			}
@@ -179,7 +179,7 @@ var (
 )
 
 // shortHelp calls show, which prints the help of c, while the less common parts of c are hidden.
-func shortHelp(c *cobra.Command, show func()) {
+func shortHelp(root, c *cobra.Command, show func()) {
 	long, examples, localFlags := c.Long, c.Example, 0
 	c.Long, _, _ = strings.Cut(long, "\n\n")
 	if lines := strings.Split(examples, "\n"); len(lines) > shortExamples {
@@ -205,7 +205,7 @@ func shortHelp(c *cobra.Command, show func()) {
 		f.Hidden = false
 	}
 	if len(hidden) > 0 || c.DisableFlagParsing { // c.Long lists the flags that cobra does not parse
-		report.Page(c.OutOrStdout(), "  Details and more flags: lockstep help "+command.Path(c)+"\n")
+		report.Page(c.OutOrStdout(), "  Details and more flags: "+root.DisplayName()+" help "+command.Path(c)+"\n")
 	}
 }
 

@@ -21,15 +21,15 @@ import (
 // errors unchanged.
 func explainUsage(root *cobra.Command, args []string, err error) error {
 	cmd, _, _ := root.Find(args) // the root command if there is no such command
-	help := root.Name() + " --help"
+	help := root.DisplayName() + " --help"
 	if path := command.Path(cmd); path != "" {
-		help = root.Name() + " help " + path
+		help = root.DisplayName() + " help " + path
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if flag := similarFlag(cmd, unknown); flag != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, flag)
 		}
-		return fmt.Errorf("%w; list the flags of the command with: %s; list connection flags with: %s help flags", err, help, root.Name())
+		return fmt.Errorf("%w; list the flags of the command with: %s; list connection flags with: %s help flags", err, help, root.DisplayName())
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("%w; for details: %s", explainValue(invalid), help)
