@@ -24,6 +24,7 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 const lintLong = `Check charts: everything that "helm lint" checks, and also the order: circular dependencies, unknown names, invalid
@@ -44,6 +45,7 @@ type lintFlags struct {
 	kubeVersion                          string
 	strict, quiet, subcharts, skipSchema bool
 	fix, diff                            bool
+	reports                              []string
 	waitForJobs                          plan.Jobs
 }
 
@@ -53,11 +55,16 @@ func (a *app) newLint() *cobra.Command {
 		Use: "lint CHART…", GroupID: "look", Short: "check charts for mistakes", Long: lintLong,
 		Example: `lockstep lint ./shop
 lockstep lint ./shop --diff
-lockstep lint ./shop --strict -o json`,
+lockstep lint ./shop --strict -o json
+lockstep lint ./shop --report sarif=lint.sarif   # for code scanning`,
 		Args: command.Args(1, -1), ValidArgsFunction: input.CompleteChart(0, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.subcharts {
 				args = withSubcharts(args)
+			}
+			files, err := reportfile.NewLintFiles(flags.reports)
+			if err != nil {
+				return err
 			}
 			out := report.Lint{Charts: []report.LintedChart{}, Quiet: flags.quiet, Diff: !flags.fix}
 			for _, path := range args {
@@ -72,7 +79,7 @@ lockstep lint ./shop --strict -o json`,
 				l.Fixed = fixed
 				out.Charts = append(out.Charts, l)
 			}
-			if err := a.Display(cmd).Show(out); err != nil {
+			if err := errors.Join(a.Display(cmd).Show(out), reportLint(files, out)); err != nil {
 				return err
 			}
 			if n := out.Failed(); n > 0 {
@@ -90,10 +97,26 @@ lockstep lint ./shop --strict -o json`,
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
 	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
 	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
 	command.AddWaitForJobs(f, &flags.waitForJobs)
 	input.AddKubeVersion(f, &flags.kubeVersion)
 	command.AddOutput(cmd)
 	return cmd
+}
+
+// reportLint writes the files of --report. In findings, paths of files are those in the chart.
+func reportLint(files reportfile.LintFiles, out report.Lint) error {
+	var charts []string
+	var found []reportfile.LintFinding
+	for _, c := range out.Charts {
+		path := filepath.ToSlash(c.Chart)
+		charts = append(charts, path)
+		for _, f := range c.Findings {
+			file := strings.TrimPrefix(filepath.ToSlash(f.Path), path+"/")
+			found = append(found, reportfile.LintFinding{Chart: path, File: file, Severity: f.Severity, Rule: f.Rule, Message: f.Message})
+		}
+	}
+	return files.Report(charts, found)
 }
 
 // withSubcharts adds the subcharts of the charts to paths.

@@ -1,7 +1,6 @@
 package reportfile
 
 import (
-	"encoding/json"
 	"strings"
 
 	"lockstep/engine/inspect"
@@ -62,57 +61,10 @@ func driftJUnit(releases []inspect.Drift) []byte {
 	return all.write()
 }
 
-// The parts of a SARIF log (version 2.1.0) that code scanners read.
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool    sarifTool     `json:"tool"`
-		Results []sarifResult `json:"results"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name  string      `json:"name"`
-		Rules []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID   string    `json:"id"`
-		Text sarifText `json:"shortDescription"`
-	}
-	sarifText struct {
-		Text string `json:"text"`
-	}
-	sarifResult struct {
-		Rule         string            `json:"ruleId"`
-		Level        string            `json:"level"`
-		Message      sarifText         `json:"message"`
-		Locations    []sarifLocation   `json:"locations"`
-		Fingerprints map[string]string `json:"partialFingerprints"`
-	}
-	sarifLocation struct {
-		Physical sarifPhysical  `json:"physicalLocation"`
-		Logical  []sarifLogical `json:"logicalLocations"`
-	}
-	sarifPhysical struct {
-		Artifact struct {
-			URI string `json:"uri"`
-		} `json:"artifactLocation"`
-	}
-	sarifLogical struct {
-		Name string `json:"fullyQualifiedName"`
-		Kind string `json:"kind"`
-	}
-)
-
 // driftSARIF returns a result for each field that differs, each object that is gone, and each that could not be compared. The
 // file of a result is the release, because scanners need one.
 func driftSARIF(releases []inspect.Drift) []byte {
-	run := sarifRun{Results: []sarifResult{}, Tool: sarifTool{sarifDriver{"lockstep", []sarifRule{
+	run := sarifRun{Tool: sarifTool{sarifDriver{"lockstep", []sarifRule{
 		{"drift/changed", sarifText{"A field is not as the record of its release says"}},
 		{"drift/gone", sarifText{"An object or a field of a release is gone"}},
 		{"drift/unknown", sarifText{"A release or an object could not be compared"}},
@@ -144,9 +96,5 @@ func driftSARIF(releases []inspect.Drift) []byte {
 			}
 		}
 	}
-	out, err := json.MarshalIndent(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}}, "", "  ")
-	if err != nil {
-		panic(err) // cannot fail with these types
-	}
-	return append(text.EscapeJSON(out), '\n')
+	return run.write()
 }
