@@ -11,9 +11,10 @@ import (
 	"testing"
 )
 
-// TestReleaseIsReproducible makes a release for one platform twice, in folders
-// of different names: all its files are the same, byte for byte, the binary says
-// from which commit it is, what it contains is listed, and the archive works.
+// TestReleaseIsReproducible makes a release for one platform, and its binary again in
+// a folder of another name: all files are the same, byte for byte, the binary says
+// from which commit it is, what it contains is listed, and the archive works. That
+// packing is reproducible, too, is tested next to it (.release/pack).
 func TestReleaseIsReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program twice")
@@ -21,11 +22,11 @@ func TestReleaseIsReproducible(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs that the target calls besides Go are those of Linux")
 	}
-	one := release(t, filepath.Join(t.TempDir(), "one"))
-	two := release(t, filepath.Join(t.TempDir(), "another-folder", "two"))
-	names, err := os.ReadDir(one)
-	if err != nil {
-		t.Fatal(err)
+	one := release(t, filepath.Join(t.TempDir(), "one"), "release")
+	two := release(t, filepath.Join(t.TempDir(), "another-folder", "two"), "binaries")
+	names, err := os.ReadDir(two)
+	if err != nil || len(names) != 3 {
+		t.Fatal(names, err)
 	}
 	for _, e := range names {
 		if !bytes.Equal(read(t, one, e.Name()), read(t, two, e.Name())) {
@@ -80,9 +81,9 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// release makes a release from a copy of this checkout, and returns the folder
-// where it is.
-func release(t *testing.T, checkout string) string {
+// release makes a target from a copy of this checkout, and returns the folder
+// where the files are.
+func release(t *testing.T, checkout, target string) string {
 	t.Helper()
 	output(t, ".", "git", "clone", "--quiet", "--shared", ".", checkout)
 	changed := strings.Fields(string(output(t, ".", "git", "ls-files", "--modified", "--others", "--exclude-standard")))
@@ -100,7 +101,7 @@ func release(t *testing.T, checkout string) string {
 			t.Fatal(err)
 		}
 	}
-	output(t, checkout, "make", "release", "PLATFORMS=linux/amd64")
+	output(t, checkout, "make", target, "PLATFORMS=linux/amd64")
 	return filepath.Join(checkout, "dist")
 }
 
