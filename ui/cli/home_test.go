@@ -2,10 +2,15 @@ package cli
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/incluster"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -73,11 +78,11 @@ func TestHomeKeepsRuns(t *testing.T) {
 }
 
 // TestHomeAttachesToTheCluster: a run that another machine has started in the cluster stands on top of home, with who started it;
-// enter attaches to it.
+// enter attaches to it. After its end it is among the past runs, while its Job is kept.
 func TestHomeAttachesToTheCluster(t *testing.T) {
 	limitedParallel(t)
 	const ns = "home-cluster"
-	inNamespace(t, ns)
+	client := inNamespace(t, ns)
 	other := newMachine(t)
 	other.run(1, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--no-tui", "--in-cluster", "--service-account=runner", "--step", "--timeout=20s")
 	home := newFormRig(t, ns).open()
@@ -86,6 +91,19 @@ func TestHomeAttachesToTheCluster(t *testing.T) {
 	home.press(enter, "attached")
 	home.press(esc, "runs")
 	other.run(0, "ctl", "s", "abort", "-n", ns)
+	ended := func() bool {
+		jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{LabelSelector: incluster.Selector})
+		return err == nil && len(jobs.Items) == 1 && slices.ContainsFunc(jobs.Items[0].Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobFailed })
+	}
+	for deadline := time.Now().Add(time.Minute); !ended(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the Job has not ended")
+		}
+	}
+	home.press("p", "failed · in the cluster")
+	home.press(enter, "aborted")
+	home.press(esc, "failed · in the cluster")
+	home.press(esc, "i install")
 	home.done()
 }
 
