@@ -64,7 +64,7 @@ func TestHomeKeepsRuns(t *testing.T) {
 	home.press("c", "press esc to go home")
 	home.press(esc, "deployed")
 	home.press("u", "used last")
-	home.press(enter, "the version of the folder")
+	home.press(tab, "the version of the folder")
 	home.press("\x10", "ready to start") // ctrl+p
 	home.press("p", "paused")
 	home.press(esc, "paused: before the first group")
@@ -100,9 +100,9 @@ func TestHomeAttachesToTheCluster(t *testing.T) {
 			t.Fatal("the Job has not ended")
 		}
 	}
-	home.press("p", "failed · in the cluster")
+	home.press("p", "failed - in the cluster")
 	home.press(enter, "aborted")
-	home.press(esc, "failed · in the cluster")
+	home.press(esc, "failed - in the cluster")
 	home.press(esc, "i install")
 	home.done()
 }
