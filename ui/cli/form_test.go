@@ -211,8 +211,8 @@ func TestCancelledFormWritesNothing(t *testing.T) {
 			c.press(esc, "You see")
 		case "upgrade":
 			c.await(0, "revision 1")
-			c.press(enter, "A chart of the test")
-			c.press(enter, "the version of the folder")
+			c.press(enter, "used last")
+			c.press(tab, "the version of the folder")
 			c.press(enter, "ready to start")
 			c.keys("q")
 		}
