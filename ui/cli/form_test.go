@@ -145,7 +145,7 @@ func TestFormUpgradesByTheLastValues(t *testing.T) {
 	c := r.open("upgrade", "cart")
 	c.await(0, "used last") // it is filled in
 	c.press(tab, "the version of the folder")
-	c.press(tab, "edit values")
+	c.press(tab, "values files")
 	c.press("e", "values saved to")
 	c.press("\x10", "ready to start") // ctrl+p
 	c.await(0, "third")
