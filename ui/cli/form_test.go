@@ -143,11 +143,9 @@ func TestFormUpgradesByTheLastValues(t *testing.T) {
 	r.lockstep("install", "cart", filepath.Join(r.dir, "basket"), "--create-namespace", "--set", "word=first")
 	r.lockstep("upgrade", "cart", filepath.Join(r.dir, "basket"), "--set", "word=second,extra=true")
 	c := r.open("upgrade", "cart")
-	c.await(0, "used last") // it is filled in
-	c.press(tab, "the version of the folder")
-	c.press(tab, "values files")
-	c.press("e", "values saved to")
-	c.press("\x10", "ready to start") // ctrl+p
+	c.await(0, "used last")            // it is filled in
+	c.press("\x05", "values saved to") // ctrl+e
+	c.press("\x10", "ready to start")  // ctrl+p
 	c.await(0, "third")
 	c.press(enter, "press q to quit")
 	c.done()
