@@ -24,6 +24,7 @@ const (
 	MovedNamespace
 	MovedRelease  // a release of a stack
 	MovedNeeds    // of a release of a stack
+	MovedHook     // a program that a stack runs
 	MovedRevision // of the release, or with Field "to" the one that a rollback restores
 	MovedChart
 	MovedValues

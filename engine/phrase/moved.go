@@ -30,6 +30,14 @@ func Moved(m inspect.Moved) string {
 		return "release " + m.Field + " is not in the approved plan"
 	case inspect.MovedNeeds:
 		return "release " + m.Field + " needs other releases"
+	case inspect.MovedHook:
+		switch {
+		case m.Is == "":
+			return "hook " + m.Field + " is approved, but does not run"
+		case m.Was == "":
+			return "hook " + m.Field + " is not in the approved plan"
+		}
+		return "hook " + m.Field + " runs " + m.Is + ", approved was " + m.Was
 	case inspect.MovedRevision:
 		switch {
 		case m.Field == "to":

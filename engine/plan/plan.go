@@ -144,6 +144,12 @@ type Step struct {
 	At string `json:"at"`
 }
 
+// PlannedStep is a step with the id of its group.
+type PlannedStep struct {
+	ID string `json:"id"`
+	Step
+}
+
 // Line returns the command line: "./backup.sh 'two words'".
 func (s Step) Line() string {
 	parts := []string{}

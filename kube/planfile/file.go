@@ -28,6 +28,8 @@ type File struct {
 	// Salt is random: guesses at a secret value have to start anew for each file.
 	Salt     []byte    `json:"salt"`
 	Releases []Release `json:"releases"`
+	// Hooks are the programs that the run of a stack starts, without secret values.
+	Hooks []plan.PlannedStep `json:"hooks,omitempty"`
 }
 
 // Release is the plan of a release.

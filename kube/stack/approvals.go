@@ -8,6 +8,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
 )
 
@@ -48,15 +49,23 @@ func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
 	return reason, asked || slices.Contains(s.approveBefore, m.id)
 }
 
-// askApprovals makes the groups of releases that will change wait for the approvals that these ask for.
+// askApprovals makes the groups of releases that will change wait for the approvals that these ask for, and so the hooks right
+// before them.
 func (s *Stack) askApprovals(groups []*plan.Group) {
+	asked := map[string][]plan.Approval{}
 	for _, g := range groups {
-		m := s.byID[g.ID]
 		if g.Step != nil {
 			continue
 		}
-		if reason, asked := s.approvalOf(m); asked && !s.isUnchanged(m) {
+		m := s.byID[g.ID]
+		if reason, asks := s.approvalOf(m); asks && !s.isUnchanged(m) {
 			g.AskApproval(reason)
+			asked[g.ID] = g.Approve
+		}
+	}
+	for _, g := range groups {
+		if g.Step != nil && (g.Step.Event == helmfile.Presync || g.Step.Event == helmfile.Preuninstall) {
+			g.Approve = asked[g.Step.Release]
 		}
 	}
 }

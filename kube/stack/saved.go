@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/kube/planfile"
 )
 
@@ -58,8 +59,28 @@ func (s *Stack) checkApproved() error {
 			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: r.Scope, Was: r.Scope})
 		}
 	}
-	if len(moved) > 0 {
+	if moved = append(moved, movedHooks(s.opts.Approved.Hooks, s.Steps())...); len(moved) > 0 {
 		return &planfile.NotApproved{Title: s.info.Title(), Moved: moved}
 	}
 	return nil
+}
+
+// movedHooks returns how the hooks of a run differ from those of the plan that it follows.
+func movedHooks(approved, now []plan.PlannedStep) (moved []inspect.Moved) {
+	lines := map[string]string{}
+	for _, h := range now {
+		lines[h.ID] = h.Line()
+	}
+	known := map[string]bool{}
+	for _, h := range approved {
+		if known[h.ID] = true; lines[h.ID] != h.Line() {
+			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: h.ID, Is: lines[h.ID], Was: h.Line()})
+		}
+	}
+	for _, h := range now {
+		if !known[h.ID] {
+			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: h.ID, Is: h.Line()})
+		}
+	}
+	return moved
 }

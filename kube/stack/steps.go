@@ -35,17 +35,11 @@ type step struct {
 	report func(run.Observation) // guarded by Stack.mu
 }
 
-// Step is a planned program of a stack.
-type Step struct {
-	ID string
-	plan.Step
-}
-
 // Steps returns the programs that the run will start on this machine, in plan order, without secret values.
-func (s *Stack) Steps() (all []Step) {
+func (s *Stack) Steps() (all []plan.PlannedStep) {
 	for g := range event.Groups(s.Phases()) {
 		if g.Step != nil {
-			all = append(all, Step{g.ID, s.Mask().Step(*g.Step)})
+			all = append(all, plan.PlannedStep{ID: g.ID, Step: s.Mask().Step(*g.Step)})
 		}
 	}
 	return all

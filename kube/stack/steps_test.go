@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/kube/helmfile"
 )
 
@@ -45,5 +47,20 @@ releases:
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestMovedHooks (S11a, R55): the hooks of a run are those of the plan that it follows.
+func TestMovedHooks(t *testing.T) {
+	hook := func(id string, args ...string) plan.PlannedStep {
+		return plan.PlannedStep{ID: id, Step: plan.Step{Command: "run", Args: args}}
+	}
+	var got []string
+	for _, m := range movedHooks([]plan.PlannedStep{hook("same", "1"), hook("other", "1"), hook("gone")}, []plan.PlannedStep{hook("same", "1"), hook("other", "2"), hook("new")}) {
+		got = append(got, phrase.Moved(m))
+	}
+	want := []string{"hook other runs run 2, approved was run 1", "hook gone is approved, but does not run", "hook new is not in the approved plan"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

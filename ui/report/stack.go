@@ -208,13 +208,7 @@ type StackPlan struct {
 	// Warnings are about the stack itself.
 	Warnings []plan.Warning `json:"warnings"`
 	// Hooks are the programs that the run starts on this machine, in order.
-	Hooks []HookPlan `json:"hooks,omitempty"`
-}
-
-// HookPlan is a hook of a helmfile with its group.
-type HookPlan struct {
-	ID string `json:"id"`
-	plan.Step
+	Hooks []plan.PlannedStep `json:"hooks,omitempty"`
 }
 
 // ReleasePlan is the plan for one release of a stack.

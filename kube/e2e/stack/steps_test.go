@@ -34,7 +34,7 @@ func newHooked(b stackRig, hooks map[string]string, releases ...release) hooked 
 	b.T.Helper()
 	text := "hooks: [" + hooks[""] + "]\nreleases:\n"
 	for _, r := range releases {
-		text += fmt.Sprintf("- {name: %s, namespace: %s, chart: %s, installed: %v, needs: [%s], hooks: [%s]}\n", r.Name, b.namespaceOf(r.Name), r.Dir, !r.Removed, strings.Join(r.Needs, ", "), hooks[r.Name])
+		text += fmt.Sprintf("- {name: %s, namespace: %s, chart: %s, installed: %v, needs: [%s], approve: %q, hooks: [%s]}\n", r.Name, b.namespaceOf(r.Name), r.Dir, !r.Removed, strings.Join(r.Needs, ", "), r.Approve, hooks[r.Name])
 	}
 	dir := rig.MakeDir(b.T, rig.Files{"helmfile.yaml": text, "note": "#!/bin/sh\necho \"$(date +%s%N) $*\" >> log\necho \"noted $*\"\n"})
 	if err := os.Chmod(filepath.Join(dir, "note"), 0o700); err != nil {
@@ -365,4 +365,25 @@ func TestEndedHooks(t *testing.T) {
 func isZombie(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Contains(string(stat), ") Z ")
+}
+
+// TestApprovedHook (S11a, R42a): the hooks right before a release wait for its approval, which is given once.
+func TestApprovedHook(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	h := newHooked(b, map[string]string{"a": noted("presync, postsync")}, release{Name: "a", Dir: chart(t, "a"), Approve: "a new database"})
+	s, err := h.prepare(false, nil)
+	var asked []string
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Code == event.Unapproved {
+			if got := h.notes(); len(got) > 0 {
+				t.Errorf("before the approval: %v", got)
+			}
+			asked = append(asked, e.Group)
+			s.Command(event.Command{Name: event.Approve, By: "ann"})
+		}
+	})
+	if got := texts(h.notes()); state.Exit != 0 || !slices.Equal(asked, []string{b.id("a") + "/presync/note"}) || !slices.Equal(got, []string{"a presync", "a postsync"}) {
+		t.Errorf("exit %d, asked before %v, ran %v: %s", state.Exit, asked, got, phrase.Reason(state))
+	}
 }

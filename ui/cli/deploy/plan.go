@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/planfile"
@@ -216,6 +217,8 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 type plannedRun interface {
 	SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error)
 	Username(ctx context.Context) string
+	// Steps are the programs that the run starts on this machine.
+	Steps() []plan.PlannedStep
 }
 
 // outPath returns the file of --out, "" if it is not given.
@@ -243,7 +246,7 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path, stack stri
 		return nil
 	}
 	var err error
-	f := &planfile.File{By: first.Username(ctx), At: time.Now().UTC().Truncate(time.Second), Stack: stack, Salt: planfile.NewSalt()}
+	f := &planfile.File{By: first.Username(ctx), At: time.Now().UTC().Truncate(time.Second), Stack: stack, Salt: planfile.NewSalt(), Hooks: first.Steps()}
 	if f.Releases, err = first.SavePlan(ctx, f.Salt); err != nil {
 		return err
 	}
@@ -268,6 +271,8 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path, stack stri
 
 // oneRelease is the plannedRun of an operation.
 type oneRelease struct{ *kube.Operation }
+
+func (oneRelease) Steps() []plan.PlannedStep { return nil }
 
 func (o oneRelease) SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error) {
 	saved, err := o.Operation.SavePlan(ctx, salt)

@@ -288,9 +288,7 @@ func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions,
 // stackPlanOf returns the plan of a stack, with the changes of each release.
 func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack, out.Warnings = stack.Info().Release, stack.OwnWarnings()
-	for _, st := range stack.Steps() {
-		out.Hooks = append(out.Hooks, report.HookPlan{ID: st.ID, Step: st.Step})
-	}
+	out.Hooks = stack.Steps()
 	clusters := map[string]connect.ClusterID{}
 	for _, rel := range stack.Releases() {
 		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil, Pruned: rel.Pruned}

@@ -176,6 +176,11 @@ func (a *approvalChanges) Consume(e event.Event) {
 	if e.Kind != event.KindGroup || e.Code != event.Unapproved || e.Scope != "" || g == nil {
 		return
 	}
+	if g.Step != nil { // before the release that is approved
+		if g = a.state.Find(e.Phase, g.Step.Release); g == nil {
+			return
+		}
+	}
 	var items []inspect.Item
 	for _, o := range g.Objects {
 		items = append(items, inspect.Item{Unit: g.Unit(), Kind: a.kind(e.Phase), Object: o.Object})

@@ -111,7 +111,7 @@ func View(f *planfile.File, r planfile.Release) *report.Plan {
 
 // viewStack returns the plan of a stack.
 func viewStack(f *planfile.File) (out report.StackPlan) {
-	out.Stack = f.Stack
+	out.Stack, out.Hooks = f.Stack, f.Hooks
 	for _, r := range f.Releases {
 		release := report.ReleasePlan{Release: r.Scope, Needs: r.Needs, Unchanged: r.Unchanged, Pruned: r.Pruned}
 		if !r.Unchanged {
@@ -136,6 +136,13 @@ func markdown(f *planfile.File) string {
 			m.Warnings = append(m.Warnings, reportfile.Warning{Rule: w.Rule, Object: w.Object, Message: w.Message})
 		}
 		parts = append(parts, m.Markdown())
+	}
+	if len(f.Hooks) > 0 {
+		lines := []string{"Hooks, which run programs on the machine of the run:", ""}
+		for _, h := range f.Hooks {
+			lines = append(lines, "- `"+h.ID+"`: `"+h.Line()+"`")
+		}
+		parts = append(parts, strings.Join(lines, "\n")+"\n")
 	}
 	return strings.Join(parts, "\n")
 }
