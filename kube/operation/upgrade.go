@@ -357,11 +357,11 @@ func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.W
 		if len(names) == 0 {
 			continue
 		}
-		what := "values of the release have no effect in " + now + ", unlike in " + session.ChartName(old)
+		what := text.Count(len(names), "value") + " of the release without effect in " + now + ", unlike in " + session.ChartName(old)
 		if kind == chartvalues.Default {
-			what = "defaults that the release does not set change in " + now
+			what = text.Count(len(names), "changed default") + " that the release does not set, in " + now
 		}
-		message := fmt.Sprintf("%d %s: %s", len(names), what, strings.Join(names[:min(len(names), maxNamedValues)], ", "))
+		message := fmt.Sprintf("%s: %s", what, strings.Join(names[:min(len(names), maxNamedValues)], ", "))
 		if more := len(names) - maxNamedValues; more > 0 {
 			message += fmt.Sprintf(" and %s; list them with: lockstep values diff %s CHART -n %s", text.Count(more, "more"), d.Release, d.Namespace)
 		}
