@@ -46,6 +46,9 @@ const (
 	// KindApproval means that what a group waits for was approved (phase, group, status accepted, approval), or says what a
 	// group will change that waits for it (status waiting; lines) (R42a).
 	KindApproval Kind = "approval"
+	// KindNoReturn means that a group has succeeded which is a point of no return (phase, group, message: the reason), or that an
+	// earlier run has passed one (message) (R33a).
+	KindNoReturn Kind = "no-return"
 	// KindWarning is a warning (rule, message; object if there is one).
 	KindWarning Kind = "warning"
 	// KindServer means that the API server is unreachable, or reachable again (status
@@ -266,6 +269,8 @@ const (
 	// Breakpoint and RunToTarget are those of a group before which the run paused, and its Message.
 	Breakpoint  = "breakpoint"
 	RunToTarget = "run-to target"
+	// NoReturn is that of the refusal of a Rollback that does not give the reasons of the points of no return (R33a).
+	NoReturn = "no-return"
 	// Unapproved is that of a group that waits for an approval, and of the run that is paused because of it (R42a).
 	Unapproved = "unapproved"
 )
@@ -447,6 +452,10 @@ type Command struct {
 	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
 	// first such command is refused, and only the next one ends the rollback (R43).
 	KnowsRollback bool `json:"told,omitempty"`
+	// PastNoReturn is the reason of the point of no return that a Rollback goes back past (R33a). OrKeep makes a Rollback that
+	// lacks it an Abort, instead of a refusal: nobody waits for an answer.
+	PastNoReturn string `json:"pastNoReturn,omitempty"`
+	OrKeep       bool   `json:"orKeep,omitempty"`
 	// Proven is the approval that an Approve was read for where Operation.Approvals says, nil for all that the unit waits for.
 	Proven *plan.Approval `json:"-"`
 	// By is copied to Event.By.

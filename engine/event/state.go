@@ -50,6 +50,7 @@ type State struct {
 	Phases      []*PhaseState
 	Breakpoints map[Unit]bool // true if enabled (R42)
 	Approvals   []Approval    // the oldest first (R42a)
+	NoReturn    []string      // the reasons of the points of no return that were passed (R33a)
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
@@ -123,6 +124,8 @@ func (s *State) Apply(e Event) {
 		s.applyBreakpoint(e)
 	case KindApproval:
 		s.applyApproval(e)
+	case KindNoReturn:
+		s.NoReturn = append(s.NoReturn, e.Message)
 	case KindWarning:
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
@@ -162,7 +165,7 @@ func (s *State) applyOperation(e Event) {
 		s.edited = s.edited || s.Run == Replacing
 		s.earlier = s.earlier.with(s.Phases)
 		if !s.Ended.IsZero() { // it is another operation
-			s.earlier = earlierChanges{}
+			s.earlier, s.NoReturn = earlierChanges{}, nil
 		}
 		s.Phases, s.groups, s.Breakpoints, s.Approvals, s.Waiting = nil, nil, nil, nil, Event{}
 	}

@@ -1,6 +1,7 @@
 package phrase
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -57,4 +58,24 @@ func Approvals(s *event.State) (lines []string) {
 // ApproveFirst is the refusal of a command that would start a group without its approval.
 func ApproveFirst(group string) string {
 	return group + " waits for approval: approve it first, or abort the run"
+}
+
+// NoReturnAfter says that a group is a point of no return: "no return after shop:migrate: schema 37 cannot be read by 36".
+func NoReturnAfter(group, reason string) string { return "no return after " + group + ": " + reason }
+
+// NoReturnPassed says that a run has passed a point of no return, in an earlier run if there is no group.
+func NoReturnPassed(group, reason string) string {
+	if group == "" {
+		return "an earlier run has passed the point of no return: " + reason
+	}
+	return "point of no return passed with " + group + ": " + reason
+}
+
+// Barred is why a run or a release is not rolled back: it has passed points of no return.
+func Barred(reason string) string { return "past the point of no return (" + reason + ")" }
+
+// NotRolledBack says why a run or a release is not rolled back, and what else its user can do.
+func NotRolledBack(reason string) string {
+	return fmt.Sprintf("not rolled back, because it is %s; fix the problem and run the same command again, or roll back nevertheless with --past-no-return %q",
+		Barred(reason), reason)
 }

@@ -318,6 +318,7 @@ func (p *planner) link(charts []*chartNode) *Plan {
 		p.failGraph(charts[0].path, groups)
 	}
 	AwaitedJobs.Complete(groups)
+	p.markNoReturn(groups)
 	p.warnHeldBack(groups)
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
@@ -348,6 +349,9 @@ func (p *planner) group(d *draft) *Group {
 	g.addWaits(d.members)
 	g.addWaitFor(d.members)
 	g.addApprovals(d.members, p.charts[d.chart])
+	for _, m := range d.members {
+		g.NoReturn = JoinReasons(g.NoReturn, ReadNoReturn(m.Annotations))
+	}
 	return g
 }
 

@@ -16,6 +16,7 @@ type chartNode struct {
 	dependsOn    []string     // Chart.DependsOn
 	dependsOnKey string       // its annotation, for messages
 	approval     *Approval    // Chart.Approval
+	noReturn     string       // Chart.NoReturn
 	entries      []*entry     // Chart.Subcharts, sorted by ID
 	waits        []*chartNode // siblings that the chart and its subcharts wait for
 	ownWaits     []*chartNode // subcharts that only the chart's own objects wait for
@@ -42,7 +43,7 @@ func (p *planner) addTree(c *Chart) *chartNode {
 	node := p.getOrAddNode(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
 	node.dependsOnKey = cmp.Or(c.DependsOnKey, AnnotationSubchartDependsOn)
-	node.approval = c.Approval
+	node.approval, node.noReturn = c.Approval, c.NoReturn
 	for _, f := range c.Faults {
 		p.fail(f.Rule, c.Path, nil, "%s", f.Message)
 	}

@@ -56,6 +56,8 @@ type Chart struct {
 	DependsOnKey string `json:"-"`
 	// Approval is what Chart.yaml asks for before anything of the chart is applied, nil for nothing (R42a).
 	Approval *Approval `json:",omitempty"`
+	// NoReturn is why nothing may go back once the last groups of the chart have succeeded, "" if it may (R33a).
+	NoReturn string `json:",omitempty"`
 	// Subcharts are the dependencies in Chart.yaml, including disabled ones (R12), and the
 	// other charts in charts/.
 	Subcharts []Subchart
@@ -121,6 +123,8 @@ type Group struct {
 	ContinueOnError bool `json:"continueOnError,omitempty"`
 	// Step is the program that the group runs instead of applying anything, nil for most (S11a).
 	Step *Step `json:"step,omitempty"`
+	// NoReturn is why nothing may go back once the group has succeeded, "" if it may (R33a).
+	NoReturn string `json:"noReturn,omitempty"`
 
 	layered bool // it is a layer (R18)
 }

@@ -12,6 +12,7 @@ func RemovalOrder(groups []*Group) []*Group {
 	for i, g := range groups {
 		r := *g
 		r.After, r.Why, r.Waits, r.WaitFor, r.Approve = []string{}, nil, nil, nil, nil
+		r.NoReturn = ""
 		r.Objects = slices.Clone(g.Objects)
 		slices.Reverse(r.Objects)
 		r.Waves = g.completeWaves()

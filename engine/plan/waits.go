@@ -158,3 +158,47 @@ func (g *Group) addApprovals(members []*member, chart *chartNode) {
 		}
 	}
 }
+
+// AnnotationNoReturn says why nothing may go back once the group of the annotated object has succeeded or, in Chart.yaml, a
+// group of the chart for which no other group of it waits (R33a).
+const AnnotationNoReturn = "lockstep/no-return"
+
+// ReadNoReturn reads the annotation. A blank value and "false" are no reason.
+func ReadNoReturn(annotations map[string]string) string {
+	reason := strings.Join(strings.Fields(annotations[AnnotationNoReturn]), " ")
+	if reason == "false" {
+		return ""
+	}
+	return reason
+}
+
+// JoinReasons returns the reasons that differ, as one text.
+func JoinReasons(reasons ...string) string {
+	var all []string
+	for _, r := range reasons {
+		if r != "" && !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// markNoReturn makes the last groups of charts points of no return, as Chart.yaml says.
+func (p *planner) markNoReturn(groups []*Group) {
+	byID, awaited := map[string]*Group{}, map[string]bool{}
+	for _, g := range groups {
+		byID[g.ID] = g
+	}
+	for _, g := range groups {
+		for _, id := range g.After {
+			if byID[id].Chart == g.Chart {
+				awaited[id] = true
+			}
+		}
+	}
+	for _, g := range groups {
+		if c := p.charts[g.Chart]; c != nil && !awaited[g.ID] {
+			g.NoReturn = JoinReasons(g.NoReturn, c.noReturn)
+		}
+	}
+}

@@ -54,3 +54,32 @@ func TestLintNamesWhoWaits(t *testing.T) {
 		t.Errorf("%q", found)
 	}
 }
+
+// TestNoReturnOfCharts: an object makes its group a point of no return, Chart.yaml the last groups of the chart (R33a).
+func TestNoReturnOfCharts(t *testing.T) {
+	object := func(chart, name, group, reason string, after ...string) Resource {
+		annotations := map[string]string{AnnotationGroup: group, AnnotationNoReturn: reason}
+		if len(after) > 0 {
+			annotations[AnnotationGroupDependsOn] = `["` + strings.Join(after, `", "`) + `"]`
+		}
+		return Resource{Object: Object{Kind: "Service", Name: name}, Chart: chart, Annotations: annotations}
+	}
+	tree := &Chart{Path: "c", DependsOn: []string{"db"}, Subcharts: []Subchart{{Name: "db", Chart: &Chart{Path: "c/db", NoReturn: "drops a table"}}}}
+	p, err := Build(tree, []Resource{
+		object("c/db", "a", "a", ""), object("c/db", "b", "b", "new  schema", "a"), object("c", "d", "d", "false"), object("c", "e", "e", "", "d"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"c/db:a": "", "c/db:b": "new schema; drops a table", "c:d": "", "c:e": ""}
+	for _, g := range p.Groups {
+		if g.NoReturn != want[g.ID] {
+			t.Errorf("%s: %q, want %q", g.ID, g.NoReturn, want[g.ID])
+		}
+	}
+	for _, g := range RemovalOrder(p.Groups) {
+		if g.NoReturn != "" {
+			t.Errorf("the removal of %s is a point of no return", g.ID)
+		}
+	}
+}

@@ -235,3 +235,24 @@ func (m *machine) pausedForApproval() (units []*unit) {
 	}
 	return units
 }
+
+// passNoReturn records that the run has passed a point of no return.
+//
+// Rule R33a: past a point of no return, no rollback starts without its reason
+func (m *machine) passNoReturn(u event.Unit, reason string) {
+	if reason == "" || m.rollback.started || slices.Contains(m.noReturn, reason) {
+		return
+	}
+	m.noReturn, m.steered = append(m.noReturn, reason), true
+	m.publish(event.Event{Kind: event.KindNoReturn, Phase: u.Phase, Group: u.Group, Message: reason})
+}
+
+// barred returns the reasons of the points of no return that the run has passed, "" if there are none or the user has given
+// them: with the command, which may be nil, or with Options.
+func (m *machine) barred(c *event.Command) string {
+	passed := plan.JoinReasons(m.noReturn...)
+	if passed == m.opts.PastNoReturn || c != nil && passed == c.PastNoReturn {
+		return ""
+	}
+	return passed
+}

@@ -21,6 +21,8 @@ var (
 	ErrAborted  = errors.New("aborted")
 	ErrTimeout  = errors.New("timed out")
 	ErrReplaced = errors.New("replaced by an edited revision")
+	// ErrNoReturn is why a rollback does not start: the run has passed a point of no return, and nobody gave its reason (R33a).
+	ErrNoReturn = errors.New("past a point of no return")
 )
 
 // Options configure an Engine for an operation.
@@ -41,6 +43,10 @@ type Options struct {
 	DisabledBreakpoints []string
 	// Approve are the ids of groups that are approved before the run starts (R42a).
 	Approve []string
+	// NoReturn are the reasons of the points of no return that the run has already passed, and PastNoReturn the reason that the
+	// user gives for a rollback past them (R33a).
+	NoReturn     []string
+	PastNoReturn string
 	// Author is who started the run: who approves by a key of its screen or by Approve.
 	Author string
 	// Kept is the steering of an earlier process that ran the same operation, nil if there is none. It replaces Paused
@@ -193,9 +199,18 @@ func (e *Engine) Fail(cause string) error {
 	return call(e, reply, failed{cause, reply}, nil)
 }
 
+// NoReturn returns why the run cannot be rolled back: the reasons of the points of no return that it has passed, "" if there are
+// none, or the user has given them.
+func (e *Engine) NoReturn() string {
+	return ask(e, "", func(l *loop) string { return l.machine.barred(l.machine.steering.ending) })
+}
+
+// PassNoReturn records that a release of the stack has passed a point of no return.
+func (e *Engine) PassNoReturn(reason string) { e.inbox.put(noReturnPassed{reason}) }
+
 // StartRollback starts the rollback of a failed or aborted operation. Timeouts start over, and
 // breakpoints are deleted. It returns ErrAborted if an accepted command ends the run without a
-// rollback (R48).
+// rollback (R48), and ErrNoReturn if the run cannot be rolled back.
 func (e *Engine) StartRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startRollback(op, reason) })
 }

@@ -22,6 +22,7 @@ type Steering struct {
 	// Passed are the units that may start although the run is paused, because they had started before.
 	Passed      []event.Unit     `json:"passed,omitempty"`
 	Approved    []event.Approval `json:"approved,omitempty"` // (R42a)
+	NoReturn    []string         `json:"noReturn,omitempty"` // (R33a)
 	Breakpoints []KeptBreakpoint `json:"breakpoints,omitempty"`
 	// Accepted units were re-checked without applying them, GivenUp ones stay failed (R44).
 	Accepted []event.Unit `json:"accepted,omitempty"`
@@ -49,18 +50,20 @@ type KeptEnding struct {
 	Reason string            `json:"reason,omitempty"`
 	By     string            `json:"by,omitempty"`
 	Edit   event.EditID      `json:"-"`
+	// PastNoReturn is that of the command.
+	PastNoReturn string `json:"pastNoReturn,omitempty"`
 }
 
 func keptEnding(c *event.Command) *KeptEnding {
 	if c == nil {
 		return nil
 	}
-	return &KeptEnding{c.Name, c.Via, c.Reason, c.By, c.Edit}
+	return &KeptEnding{c.Name, c.Via, c.Reason, c.By, c.Edit, c.PastNoReturn}
 }
 
 // Command returns the command again.
 func (e *KeptEnding) Command() event.Command {
-	return event.Command{Name: e.Name, Via: e.Via, Reason: e.Reason, By: e.By, Edit: e.Edit, KnowsRollback: true}
+	return event.Command{Name: e.Name, Via: e.Via, Reason: e.Reason, By: e.By, Edit: e.Edit, PastNoReturn: e.PastNoReturn, KnowsRollback: true}
 }
 
 // KeptRollback is a rollback that has started.
@@ -93,7 +96,7 @@ var breakpointStatus = map[breakpoint]event.Status{
 
 // steeringNow returns the steering to keep. Without a pause, only breakpoints that the run has passed matter.
 func (m *machine) steeringNow() Steering {
-	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Via: m.steering.via, Step: m.steering.step, Approved: m.approved}
+	s := Steering{Paused: m.steering.paused, Why: m.steering.why, Via: m.steering.via, Step: m.steering.step, Approved: m.approved, NoReturn: m.noReturn}
 	if m.steering.unapproved { // the next process pauses by itself
 		s.Paused, s.Why = false, ""
 	}

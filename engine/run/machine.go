@@ -27,6 +27,7 @@ type machine struct {
 	outage         outage
 	units          units
 	approved       approved
+	noReturn       []string     // the reasons of the points of no return that the run has passed (R33a)
 	admissions     []*admission // the oldest first
 	stage          *stage       // nil between stages
 	confirmable    []*stage     // ended without a failure since the operation, the edited revision or the rollback started
@@ -61,6 +62,12 @@ func newMachine(opts Options, now time.Time) *machine {
 	m := &machine{opts: opts, now: now, clock: clock{start: now}, readinessClock: clock{start: now}}
 	m.steering.reported = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
+	if opts.Kept != nil {
+		opts.NoReturn = slices.Concat(opts.NoReturn, opts.Kept.NoReturn)
+	}
+	for _, reason := range opts.NoReturn {
+		m.passNoReturn(event.Unit{}, reason)
+	}
 	switch {
 	case opts.Kept != nil && opts.Kept.Rollback == nil:
 		m.restore()
@@ -103,6 +110,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
 		m.command(msg.command)
+	case noReturnPassed:
+		m.passNoReturn(event.Unit{}, msg.reason)
 	case failed:
 		m.fail(msg)
 	case steeringKept:
@@ -244,6 +253,9 @@ func (m *machine) windDown() {
 func (m *machine) startRollback(op event.Operation, reason string) error {
 	if a := m.steering.ending; a != nil && a.Name != event.Rollback {
 		return ErrAborted
+	}
+	if k := m.opts.Kept; m.barred(m.steering.ending) != "" && (k == nil || k.Rollback == nil) {
+		return ErrNoReturn
 	}
 	m.endUnits(m.skipCause(event.SkippedByRollback))
 	for _, u := range m.units.all {

@@ -47,6 +47,8 @@ type (
 	}
 	// commanded is sent by Command.
 	commanded struct{ command event.Command }
+	// noReturnPassed is sent by PassNoReturn.
+	noReturnPassed struct{ reason string }
 	// failed is sent by Fail.
 	failed struct {
 		cause string

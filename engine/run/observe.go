@@ -66,6 +66,7 @@ func (s *stage) completeRequest(g *group, o *object, out Response) {
 	o.version = out.Version
 	o.name = out.Name
 	o.since = s.m.now
+	g.changed = g.changed || out.Change != event.Unchanged
 	if o.unchanged = out.Change == event.Unchanged; !o.unchanged || !o.applied {
 		o.statusBefore = out.StatusBefore
 	}
@@ -339,6 +340,9 @@ func (s *stage) endGroup(g *group) {
 		g.status = status
 	} else {
 		s.m.setUnit(g.unit, status, message)
+		if g.changed || message == "" && len(g.objects) > 0 { // not for one that was as applied already (R50)
+			s.m.passNoReturn(g.Unit, g.def.NoReturn)
+		}
 	}
 	for _, next := range g.dependents {
 		if next.pendingDependencies--; next.pendingDependencies == 0 && next.gated == nil {

@@ -86,7 +86,10 @@ func conclude(s scenario, x operator) error {
 	if ending == nil && !s.Rollback || ending != nil && ending.Name != event.Rollback {
 		return x.finish(end)
 	}
-	if err := x.rollback(); err != nil {
+	switch err := x.rollback(); {
+	case errors.Is(err, ErrNoReturn):
+		return x.finish(end)
+	case err != nil:
 		return err
 	}
 	var back []phaseSpec

@@ -40,6 +40,7 @@ type reference struct {
 	moment     int
 	opened     bool
 	closed     bool
+	passed     bool // a point of no return (R33a)
 	confirming bool // groups that were ready may be in progress again (R21)
 	timeout    bool
 	proving    bool // the timeout has passed, and the run reads what it waits for: nothing starts (R25)
@@ -68,6 +69,7 @@ type refSteering struct {
 	stepUnit        event.Unit
 	ending          event.CommandName
 	rolling, warned bool
+	givesReason     bool // the command that ends the run gives the reason of the point of no return
 	atBreakpoint    bool
 }
 
@@ -173,6 +175,9 @@ func (r *reference) outsideReady(u *refUnit) bool {
 func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 	was := u.status
 	u.status = e.Status
+	if u.spec.NoReturn && len(u.spec.Objects) > 0 && (e.Status == event.Ready || e.Status == event.Applied) && u.kind == event.PhaseApply && e.Message != string(event.Unchanged) {
+		r.passed = true
+	}
 	switch e.Status {
 	case event.Running:
 		u.moment, u.since, u.sent, u.rechecking = r.moment, r.counted, map[string]bool{}, false
@@ -424,7 +429,15 @@ func (r *reference) edited(ok bool) {
 
 func (r *reference) interrupt(c event.Command, ok bool) {
 	s := &r.steer
+	barred := c.Name == event.Rollback && r.passed && c.PastNoReturn != noWayBack
+	if ok {
+		s.givesReason = c.PastNoReturn == noWayBack
+	}
 	switch {
+	case !s.rolling && barred:
+		if ok {
+			r.fail("R33a: a rollback past the point of no return is accepted without its reason")
+		}
 	case s.rolling && c.KnowsRollback && s.ending == "" && !ok:
 		r.fail("R43: %s is refused, although the user was warned", c.Name)
 	case s.rolling && !s.warned && !c.KnowsRollback:
@@ -460,6 +473,9 @@ func (r *reference) operation(e event.Event) {
 	case e.Status == event.RollingBack:
 		if r.steer.ending == event.Abort || r.steer.ending == event.Stop {
 			r.fail("R48: a rollback starts after an accepted %s", r.steer.ending)
+		}
+		if r.passed && !r.steer.givesReason {
+			r.fail("R33a: a rollback starts past the point of no return, and nobody gave its reason")
 		}
 		r.steer, r.timeout = refSteering{rolling: true}, false
 	default:
@@ -502,7 +518,7 @@ func (r *reference) ended(e event.Event) {
 	if r.steer.ending == event.Edit {
 		r.fail("R48: an edit was accepted and no other revision started")
 	}
-	if r.steer.ending == event.Rollback {
+	if r.steer.ending == event.Rollback && (!r.passed || r.steer.givesReason) {
 		r.fail("R48: a rollback was accepted and did not start")
 	}
 	if r.steer.ending != "" && status != event.Aborted {

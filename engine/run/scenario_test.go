@@ -44,6 +44,8 @@ type groupSpec struct {
 	Leaf    bool          `json:",omitempty"` // it is not awaited
 	Objects []objectSpec  `json:",omitempty"`
 	Outside []outsideSpec `json:",omitempty"`
+	// NoReturn makes it a point of no return (R33a).
+	NoReturn bool `json:",omitempty"`
 }
 
 // outsideSpec is an object that is not of the release (R22d). Until the first change it does not exist.
@@ -139,7 +141,28 @@ func newScenario(seed uint64) scenario {
 	s.addRestarts(rand.New(rand.NewPCG(seed, 23)), apply.Name)
 	s.addCustom(rand.New(rand.NewPCG(seed, 22)), apply.Name)
 	s.addOutside(rand.New(rand.NewPCG(seed, 23)), apply.Name)
+	s.addNoReturn(rand.New(rand.NewPCG(seed, 24)), apply.Name)
 	return s
+}
+
+// noWayBack is the reason of all points of no return.
+const noWayBack = "the old version cannot read it"
+
+// addNoReturn makes a group of a phase a point of no return, and lets some of the commands that roll back give its reason.
+func (s *scenario) addNoReturn(r *rand.Rand, phase string) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	for _, p := range s.Phases {
+		if p.Name == phase {
+			p.Groups[r.IntN(len(p.Groups))].NoReturn = true
+		}
+	}
+	for n := range s.Commands {
+		if c := &s.Commands[n].Command; c.Name == event.Rollback && r.IntN(2) == 0 {
+			c.PastNoReturn = noWayBack
+		}
+	}
 }
 
 // addRestarts makes containers of objects of a phase restart, before or after the objects are ready.
@@ -332,6 +355,9 @@ func (p phaseSpec) phase() event.Phase {
 		pg := &plan.Group{ID: "c:" + g.Name, Chart: "c", Name: g.Name, After: []string{}}
 		for _, a := range g.After {
 			pg.After = append(pg.After, "c:"+a)
+		}
+		if g.NoReturn {
+			pg.NoReturn = noWayBack
 		}
 		for _, o := range g.Outside {
 			pg.WaitFor = append(pg.WaitFor, plan.Object{Kind: "Secret", Name: o.Name})

@@ -138,6 +138,7 @@ type group struct {
 	ranks               []plan.Rank // of its waves
 	await               bool        // see Stage.Await
 	watched             bool
+	changed             bool     // a request of it has changed an object (R33a)
 	refreshing          bool     // an object whose deadline has passed is being read
 	pendingDependencies int      // groups that it still waits for
 	dependents          []*group // groups that wait for it

@@ -55,6 +55,9 @@ func (m *machine) command(c event.Command) {
 		refuse(r.why)
 		return
 	}
+	if e := m.steering.ending; c.Name == event.Rollback && e != nil && e.Name == event.Abort { // c.OrKeep
+		answer.Message = phrase.NotRolledBack(m.barred(e))
+	}
 	commit := func() {
 		switch c.Name {
 		case event.Accept, event.Retry, event.GiveUp:
@@ -360,6 +363,12 @@ func (m *machine) abort(c event.Command) refusal {
 		c.Name = event.Stop
 	case a != nil && c.Name != event.Stop && !m.replacing():
 		return refusal{why: "the run is already being aborted; stop it to also cancel requests in flight"}
+	}
+	if why := m.barred(&c); c.Name == event.Rollback && why != "" {
+		if !c.OrKeep && c.ID != event.InternalID {
+			return refusal{why: phrase.Barred(why) + "; to roll back nevertheless, give that reason", code: event.NoReturn}
+		}
+		c.Name = event.Abort
 	}
 	m.steering.ending = &c
 	m.steering.cancelStep()

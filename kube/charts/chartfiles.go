@@ -251,6 +251,7 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 	if reason, asked := plan.ReadApprove(cf.meta.Annotations); asked {
 		node.Approval = &plan.Approval{Of: path, Reason: reason}
 	}
+	node.NoReturn = plan.ReadNoReturn(cf.meta.Annotations)
 	if cf.unsupported.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}

@@ -29,7 +29,8 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 // HookGroup returns the group that consists of a hook, for one event. before are the groups of the
 // event's earlier hooks; the new group waits for the last of them.
 //
-// Rule R5: a hook follows the hook before it; its ordering annotations are ignored. It may ask for an approval (R42a).
+// Rule R5: a hook follows the hook before it; its ordering annotations are ignored. It may ask for an approval (R42a), and
+// be a point of no return (R33a).
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
 	name := h.Kind + "/" + h.Name
 	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
@@ -48,6 +49,7 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 		if reason, asked := plan.ReadApprove(r.Annotations); asked {
 			g.AskApproval(reason)
 		}
+		g.NoReturn = plan.JoinReasons(g.NoReturn, plan.ReadNoReturn(r.Annotations))
 	}
 	g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 	return g

@@ -184,7 +184,7 @@ func setString(n *kyaml.Node, s string) {
 
 // orderingHints are prefixes of all ordering annotations, twoSlashHints of those with two slashes.
 var (
-	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-", "lockstep/wait", "lockstep/stable-for", "lockstep/ignore-drift", "lockstep/approve"}
+	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-", "lockstep/wait", "lockstep/stable-for", "lockstep/ignore-drift", "lockstep/approve", "lockstep/no-return"}
 	twoSlashHints = []string{"helm.sh/dep"}
 )
 
@@ -198,7 +198,7 @@ var OrderingKeys = bothSpellings(
 
 // convertedKeys are the annotations whose values are converted to strings, for example lists (R1) and
 // weights.
-var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor, plan.AnnotationIgnoreDrift, plan.AnnotationApprove), OrderingKeys...)
+var convertedKeys = append(append(bothSpellings(plan.AnnotationSubchartDependsOn), plan.AnnotationWait, plan.AnnotationReadinessTimeout, plan.AnnotationStableFor, plan.AnnotationWaitFor, plan.AnnotationIgnoreDrift, plan.AnnotationApprove, plan.AnnotationNoReturn), OrderingKeys...)
 
 // AnnotationKeys returns the annotations of lockstep and HIP-0025, in both spellings.
 func AnnotationKeys() []string { return append(slices.Clone(convertedKeys), plan.AnnotationHookScope) }

@@ -69,8 +69,20 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Claims:         t.prepared.Target.Claims,
 		Taken:          r.op.taken,
 		Applied:        cmp.Or(r.op.applied, cluster.NewApplied()),
-		Approve:        r.approve(t),
 		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),
+	}
+	var driver *release.Driver
+	approve := r.approve(t)
+	session.Approve = func(ctx context.Context, g *plan.Group, removes bool) error {
+		if approve != nil {
+			if err := approve(ctx, g, removes); err != nil {
+				return err
+			}
+		}
+		if g.NoReturn == "" || removes || t.rollbackOnFailure {
+			return nil
+		}
+		return driver.SaveNoReturn(r.op.prepared.Common.Release, g.NoReturn)
 	}
 	client := helmclient.New(r.clientConfig(t, ps, session))
 	var a *attempt
@@ -78,7 +90,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		a.unready = a.awaitAllReady()
 		return a.unready
 	})
-	driver := r.newDriver(t, ps.Helm, client, confirmReady)
+	driver = r.newDriver(t, ps.Helm, client, confirmReady)
 	r.op.taken.SaveWith(func() error { return driver.SaveTaken(r.op.prepared.Common.Release) })
 	ps.Helm.Config.KubeClient = client
 	ps.Helm.Config.HookOutputFunc = client.Output
@@ -131,6 +143,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
+		NoReturn:       r.op.prepared.NoReturn,
 		Span:           span,
 		Mask:           r.op.Mask().Text,
 		Course:         func() release.Course { return release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure) },

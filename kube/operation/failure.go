@@ -103,12 +103,17 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	op.mu.Lock()
 	revisionCreated := op.createdRevision(a)
 	op.mu.Unlock()
-	rollback := ShouldRollBack(op.prepared.Common, ending)
-	if rollback && notKept == nil && op.rollback != nil && revisionCreated {
+	rollback, barred := ShouldRollBack(op.prepared.Common, ending), ""
+	if rollback {
+		barred = op.engine.NoReturn()
+	}
+	if rollback && barred == "" && notKept == nil && op.rollback != nil && revisionCreated {
 		return r.rollBack(end, err, notes)
 	}
 	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
 	switch {
+	case barred != "":
+		outcome += ", and " + phrase.NotRolledBack(barred)
 	case rollback && notKept != nil:
 		notes = append(notes, notKept.Error())
 	case rollback:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
@@ -204,7 +205,7 @@ func (e ending) unplanned(s *session.Session, c *connect.Client, cause error) *O
 		Common: common, Info: stored.Info(e.operation, state.Last), Target: session.Target{Release: state.Last},
 		Basis: state.basis(stored, 0),
 	}
-	p.Info.PreviousRevision = state.goodRevision()
+	p.Info.PreviousRevision, p.NoReturn = state.goodRevision(), state.passedNoReturn()
 	op := newOperation(c, task{prepared: p})
 	op.unplanned = cause
 	if e.rollback != nil {
@@ -239,6 +240,9 @@ func (r *runner) continueEnding() (ended bool, err error) {
 		end.Status, end.Exit, cause = event.Aborted, event.ExitAborted, Aborted(c, cause)
 	}
 	rollBack := ShouldRollBack(r.op.prepared.Common, begun.Command)
+	if reason := r.engine.NoReturn(); rollBack && reason != "" && !begun.RollingBack {
+		rollBack, cause = false, fmt.Errorf("%w; %s", cause, phrase.NotRolledBack(reason))
+	}
 	if rollBack && notKept != nil {
 		rollBack, cause = false, fmt.Errorf("%w; %w", cause, notKept)
 	}

@@ -374,6 +374,7 @@ func (op *Operation) start() *run.Engine {
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
+		NoReturn: op.prepared.NoReturn, PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
 	})
 	op.mu.Unlock()

@@ -280,6 +280,7 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 		return nil, nil, err
 	}
 	incoming := &preflight.Incoming{Builder: p.builder, List: p.list}
+	prepared.NoReturn = p.state.passedNoReturn()
 	if err := checkKinds(prepared, incoming); err != nil {
 		return nil, nil, err
 	}

@@ -156,6 +156,7 @@ func (d *Deploy) planTestsLeft(s *session.Session, c *connect.Client, state *rel
 	}
 	p.Info.Source, p.Info.PreviousRevision = d.Source, state.goodRevision()
 	p.Phases, _ = planTests(s.Common, rel)
+	p.NoReturn = state.passedNoReturn()
 	if p, err = preflight.Check(s, p, &preflight.Incoming{}); err != nil {
 		return nil, err
 	}

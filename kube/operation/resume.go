@@ -119,6 +119,17 @@ func repeats(operation string, left rcommon.Status) bool {
 	return operation == "install" || operation == "upgrade"
 }
 
+// passedNoReturn returns the reasons of the points of no return that runs since the revision to roll back to have passed.
+func (r *releaseState) passedNoReturn() []string {
+	if r == nil {
+		return nil
+	}
+	if reason := r.NoReturnSince(r.goodRevision()); reason != "" {
+		return []string{reason}
+	}
+	return nil
+}
+
 // stateWarnings returns the warnings about the state of the release.
 func (r *releaseState) stateWarnings() []plan.Warning {
 	if r == nil {

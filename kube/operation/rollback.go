@@ -37,6 +37,9 @@ type Rollback struct {
 	HistoryMax    int
 	Description   string
 
+	// IgnoreNoReturn is set by the rollback of a stack, which has asked for the reason (R33a).
+	IgnoreNoReturn bool
+
 	// replaced are the objects that the upgrade has replaced, or would have; an automatic rollback replaces them again.
 	replaced []cluster.Replacement
 }
@@ -100,13 +103,18 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	info := s.Info("rollback", target)
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version
+	conflicts := preflight.CheckOwners(b, list, claims, nil)
+	if reason := state.NoReturnSince(target.Version); reason != rb.PastNoReturn && reason != "" && !rb.IgnoreNoReturn {
+		conflicts = append(conflicts, plan.Warning{Rule: "R33a", Message: fmt.Sprintf(
+			"revision %d is before the point of no return (%s); to roll back nevertheless, add --past-no-return %q", target.Version, reason, reason)})
+	}
 	p, err := planInput{
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
 		target: session.Target{
 			Release: target, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
-		conflicts: preflight.CheckOwners(b, list, claims, nil),
+		conflicts: conflicts,
 		old:       old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
 		hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)

@@ -56,6 +56,9 @@ type Record struct {
 	Stored time.Time `json:"stored,omitzero"`
 	// Taken are the objects of others that revision Authored has taken over.
 	Taken []Taken `json:"taken,omitempty"`
+	// NoReturn are the reasons of the points of no return that the run of revision Authored may have passed: their groups have
+	// started, or an earlier run had passed them. At the end of the run, its Course says which it has passed (R33a).
+	NoReturn []string `json:"noReturn,omitempty"`
 	// Pruned are the revisions before Authored that were never deployed: their records may be deleted.
 	Pruned []Pruned `json:"pruned,omitempty"`
 }
@@ -161,7 +164,7 @@ func signed(rel *rel1.Release) bool {
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
 // uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
 // the objects that it has taken over, nil if the revision is not the run's, pruned those before it that were never deployed.
-func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned) error {
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned, noReturn []string) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -174,6 +177,9 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	}
 	if created || taken != nil {
 		r.Taken = taken
+	}
+	if created || noReturn != nil {
+		r.NoReturn = noReturn
 	}
 	if locked {
 		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
@@ -209,6 +215,19 @@ func CreatedBy(rel *rel1.Release, job string) bool {
 // DeployedBy reports whether a pod of the Job created and deployed the revision, and not as a rollback on failure.
 func DeployedBy(rel *rel1.Release, job string) bool {
 	return CreatedBy(rel, job) && !ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed
+}
+
+// PassedNoReturn returns the reasons of the points of no return that the run of a revision has passed or, if it was killed, may
+// have passed (R33a).
+func PassedNoReturn(rel *rel1.Release) []string {
+	var c course
+	if readFile(rel, courseFile, &c) && c.Revision == rel.Version {
+		return c.NoReturn
+	}
+	if r := ReadRecord(rel); r != nil && r.Authored == rel.Version {
+		return r.NoReturn
+	}
+	return nil
 }
 
 // TestsPassed reports whether all tests of a revision have passed since it was deployed; true if it has none.

@@ -183,6 +183,21 @@ func (r *Revisions) Taken(job string, objectsOf func(*rel1.Release) map[plan.Obj
 	return all
 }
 
+// NoReturnSince returns the reasons of the points of no return that later revisions than a given one have passed, as one text;
+// "" for none. Those before an uninstall do not count.
+func (r *Revisions) NoReturnSince(version int) string {
+	var reasons []string
+	for _, rel := range r.All {
+		switch {
+		case rel.Info.Status == rcommon.StatusUninstalled:
+			reasons = nil
+		case rel.Version > version:
+			reasons = append(reasons, PassedNoReturn(rel)...)
+		}
+	}
+	return plan.JoinReasons(reasons...)
+}
+
 // WasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as
 // superseded if the rollback from it fails, but does not change its description.
 func WasDeployed(rel *rel1.Release) bool {

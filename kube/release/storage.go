@@ -31,7 +31,10 @@ type writeLog struct {
 	WriteResult
 	readErr error     // of the last List or Query, which leaves the existing revisions unknown
 	history Revisions // as last read
-	kept    []string  // the keys of records to delete once the next revision has what is in them
+	// noReturn are the reasons to keep in the created revision (R33a); saving is held while one is stored.
+	noReturn []string
+	saving   sync.Mutex
+	kept     []string // the keys of records to delete once the next revision has what is in them
 }
 
 // DriverOptions configures a Driver. All fields are optional.
@@ -52,6 +55,8 @@ type DriverOptions struct {
 	Undo bool
 	// Course returns what to store with the created revision at the end of its run.
 	Course func() Course
+	// NoReturn are the reasons of points of no return that earlier runs have passed (Record.NoReturn).
+	NoReturn []string
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
 	// Span returns the span of a revision (Record.Pruned). It is nil if the operation creates no revision.
@@ -77,7 +82,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // NewDriver wraps a Helm driver.
 func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
-	return &Driver{inner, opts, &writeLog{}}
+	return &Driver{inner, opts, &writeLog{noReturn: opts.NoReturn}}
 }
 
 // WithInner returns a copy of d that wraps another driver, for another connection. Both share the
@@ -156,10 +161,40 @@ func (d *Driver) sign(rel *rel1.Release, created bool) error {
 		pruned = d.log.history.toNote(d.opts.Span)
 		d.log.mu.Unlock()
 	}
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned)
+	var noReturn []string
+	if created || rel.Version == d.WriteResult().Created {
+		d.log.mu.Lock()
+		noReturn = d.log.noReturn
+		d.log.mu.Unlock()
+	}
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned, noReturn)
 }
 
-// SaveTaken adds what the run has taken over since to the record of the revision that it created.
+// SaveNoReturn adds the reason of a point of no return to the record of the revision that the run created, before the run can pass
+// it: if the run is killed, the next one knows. Later calls with the same reason do nothing.
+func (d *Driver) SaveNoReturn(name, reason string) error {
+	d.log.saving.Lock()
+	defer d.log.saving.Unlock()
+	d.log.mu.Lock()
+	before := d.log.noReturn
+	if !slices.Contains(before, reason) {
+		d.log.noReturn = append(slices.Clip(before), reason)
+	}
+	added := len(d.log.noReturn) > len(before)
+	d.log.mu.Unlock()
+	if !added {
+		return nil
+	}
+	if err := d.SaveTaken(name); err != nil {
+		d.log.mu.Lock()
+		d.log.noReturn = before
+		d.log.mu.Unlock()
+		return fmt.Errorf("record the point of no return: %w", err)
+	}
+	return nil
+}
+
+// SaveTaken adds what the run has taken over since, and what else it must keep, to the record of the revision that it created.
 func (d *Driver) SaveTaken(name string) error {
 	created := d.WriteResult().Created
 	if created == 0 {

@@ -25,6 +25,7 @@ type Timing struct {
 type Course struct {
 	Groups    []Timing         `json:"groups"`
 	Approvals []event.Approval `json:"approvals,omitempty"` // (R42a)
+	NoReturn  []string         `json:"noReturn,omitempty"`  // the reasons of the points of no return that were passed (R33a)
 }
 
 // course is the file that is stored with a revision at the end of its run. It has the revision
@@ -53,6 +54,11 @@ func CourseIn(events []event.Event, rollback bool) Course {
 		s.Apply(e)
 	}
 	out := Course{Approvals: s.Approvals}
+	for _, e := range events {
+		if e.Kind == event.KindNoReturn && e.Group != "" && !rollback { // not of an earlier run or another release
+			out.NoReturn = append(out.NoReturn, e.Message)
+		}
+	}
 	for _, p := range s.Phases {
 		name, ofRollback := strings.CutPrefix(p.Name, event.RollbackPrefix)
 		if ofRollback != rollback {

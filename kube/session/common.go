@@ -58,6 +58,7 @@ type Common struct {
 	NoApprovals       bool     // what the charts ask for needs no approval: a rollback after a failure
 	HoldOnFailure     bool
 	RollbackOnFailure bool
+	PastNoReturn      string // the reason of the point of no return that a rollback may go back past (R33a)
 	NoHooks           bool
 	Test              bool // an install or upgrade runs the chart's tests once the release is deployed (S11)
 	// KeepBrokenPods keeps pods of StatefulSets that were never ready, have an older template and block the rollout (R32).

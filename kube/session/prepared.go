@@ -60,6 +60,8 @@ type Basis struct {
 	// Replaced are the objects that cannot be updated, so that this operation deletes them and creates them again: those that
 	// --replace names and, if it resumes, failed Jobs and Pods.
 	Replaced []cluster.Replacement
+	// NoReturn are the reasons of the points of no return that runs since the revision to roll back to have passed (R33a).
+	NoReturn []string
 	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
 	Taken []release.Taken
 }

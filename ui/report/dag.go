@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
@@ -111,8 +112,22 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		if g.Step != nil {
 			list(theme.Text, "runs "+g.Step.Line(), "  ")
 		}
+		if last { // the line goes across the order once all groups of the layer are listed
+			for _, of := range groups {
+				if of.NoReturn != "" && layer[of.ID] == n {
+					b.WriteString("\n" + style.render(theme.Stopped, acrossLine(phrase.NoReturnAfter(of.ID, of.NoReturn), style)) + "\n")
+				}
+			}
+		}
 	}
 	return b.String()
+}
+
+// acrossLine returns a line with a text in it, as wide as the drawing unless the text is longer.
+func acrossLine(text string, style Style) string {
+	rule := style.Theme.Lines.Light[theme.ArmLeft|theme.ArmRight]
+	line := strings.Repeat(rule, 2) + " " + clean(text) + " "
+	return line + strings.Repeat(rule, max(2, dagWidth-utf8.RuneCountInString(line)))
 }
 
 // branch returns the sign that connects a group to the line of its layer.

@@ -101,7 +101,7 @@ func (p Plan) Lines() (lines []PlanLine) {
 	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
 	lines = append(lines, PlanLine{Role: theme.Strong, Text: head, Detail: ", namespace " + p.Operation.Namespace})
 	var phase, group string
-	for _, c := range p.Changes {
+	for n, c := range p.Changes {
 		if c.Phase != phase {
 			phase, group = c.Phase, ""
 			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Strong, Text: p.phaseTitle(c.Phase)})
@@ -122,6 +122,11 @@ func (p Plan) Lines() (lines []PlanLine) {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
 		lines = append(lines, p.changeLines(c, wait)...)
+		if last := n == len(p.Changes)-1 || p.Changes[n+1].Group != c.Group || p.Changes[n+1].Phase != c.Phase; last {
+			if g := state.Find(c.Phase, c.Group); g != nil && g.NoReturn != "" {
+				lines = append(lines, PlanLine{}, PlanLine{Role: theme.Stopped, Text: "== " + phrase.NoReturnAfter(g.ID, g.NoReturn) + " =="})
+			}
+		}
 	}
 	lines = append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
 	if p.Saved != nil {

@@ -163,6 +163,8 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 			break
 		}
 		t.line(e, e.Status, phrase.Approved(e.Group, *e.Approval))
+	case event.KindNoReturn:
+		t.line(e, event.Held, phrase.NoReturnPassed(e.Group, e.Message))
 	case event.KindWarning:
 		text := format.Warning(e.Rule, e.Object, e.Message)
 		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))

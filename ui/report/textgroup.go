@@ -341,14 +341,15 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 	return rows
 }
 
-// order says what a group waits for: "after db; waits for Secret/db-tls; waits for approval: drops table users".
+// order says what a group waits for: "after db; waits for Secret/db-tls; waits for approval: drops table users;
+// no return: schema 37 cannot be read by 36".
 func order(g *plan.Group, after []string) string {
 	groups, outside := format.WithPrefix("after ", strings.Join(after, ", ")), format.WithPrefix("waits for ", plan.OutsideNames(g.WaitFor, ""))
 	approval := ""
 	if len(g.Approve) > 0 {
 		approval = phrase.Missing(g.Approve)
 	}
-	return strings.Join(format.NonEmpty(groups, outside, approval), "; ")
+	return strings.Join(format.NonEmpty(groups, outside, approval, format.WithPrefix("no return: ", g.NoReturn)), "; ")
 }
 
 // slow is the theme's mark for a group that takes longer than last time. It is not an event.Status.

@@ -221,7 +221,7 @@ func (s *Signals) sendAbort(rollback bool) {
 		command = event.Rollback
 	}
 	s.pending = append(s.pending, command)
-	s.op.Command(event.Command{Name: command, Via: signalNames[s.last]})
+	s.op.Command(event.Command{Name: command, Via: signalNames[s.last], OrKeep: true})
 }
 
 // signalNames are the names of signals in the events of a run. os.Signal has only descriptions, such as

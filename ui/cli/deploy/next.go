@@ -12,6 +12,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -182,7 +183,11 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		case state.HasRollback():
 			why = "or retry the rollback, after fixing the problem"
 		}
-		next = append(next, s.related(state, why, "rollback", name, fmt.Sprint(goodRevision)))
+		words := []string{"rollback", name, fmt.Sprint(goodRevision)}
+		if reason := plan.JoinReasons(state.NoReturn...); reason != "" {
+			why, words = "or roll back nevertheless", append(words, "--past-no-return", reason)
+		}
+		next = append(next, s.related(state, why, words...))
 	case state.Operation.Name == "install": // no earlier revision to roll back to
 		next = append(next, s.related(state, "or remove it", "uninstall", name))
 	}

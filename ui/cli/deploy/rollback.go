@@ -50,6 +50,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.addReplace(cmd)
 	flags.run.addPlan(cmd, exec)
 	flags.run.addDeleteCRDs(cmd)
+	flags.run.addPastNoReturn(cmd)
 	addServerSide(cmd, &flags.ServerSide)
 	addDryRun(cmd, &flags.dryRun, dryRunUsage)
 	f := cmd.Flags()

@@ -142,11 +142,17 @@ func (r *runFlags) addRollback(cmd *cobra.Command, what, undo string) {
 	f.BoolVar(&r.common.RollbackOnFailure, "rollback-on-failure", false, "if "+what+" fails or is interrupted, "+undo)
 	f.BoolVar(&r.common.RollbackOnFailure, "atomic", false, "alias of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // fails only if the flag is not defined
+	r.addPastNoReturn(cmd)
 	const onInterrupt = "on the first SIGINT or SIGTERM: keep the objects, or roll back (default keep; rollback with --rollback-on-failure)"
 	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", onInterrupt, "keep", "rollback")
 	hangup := f.Lookup("on-hangup")
 	hangup.Value.(*command.Choice).Allowed = []string{command.HangupContinue, command.HangupKeep, command.HangupRollback}
 	hangup.Usage = "if the terminal closes: continue the run, abort and keep the objects (keep), or abort and roll back (rollback)"
+}
+
+// addPastNoReturn adds --past-no-return.
+func (r *runFlags) addPastNoReturn(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.common.PastNoReturn, "past-no-return", "", "roll back even past a point of no return (lockstep/no-return) with exactly this reason; see lockstep help no-return")
 }
 
 // runOptions are the parsed flags of an operation.

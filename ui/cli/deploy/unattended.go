@@ -34,7 +34,7 @@ type unattendedTimer struct {
 // the user.
 func endUnattended(op command.Operation, rollback bool) func(why string, status event.Status) {
 	return func(why string, status event.Status) {
-		c := event.Command{Name: event.Abort, KnowsRollback: true, Reason: why}
+		c := event.Command{Name: event.Abort, KnowsRollback: true, OrKeep: true, Reason: why}
 		switch {
 		case status == event.Held:
 			c.Name = event.GiveUp

@@ -78,6 +78,7 @@ var ctlCommands = []ctlCommand{
 
 func (a *app) newCtl() *cobra.Command {
 	var opts values.Options
+	var pastNoReturn string
 	cmd := &cobra.Command{
 		Use: "ctl RELEASE COMMAND [GROUP]", GroupID: "deploy", Short: "control a live run", Long: ctlLong,
 		Example: `lockstep ctl shop status
@@ -104,6 +105,9 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := parseCtl(args[1:])
+			if c.PastNoReturn = pastNoReturn; err == nil && pastNoReturn != "" && c.Name != event.Rollback {
+				err = errors.New("only ctl rollback takes --past-no-return")
+			}
 			if err == nil {
 				c.Values, err = a.editedValues(c, opts)
 			}
@@ -115,6 +119,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	}
 	command.AddOutput(cmd)
 	input.AddValueFlags(cmd.Flags(), &opts)
+	cmd.Flags().StringVar(&pastNoReturn, "past-no-return", "", "with rollback: the reason of the point of no return to go back past")
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the run and its reply")
 	return cmd
 }
