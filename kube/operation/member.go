@@ -125,6 +125,18 @@ func (op *Operation) RollbackHooks() []event.Phase {
 	return slices.Concat(before, after)
 }
 
+// NoReturn returns the reasons of the points of no return that earlier runs have passed since the revision to roll back to (R33a).
+func (op *Operation) NoReturn() []string { return op.prepared.NoReturn }
+
+// PassNoReturn tells the operation that another release of its stack has passed a point of no return.
+func (op *Operation) PassNoReturn(reason string) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.noReturn = append(op.noReturn, reason); op.engine != nil {
+		op.engine.PassNoReturn(reason)
+	}
+}
+
 // DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
 func (op *Operation) DeleteDeadLease() error {
 	c := op.prepared.Common

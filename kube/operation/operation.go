@@ -71,6 +71,7 @@ type shared struct {
 	pendingCommands []event.Command // received before the engine started
 	// breakpoints and disabledBreakpoints are added by BreakOn.
 	breakpoints, disabledBreakpoints []string
+	noReturn                         []string // by PassNoReturn before the engine started
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
@@ -374,7 +375,7 @@ func (op *Operation) start() *run.Engine {
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure, InStack: common.Stack != "",
 		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabledBreakpoints,
 		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
-		NoReturn: op.prepared.NoReturn, PastNoReturn: common.PastNoReturn,
+		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
 	})
 	op.mu.Unlock()

@@ -181,6 +181,9 @@ func (s *Stack) broadcast(c event.Command) {
 			if inner.Name == event.Resume && s.pausedBy == pausedBy {
 				s.pausedBy = nil
 			}
+			if e := s.state.Run; inner.Name == event.Rollback && e == event.Aborting && s.state.RunOrigin != nil && s.state.RunOrigin.Command == event.Abort {
+				inner.Name = event.Abort // past a point of no return
+			}
 			s.mu.Unlock()
 			s.sendToRunning(inner, nil)
 		}
@@ -361,9 +364,12 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.active, s.ran = append(s.active, m), s.ran+1
 	paused, step := s.state.Run == event.Paused || s.state.Run == event.Held, s.stepNext
 	s.stepNext = false
-	breaks := maps.Clone(m.breakpoints)
+	breaks, passed := maps.Clone(m.breakpoints), slices.Clone(s.state.NoReturn)
 	s.mu.Unlock()
 	op.BreakOn(breaks)
+	for _, reason := range passed {
+		op.PassNoReturn(reason)
+	}
 	if paused {
 		op.Command(event.Command{Name: event.Pause, ID: event.InternalID, Reason: "the stack is paused"})
 		if step {

@@ -73,6 +73,27 @@ func (s *Stack) explainKept(members []*member) {
 	}
 }
 
+// passedEarlier returns the reasons of the points of no return that earlier runs have passed.
+func (s *Stack) passedEarlier() (reasons []string) {
+	for _, m := range s.members {
+		if m.op != nil && !m.unchanged && !m.remove {
+			reasons = append(reasons, m.op.NoReturn()...)
+		}
+	}
+	return reasons
+}
+
+// passNoReturn makes the stack, and all of its releases that run, know that a release has passed a point of no return. Those that
+// start later learn it then.
+func (s *Stack) passNoReturn(m *member, reason string) {
+	s.engine.PassNoReturn(reason)
+	for _, other := range s.running() {
+		if other != m {
+			s.operation(other).PassNoReturn(reason)
+		}
+	}
+}
+
 // rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none. Then it reports the
 // status. It leaves a release alone whose newest revision is not this run's (R51b).
 func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status event.Status) (run.Response, error) {
@@ -112,7 +133,7 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 	var err error
 	if info.PreviousRevision > 0 {
 		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{
-			Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax,
+			Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax, IgnoreNoReturn: true,
 		})
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})

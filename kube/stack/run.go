@@ -80,6 +80,7 @@ func (s *Stack) start() *run.Engine {
 	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members) + len(s.steps), MaxGroups: max(0, s.opts.Concurrency),
 		Paused: s.opts.Common.Step, HoldOnFailure: s.opts.Common.HoldOnFailure, Breakpoints: s.releaseBreakpoints(),
+		NoReturn: s.passedEarlier(), PastNoReturn: s.opts.Common.PastNoReturn,
 		Approve: s.approved, Author: lease.NewAuthor(s.opts.Common.Job).Name,
 		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
 	})
@@ -260,6 +261,8 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 		report(run.Observation{Object: o, Status: event.Applying, Message: progress})
 	}
 	switch {
+	case e.Kind == event.KindNoReturn && e.Group != "":
+		s.passNoReturn(m, e.Message)
 	case e.Kind == event.KindRun:
 		s.propagatePause(m, e)
 	case e.Kind == event.KindDiagnosis && e.Object != nil: // also a diagnosis of the stack's group
@@ -345,11 +348,15 @@ func (s *Stack) fail(cause error) error {
 			end.Exit = event.ExitNothingWritten
 		}
 		rollBack := operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0
+		barred := ""
+		if rollBack {
+			barred = s.engine.NoReturn()
+		}
 		var notKept error
 		if ending == nil {
 			notKept = operation.KeepFailure(s.engine, s.opts.Common, cause)
 		}
-		if rollBack && notKept == nil {
+		if rollBack && notKept == nil && barred == "" {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue
@@ -365,7 +372,10 @@ func (s *Stack) fail(cause error) error {
 		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
 			end.Outcome = rollbackOutcomeOf(end.Results)
 		}
-		if rollBack {
+		switch {
+		case barred != "":
+			end.Outcome += "; " + phrase.NotRolledBack(barred)
+		case rollBack:
 			end.Outcome += "; " + notKept.Error()
 		}
 		end.Message = end.Outcome
