@@ -415,6 +415,16 @@ func TestDialogTexts(t *testing.T) {
 	s.press("a")
 	s.shows(t, "roll back: to revision 3")
 
+	// Past a point of no return, a rollback needs the reason (R33a).
+	s = with("sandbox-held", 0, "")(t)
+	s.feed(event.Event{Time: s.State.Now, Kind: event.KindNoReturn, Group: "shop:schema", Message: "schema 37"})
+	s.press("a")
+	s.shows(t, "no rollback past the point of no return (schema 37)", "--past-no-return")
+	s.press("r")
+	if len(s.sent) > 0 {
+		t.Errorf("past the point of no return, r sends %v", s.sent)
+	}
+
 	// Without an earlier good revision, a rollback is not possible.
 	for _, name := range []string{"upgrade", "rollback", "uninstall"} {
 		s = with("sandbox-held", 0, "")(t)

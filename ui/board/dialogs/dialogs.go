@@ -11,6 +11,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -286,6 +288,9 @@ func (d *Dialog) rollbackText() (text string, disabled bool) {
 		return "", true
 	case d.RollingBack():
 		return "cannot roll back: a rollback is already running", true
+	case len(d.State.NoReturn) > 0 && op.UndoneBy() != "":
+		reason := canvas.Clean(plan.JoinReasons(d.State.NoReturn...))
+		return fmt.Sprintf("no rollback %s; nevertheless: lockstep ctl %s rollback --past-no-return %q", phrase.Barred(reason), canvas.Clean(op.Release), reason), true
 	case op.IsStack() && op.UndoneBy() != "":
 		return "roll back everything this run changed, in reverse", false
 	case op.IsStack():
