@@ -63,10 +63,10 @@ func ApproveFirst(group string) string {
 // NoReturnAfter says that a group is a point of no return: "no return after shop:migrate: schema 37 cannot be read by 36".
 func NoReturnAfter(group, reason string) string { return "no return after " + group + ": " + reason }
 
-// NoReturnPassed says that a run has passed a point of no return, in an earlier run if there is no group.
+// NoReturnPassed says that a run has passed a point of no return; without a group, an earlier run or another release has.
 func NoReturnPassed(group, reason string) string {
 	if group == "" {
-		return "an earlier run has passed the point of no return: " + reason
+		return "the point of no return is passed: " + reason
 	}
 	return "point of no return passed with " + group + ": " + reason
 }
