@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
 	"lockstep/kube/readiness"
+	"lockstep/kube/release"
 	"lockstep/kube/session"
 	"lockstep/kube/stack"
 	"lockstep/kube/view"
@@ -38,6 +39,7 @@ type (
 	ReleaseTest  = operation.ReleaseTest
 	Repair       = operation.Repair
 	View         = view.View
+	Course       = release.Course
 	Recovery     = operation.Recovery
 	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
 	Refusal = preflight.Refusal

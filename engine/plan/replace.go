@@ -14,7 +14,7 @@ type Replacements struct {
 }
 
 // replaceable is a kind or, with a name, an object. Without a group, it is the kind in any group.
-type replaceable struct{ kind, group, name string }
+type replaceable struct{ text, kind, group, name string }
 
 const (
 	// ReplaceNever replaces nothing.
@@ -40,7 +40,7 @@ func ParseReplacements(texts []string) (r Replacements, err error) {
 			return Replacements{asks: true}, nil
 		}
 		kind, name, named := strings.Cut(text, "/")
-		x := replaceable{name: name}
+		x := replaceable{text: text, name: name}
 		x.kind, x.group, _ = strings.Cut(kind, ".")
 		switch {
 		case text == ReplaceNever, text == ReplaceAsk:
@@ -67,4 +67,19 @@ func (r Replacements) Allow(o Object, byName bool) bool {
 	return slices.ContainsFunc(r.allowed, func(x replaceable) bool {
 		return x.kind == o.Kind && (x.group == "" || x.group == o.Group) && (x.name == o.Name || x.name == "" && !byName)
 	})
+}
+
+// Unmatched returns a warning for each argument of --replace that names none of the objects, by "--replace ARGUMENT": it may be
+// misspelt.
+func (r Replacements) Unmatched(objects []Object) map[string]Warning {
+	out := map[string]Warning{}
+	for _, x := range r.allowed {
+		one := Replacements{allowed: []replaceable{x}}
+		if slices.ContainsFunc(objects, func(o Object) bool { return one.Allow(o, x.name != "") }) {
+			continue
+		}
+		arg := "--replace " + x.text
+		out[arg] = Warning{Rule: "R30b", Message: arg + " names no object of this release: check its kind and its name"}
+	}
+	return out
 }

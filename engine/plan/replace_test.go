@@ -34,6 +34,10 @@ func TestReplacements(t *testing.T) {
 			t.Errorf("--replace %s, %s, by name %t: %t, %v", tt.texts, tt.object, tt.byName, got, err)
 		}
 	}
+	r, err := ParseReplacements([]string{"Job", "Deployment/wbe", "Deployment/web"})
+	if missed := r.Unmatched([]Object{job, web}); err != nil || len(missed) != 1 || missed["--replace Deployment/wbe"].Message == "" {
+		t.Errorf("--replace that names nothing: %v, %v", missed, err)
+	}
 	for texts, want := range map[string]string{
 		"":                         "write KIND[.GROUP][/NAME]",
 		"job":                      "did you mean Job?",

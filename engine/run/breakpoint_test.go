@@ -154,13 +154,13 @@ func TestNothingStartsWithoutItsApproval(t *testing.T) { // R42a
 			if err := b.e.Finish(End{Status: event.Succeeded}); err != nil {
 				t.Errorf("seed %d: %v", seed, err)
 			}
-			checkApproved(t, fmt.Sprint("seed ", seed), groups, b.feed.Events())
+			checkSavedPlan(t, fmt.Sprint("seed ", seed), groups, b.feed.Events())
 		})
 	}
 }
 
-// checkApproved checks that every group started after its approvals.
-func checkApproved(t *testing.T, about string, groups []*plan.Group, events []event.Event) {
+// checkSavedPlan checks that every group started after its approvals.
+func checkSavedPlan(t *testing.T, about string, groups []*plan.Group, events []event.Event) {
 	t.Helper()
 	given := map[string]bool{}
 	for _, e := range events {

@@ -42,8 +42,8 @@ type Session struct {
 	Applied *Applied
 	// Replaces are the objects that are deleted and created again if they cannot be updated.
 	Replaces map[plan.Object]Replacement
-	// Approve, if set, is called before each request about an object of a group. The object fails with its error.
-	Approve func(ctx context.Context, g *plan.Group, removes bool) error
+	// BeforeWrite, if set, is called before each request that writes an object of a group. The object fails with its error.
+	BeforeWrite func(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
@@ -53,11 +53,11 @@ func (s Session) Diagnoser() *diagnose.Diagnoser {
 	return diagnose.New(s.Client.Clientset, s.Client.Dynamic, s.Client.Getter)
 }
 
-func (s Session) approve(ctx context.Context, g *plan.Group, removes bool) error {
-	if s.Approve == nil {
+func (s Session) beforeWrite(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error {
+	if s.BeforeWrite == nil {
 		return nil
 	}
-	return s.Approve(ctx, g, removes)
+	return s.BeforeWrite(ctx, g, o, removes)
 }
 
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
@@ -158,7 +158,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if i == nil {
 		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
-	if err := t.session.approve(ctx, g, false); err != nil {
+	if err := t.session.beforeWrite(ctx, g, obj, false); err != nil {
 		return run.Response{}, err
 	}
 	defer t.reportRetries(i, obj)()
@@ -356,7 +356,7 @@ func (t *Target) Delete(ctx context.Context, g *plan.Group, obj plan.Object) (ru
 	if i == nil {
 		return run.Response{Change: event.Absent}, nil
 	}
-	if err := t.session.approve(ctx, g, true); err != nil {
+	if err := t.session.beforeWrite(ctx, g, obj, true); err != nil {
 		return run.Response{}, err
 	}
 	if err := t.session.Builder.Fact(i).Before().Err; err != nil {

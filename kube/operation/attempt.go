@@ -72,10 +72,10 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 		Warn:           warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
 	var driver *release.Driver
-	approve := r.approve(t)
-	session.Approve = func(ctx context.Context, g *plan.Group, removes bool) error {
-		if approve != nil {
-			if err := approve(ctx, g, removes); err != nil {
+	check := r.planCheck(t)
+	session.BeforeWrite = func(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error {
+		if check != nil {
+			if err := check(ctx, g, o, removes); err != nil {
 				return err
 			}
 		}

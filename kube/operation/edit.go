@@ -39,7 +39,7 @@ func (op *Operation) CheckEditable() error {
 	if op.editOptions == nil {
 		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
 	}
-	if op.prepared.Common.Approved != nil {
+	if op.prepared.Common.SavedPlan != nil {
 		return errors.New("the run follows a saved plan (R55), so its values cannot be edited")
 	}
 	return nil

@@ -116,7 +116,7 @@ func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 	t, c := op.prepared.Target, op.prepared.Common
 	r := permissions.Release{
 		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(),
-		ClientSide: t.ClientSide, Replace: t.Replace, Lookups: t.Lookups, Resource: resourceFinder(mapper, docs),
+		ClientSide: t.ClientSide, Replace: t.Replace, CheckImages: c.ChecksImages(), Lookups: t.Lookups, Resource: resourceFinder(mapper, docs),
 	}
 	for _, o := range c.Outside() {
 		r.WaitFor = append(r.WaitFor, charts.OutsideIn(o, c.Namespace))

@@ -149,7 +149,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 	}
 	op, err := makePlan(s, c)
 	if err == nil {
-		err = op.checkApproved(ctx, *common)
+		err = op.checkSavedPlan(ctx, *common)
 	}
 	if lost := s.Ledger.Lost(); lost != nil {
 		return nil, lost

@@ -214,34 +214,34 @@ func (op *Operation) ForgetApprovals(ctx context.Context) error {
 // Username returns the name under which the API server knows the user, "" if it is unknown.
 func (op *Operation) Username(ctx context.Context) string { return preflight.Username(ctx, op.client) }
 
-// checkApproved returns a *planfile.NotApproved if an operation must follow a saved plan and would do something else. op is nil if
+// checkSavedPlan returns a *planfile.NotAsPlanned if an operation must follow a saved plan and would do something else. op is nil if
 // there is nothing to do. A run that began in an earlier pod was checked there (S13).
-func (op *Operation) checkApproved(ctx context.Context, common Common) error {
-	approved := common.Approved
+func (op *Operation) checkSavedPlan(ctx context.Context, common Common) error {
+	approved := common.SavedPlan
 	if approved == nil || common.Journal.Before().Start != nil {
 		return nil
 	}
 	title := approved.Operation.Title()
 	if op == nil {
 		gone := inspect.Moved{What: inspect.MovedRevision, Field: common.Release, Was: fmt.Sprint(approved.Last), Is: "0"}
-		return &planfile.NotApproved{Title: title, Moved: []inspect.Moved{gone}}
+		return &planfile.NotAsPlanned{Title: title, Moved: []inspect.Moved{gone}}
 	}
 	now, err := op.SavePlan(ctx, approved.Salt)
 	if err != nil {
 		return err
 	}
 	if moved := approved.Compare(now, common.Continues != nil); len(moved) > 0 {
-		return &planfile.NotApproved{Title: title, Moved: moved}
+		return &planfile.NotAsPlanned{Title: title, Moved: moved}
 	}
 	return nil
 }
 
-// approve returns Session.Approve for an attempt, nil if no plan was approved. A rollback on failure is not part of the plan.
-func (r *runner) approve(t task) func(context.Context, *plan.Group, bool) error {
-	if t.prepared.Common.Approved == nil || t.rollbackOnFailure {
+// planCheck returns what compares an object with the saved plan before it is written, nil without a plan. A rollback on failure is not part of the plan.
+func (r *runner) planCheck(t task) func(context.Context, *plan.Group, plan.Object, bool) error {
+	if t.prepared.Common.SavedPlan == nil || t.rollbackOnFailure {
 		return nil
 	}
-	return preview.NewApproval(r.op.client, t.prepared).Check
+	return preview.NewPlanCheck(r.op.client, t.prepared).Check
 }
 
 // uniqueWarnings drops warnings with the message of an earlier one.

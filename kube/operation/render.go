@@ -175,7 +175,7 @@ func (o *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Re
 	if err != nil {
 		return nil, err
 	}
-	if a.crdsApplied && charts.AsksCluster(c, o.Values) && a.op.prepared.Common.Approved == nil { // else what was approved is sent
+	if a.crdsApplied && charts.AsksCluster(c, o.Values) && a.op.prepared.Common.SavedPlan == nil { // else what was approved is sent
 		rel, _, err := o.render(a.engine.RequestContext(), cfg, do)
 		return rel, err
 	}

@@ -20,6 +20,7 @@ import (
 type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
+	CheckImages             bool // ask the registries for the images
 	Objects                 []Object
 	WaitFor                 []plan.Object    // the objects outside the release that its groups wait for
 	Lookups                 []connect.Target // what the chart's templates read
@@ -55,6 +56,9 @@ func (r Release) Permissions() Set {
 		r.addWatches(all, o)
 		r.addBindings(all, o)
 		r.addReferences(all, o)
+	}
+	if r.CheckImages {
+		all.Add(Permission{Verb: "list", Resource: schema.GroupResource{Resource: "nodes"}, Use: Checks, Why: "to check images for their architectures"})
 	}
 	r.addLookups(all)
 	r.addOutside(all)

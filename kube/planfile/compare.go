@@ -14,14 +14,14 @@ import (
 	"lockstep/engine/plan"
 )
 
-// NotApproved is the error about an operation, or a group of one that has started, that would not do what was approved.
-type NotApproved struct {
+// NotAsPlanned is the error about an operation, or a group of one that has started, that would not do what was approved.
+type NotAsPlanned struct {
 	Title string // of the operation, "" for a group
 	Group string
 	Moved []inspect.Moved
 }
 
-func (e *NotApproved) Error() string {
+func (e *NotAsPlanned) Error() string {
 	lines := make([]string, len(e.Moved))
 	for n, m := range e.Moved {
 		lines[n] = phrase.Moved(m)
@@ -36,7 +36,7 @@ func (e *NotApproved) Error() string {
 // the cluster already has a part of what was approved.
 //
 // Rule R55: a run with a saved plan does what was approved, or nothing
-func (a *Approved) Compare(now Release, started bool) (moved []inspect.Moved) {
+func (a *Saved) Compare(now Release, started bool) (moved []inspect.Moved) {
 	add := func(what inspect.MovedWhat, field, was, is string) {
 		if was != is {
 			moved = append(moved, inspect.Moved{What: what, Field: field, Was: was, Is: is})
@@ -70,7 +70,7 @@ func (a *Approved) Compare(now Release, started bool) (moved []inspect.Moved) {
 }
 
 // compareObjects compares the objects by phase and group.
-func (a *Approved) compareObjects(now Release, started bool) (moved []inspect.Moved) {
+func (a *Saved) compareObjects(now Release, started bool) (moved []inspect.Moved) {
 	type key struct {
 		phase, group string
 		object       plan.Object
@@ -145,7 +145,7 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 }
 
 // compareOrder compares what each group has and waits for.
-func (a *Approved) compareOrder(now Release) (moved []inspect.Moved) {
+func (a *Saved) compareOrder(now Release) (moved []inspect.Moved) {
 	created := withoutNamespace(a.Phases, now.Phases)
 	was, is := groups(a.Phases), groups(now.Phases)
 	for _, unit := range keys(was, is) {

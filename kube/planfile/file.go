@@ -100,14 +100,14 @@ type Object struct {
 	Again bool `json:"-"`
 }
 
-// Approved is an approved plan of a release.
-type Approved struct {
+// Saved is a saved plan of a release.
+type Saved struct {
 	Release
 	Salt []byte
 }
 
 // Object returns an object of the approved plan, nil if it is not in it.
-func (a *Approved) Object(unit event.Unit, o plan.Object) *Object {
+func (a *Saved) Object(unit event.Unit, o plan.Object) *Object {
 	if a == nil {
 		return nil
 	}
@@ -173,10 +173,10 @@ func integrity(text []byte) string {
 }
 
 // Release returns the approved plan of a release by its ID in the stack, "" without a stack; nil if the file has none.
-func (f *File) Release(scope string) *Approved {
+func (f *File) Release(scope string) *Saved {
 	for _, r := range f.Releases {
 		if r.Scope == scope {
-			return &Approved{r, f.Salt}
+			return &Saved{r, f.Salt}
 		}
 	}
 	return nil

@@ -9,9 +9,10 @@ import (
 	"unicode"
 )
 
-// steering are the options that decide who watches a run and when it pauses, not what it writes, and those that the plan has
-// elsewhere.
+// steering are the options that decide who watches a run, when it pauses and how long it may take, not what it writes, and those
+// that the plan has elsewhere.
 var steering = []string{
+	"Timeout", "ReadinessTimeout", "FirstStatusTimeout", "Settle",
 	"Release", "Namespace", "Step", "BreakOn", "HoldOnFailure", "PlanOnly", "SkipPreflight", "Heartbeat", "Job", "Stack", "Source", "Install", "CreateNamespace", "Strict",
 }
 

@@ -116,7 +116,7 @@ func TestComparedPlans(t *testing.T) {
 		r.Objects = append(r.Objects, *o)
 		return r
 	}
-	approved := Approved{Release: make(func(*Release, *Object) {})}
+	approved := Saved{Release: make(func(*Release, *Object) {})}
 	for want, change := range map[string]func(*Release, *Object){
 		"":                           func(r *Release, _ *Object) { r.Phases = r.Phases[1:] }, // the namespace exists now
 		"the cluster is another one": func(r *Release, _ *Object) { r.Cluster.UID = "other"; r.Last = 7 },
@@ -191,7 +191,7 @@ func TestOptionsByName(t *testing.T) {
 		NoHooks       bool
 	}{Common{time.Minute, "prod", []string{"a"}, []string{"Job/x"}, nil}, true, true, 10, map[string]any{"a": 1}, map[string]string{"b": "2"}, []struct{ Wait *bool }{{&yes}}, false})
 	want := map[string]string{
-		"timeout": "1m0s", "wait-for": `["Job/x"]`, "cleanup-on-fail": "true", "upgrade-crds": "true", "history-max": "10", "labels": `{"b":"2"}`, "readiness": `[{"Wait":true}]`,
+		"wait-for": `["Job/x"]`, "cleanup-on-fail": "true", "upgrade-crds": "true", "history-max": "10", "labels": `{"b":"2"}`, "readiness": `[{"Wait":true}]`,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)

@@ -128,7 +128,7 @@ func (v *clusterView) checkBlocked(planned *plannedObjects) []plan.Warning {
 // checkImages asks the registries for the images of the plan (S19), but not for guesses. With session.ImagesMustExist what it
 // finds are conflicts.
 func (v *clusterView) checkImages(planned *plannedObjects, p *session.Prepared) (out findings) {
-	if p.Common.CheckImages == "" || p.Common.CheckImages == session.ImagesUnchecked {
+	if !p.Common.ChecksImages() {
 		return out
 	}
 	nodes, err := v.nodePlatforms()

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +31,7 @@ import (
 )
 
 // Save returns the plan of an operation as a file with the given salt keeps it; options are those of the operation. To compare it with
-// Common.Approved, pass the salt of that. It writes nothing.
+// Common.SavedPlan, pass the salt of that. It writes nothing.
 func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options map[string]string, salt []byte) (out planfile.Release, err error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
@@ -86,7 +85,7 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 func newObject(salt []byte, planned planfile.Planned, common session.Common) (planfile.Object, error) {
 	planned.Change = planned.Masked(common.Mask.Diff)
 	unit := event.Unit{Phase: planned.Phase, Group: planned.Group}
-	return planfile.NewObject(salt, planned, common.Mask.Text, common.Approved.Object(unit, planned.Object))
+	return planfile.NewObject(salt, planned, common.Mask.Text, common.SavedPlan.Object(unit, planned.Object))
 }
 
 // digests returns those of the chart's files and of the user's values.
@@ -212,41 +211,53 @@ func addFields(out planfile.Fields, path string, value, masked any, secret bool)
 	out[path] = planfile.Field{Value: value, Secret: secret || !reflect.DeepEqual(value, masked)}
 }
 
-// Approval checks each group of a run against an approved plan before it starts.
-type Approval struct {
+// PlanCheck checks each group of a run against a saved plan before it starts.
+type PlanCheck struct {
 	previewer *Previewer
 	common    session.Common
 
-	checks   singleflight.Group // by key
-	approved sync.Map           // keys of groups
+	mu       sync.Mutex
+	attempts map[string]*attempt // by group
 }
 
-// NewApproval returns the checks of the prepared operation, which follows Common.Approved.
-func NewApproval(c *connect.Client, p *session.Prepared) *Approval {
-	return &Approval{previewer: NewPreviewer(c, p), common: p.Common}
+// attempt is an attempt to apply or delete the objects of a group.
+type attempt struct {
+	requested map[plan.Object]bool
+	check     func() error
 }
 
-// Check returns a *planfile.NotApproved if the operation would not do with a group what was approved. removes says whether it
-// deletes the group's objects. The objects of a group share a check; a group that was not approved is checked again when it is
-// retried (R44).
-func (a *Approval) Check(ctx context.Context, g *plan.Group, removes bool) error {
+// NewPlanCheck returns the checks of the prepared operation, which follows Common.SavedPlan.
+func NewPlanCheck(c *connect.Client, p *session.Prepared) *PlanCheck {
+	return &PlanCheck{previewer: NewPreviewer(c, p), common: p.Common, attempts: map[string]*attempt{}}
+}
+
+// Check is called before each request about an object of a group. It returns a *planfile.NotAsPlanned if the operation would not
+// do with the group what the plan says. removes says whether it deletes the group's objects. All requests of an attempt share a
+// check; a second one for the same object is a retry (R44).
+func (a *PlanCheck) Check(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error {
 	key := fmt.Sprint(removes, g.ID)
-	if _, approved := a.approved.Load(key); approved {
-		return nil
+	a.mu.Lock()
+	now := a.attempts[key]
+	if now == nil || now.requested[o] {
+		now = &attempt{requested: map[plan.Object]bool{}, check: sync.OnceValue(func() error { return a.check(ctx, g, removes) })}
+		a.attempts[key] = now
 	}
-	_, err, _ := a.checks.Do(key, func() (any, error) {
-		err := a.check(ctx, g, removes)
-		if err == nil {
-			a.approved.Store(key, true)
+	now.requested[o] = true
+	a.mu.Unlock()
+	err := now.check()
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.attempts[key] == now { // the next request is one of a retry
+			delete(a.attempts, key)
 		}
-		return nil, err
-	})
+	}
 	return err
 }
 
-func (a *Approval) check(ctx context.Context, g *plan.Group, removes bool) error {
+func (a *PlanCheck) check(ctx context.Context, g *plan.Group, removes bool) error {
 	var unit event.Phase
-	for _, p := range a.common.Approved.Phases {
+	for _, p := range a.common.SavedPlan.Phases {
 		if (p.Kind == event.PhaseRemove) == removes && slices.ContainsFunc(p.Groups, func(planned *plan.Group) bool { return planned.ID == g.ID }) {
 			unit = p
 		}
@@ -264,13 +275,13 @@ func (a *Approval) check(ctx context.Context, g *plan.Group, removes bool) error
 		return err
 	}
 	if all := slices.Concat(moved...); len(all) > 0 {
-		return &planfile.NotApproved{Group: g.ID, Moved: all}
+		return &planfile.NotAsPlanned{Group: g.ID, Moved: all}
 	}
 	return nil
 }
 
-func (a *Approval) checkObject(ctx context.Context, it inspect.Item) ([]inspect.Moved, error) {
-	was := a.common.Approved.Object(it.Unit, it.Object)
+func (a *PlanCheck) checkObject(ctx context.Context, it inspect.Item) ([]inspect.Moved, error) {
+	was := a.common.SavedPlan.Object(it.Unit, it.Object)
 	if was == nil {
 		return []inspect.Moved{{What: inspect.MovedNew, Object: &it.Object}}, nil
 	}
@@ -282,6 +293,6 @@ func (a *Approval) checkObject(ctx context.Context, it inspect.Item) ([]inspect.
 	if err != nil {
 		return nil, err
 	}
-	now, err := newObject(a.common.Approved.Salt, planned, a.common)
+	now, err := newObject(a.common.SavedPlan.Salt, planned, a.common)
 	return was.Compare(now, true), err
 }

@@ -101,8 +101,8 @@ type Common struct {
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
 
-	// Approved is the plan that the operation must follow (R55), nil for none.
-	Approved *planfile.Approved
+	// SavedPlan is the plan that the operation must follow (R55), nil for none.
+	SavedPlan *planfile.Saved
 
 	// Mask hides the secret values of all releases of the run, and of all their revisions that were read (S14). The
 	// operations of a run share it; nil to create one.
@@ -176,9 +176,6 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.replacements, err = plan.ParseReplacements(c.ReplaceObjects); err != nil {
 		return c, fmt.Errorf("--replace: %w", err)
 	}
-	if c.replacements.Asks() && c.Provided != nil { // the releases of a stack have no breakpoints of their own
-		c.replacements = plan.Replacements{}
-	}
 	if c.Settle > c.Timeout {
 		return c, fmt.Errorf("the time to settle %s exceeds the timeout %s of the operation: lower --settle or raise --timeout (R22c)", c.Settle, c.Timeout)
 	}
@@ -207,6 +204,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 	}
 	return c, nil
 }
+
+// ChecksImages reports whether the registries are asked for the images (S19).
+func (c Common) ChecksImages() bool { return c.CheckImages != "" && c.CheckImages != ImagesUnchecked }
 
 // Outside returns the objects outside the release that its first groups wait for. The options must be complete.
 func (c Common) Outside() []plan.Object { return c.outside }

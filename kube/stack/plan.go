@@ -86,7 +86,7 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.checkSteps(); err != nil {
 		return err
 	}
-	if err := s.checkApproved(); err != nil {
+	if err := s.checkSavedPlan(); err != nil {
 		return err
 	}
 	return s.resolveBreakpoints()
@@ -248,11 +248,18 @@ func (s *Stack) warnUnmatched() {
 		if m.op == nil || m.remove {
 			continue
 		}
+		var said []string
 		for _, o := range readiness.Join(m.Readiness, s.opts.Common.Readiness) {
-			if w, misses := m.op.Unmatched()[o.For]; misses {
-				missed[o.For] = w
+			said = append(said, o.For)
+		}
+		for _, arg := range s.opts.Common.ReplaceObjects {
+			said = append(said, "--replace "+strings.TrimSpace(arg))
+		}
+		for _, key := range said {
+			if w, misses := m.op.Unmatched()[key]; misses {
+				missed[key] = w
 			} else {
-				matched[o.For] = true
+				matched[key] = true
 			}
 		}
 	}
@@ -327,8 +334,8 @@ func (s *Stack) common(m *member) operation.Common {
 	c.WaitFor, c.Test = m.WaitFor, c.Test || m.Test
 	c.Watches = m.watches
 	c.OnStep = nil
-	if s.opts.Approved != nil {
-		c.Approved = s.opts.Approved.Release(m.id)
+	if s.opts.SavedPlan != nil {
+		c.SavedPlan = s.opts.SavedPlan.Release(m.id)
 	}
 	c.Journal = s.opts.Journal.Entry(m.id)
 	return c

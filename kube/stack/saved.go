@@ -36,17 +36,17 @@ func (s *Stack) Username(ctx context.Context) string {
 	return ""
 }
 
-// checkApproved returns a *planfile.NotApproved if the stack follows a saved plan of other releases, or of other needs. The plan
+// checkSavedPlan returns a *planfile.NotAsPlanned if the stack follows a saved plan of other releases, or of other needs. The plan
 // of each release has already been compared (R55).
-func (s *Stack) checkApproved() error {
-	if s.opts.Approved == nil || s.begunEarlier() {
+func (s *Stack) checkSavedPlan() error {
+	if s.opts.SavedPlan == nil || s.begunEarlier() {
 		return nil
 	}
 	var moved []inspect.Moved
 	now := map[string]bool{}
 	for _, m := range s.Releases() {
 		now[m.ID] = m.Operation != nil
-		switch approved := s.opts.Approved.Release(m.ID); {
+		switch approved := s.opts.SavedPlan.Release(m.ID); {
 		case m.Operation == nil:
 		case approved == nil:
 			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: m.ID, Is: m.ID})
@@ -54,13 +54,13 @@ func (s *Stack) checkApproved() error {
 			moved = append(moved, inspect.Moved{What: inspect.MovedNeeds, Field: m.ID})
 		}
 	}
-	for _, r := range s.opts.Approved.Releases {
+	for _, r := range s.opts.SavedPlan.Releases {
 		if !now[r.Scope] {
 			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: r.Scope, Was: r.Scope})
 		}
 	}
-	if moved = append(moved, movedHooks(s.opts.Approved.Hooks, s.Steps())...); len(moved) > 0 {
-		return &planfile.NotApproved{Title: s.info.Title(), Moved: moved}
+	if moved = append(moved, movedHooks(s.opts.SavedPlan.Hooks, s.Steps())...); len(moved) > 0 {
+		return &planfile.NotAsPlanned{Title: s.info.Title(), Moved: moved}
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ type Options struct {
 	Down bool
 	// Load loads the chart of a release. It also sets the options that the file has for it.
 	Load func(context.Context, helmfile.Release) (operation.ChartOptions, error)
-	// Approved is the saved plan that the run must follow (R55), nil for none.
-	Approved *planfile.File
+	// SavedPlan is the plan that the run must follow (R55), nil for none.
+	SavedPlan *planfile.File
 	// Common are the options of all operations. Each release has its own name, namespace and perhaps timeout.
 	Common operation.Common
 	// Name, if set, labels the release records of the stack, so that a later Prune finds them.

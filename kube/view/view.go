@@ -138,11 +138,8 @@ func (v *View) Values() map[string]any { return v.current().rel.Config }
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
-// Timings returns the timings of the groups in the run that deployed the revision, or nil.
-func (v *View) Timings() []release.Timing { return release.CourseOf(v.current().rel).Groups }
-
-// Approvals returns what was approved in that run.
-func (v *View) Approvals() []event.Approval { return release.CourseOf(v.current().rel).Approvals }
+// Course returns how the run that deployed the revision went: the timings of its groups, and what was approved.
+func (v *View) Course() release.Course { return release.CourseOf(v.current().rel) }
 
 func (v *View) current() *revision {
 	v.mu.Lock()

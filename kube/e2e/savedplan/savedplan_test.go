@@ -22,7 +22,7 @@ import (
 const canary = "canary-hunter2"
 
 // save plans an operation as "plan --out" does, and returns the plan as "--plan" reads it.
-func save(t *testing.T, op *kube.Operation, err error) *planfile.Approved {
+func save(t *testing.T, op *kube.Operation, err error) *planfile.Saved {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func save(t *testing.T, op *kube.Operation, err error) *planfile.Approved {
 // moved returns the sentences of a refusal.
 func moved(t *testing.T, err error) (lines []string) {
 	t.Helper()
-	refused := (*planfile.NotApproved)(nil)
+	refused := (*planfile.NotAsPlanned)(nil)
 	if !errors.As(err, &refused) {
 		t.Fatalf("not refused: %v", err)
 	}
@@ -63,9 +63,9 @@ func moved(t *testing.T, err error) (lines []string) {
 }
 
 // follow makes an operation follow a plan.
-func follow(p *planfile.Approved, change func(*kube.Deploy)) func(*kube.Deploy) {
+func follow(p *planfile.Saved, change func(*kube.Deploy)) func(*kube.Deploy) {
 	return func(d *kube.Deploy) {
-		d.Approved, d.Timeout = p, time.Minute
+		d.SavedPlan, d.Timeout = p, time.Minute
 		if change != nil {
 			change(d)
 		}
@@ -116,12 +116,12 @@ func TestApprovedPlansAreApplied(t *testing.T) {
 
 	op, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: r.Common(), Revision: 1})
 	back := r.Common()
-	back.Approved = save(t, op, err)
+	back.SavedPlan = save(t, op, err)
 	r.MustRun(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: back, Revision: 1}))
 
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: r.Common()})
 	gone := r.Common()
-	gone.Approved = save(t, op, err)
+	gone.SavedPlan = save(t, op, err)
 	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: gone}))
 	_, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: gone, IgnoreNotFound: true})
 	if got := moved(t, err); !strings.Contains(got[0], "does not exist any more") {
@@ -138,7 +138,7 @@ func TestWhatMovedIsNamed(t *testing.T) {
 	force := func(d *kube.Deploy) { d.ForceConflicts = true }
 	op, err := r.Upgrade("plain", rig.UseChart(after, follow(nil, force)))
 	approved := save(t, op, err)
-	upgrade := func(c *charts.Chart, p *planfile.Approved, change func(*kube.Deploy)) []string {
+	upgrade := func(c *charts.Chart, p *planfile.Saved, change func(*kube.Deploy)) []string {
 		t.Helper()
 		start := time.Now()
 		_, err := r.Upgrade("plain", rig.UseChart(c, follow(p, func(d *kube.Deploy) {
@@ -162,7 +162,7 @@ func TestWhatMovedIsNamed(t *testing.T) {
 	elsewhere.Cluster.UID = "another"
 	expect("cluster", upgrade(after, &elsewhere, nil), "the cluster is another one")
 	expect("options", upgrade(after, approved, func(d *kube.Deploy) { d.RollbackOnFailure, d.Timeout = true, 2*time.Minute }),
-		"option readiness-timeout is 2m0s, approved was 1m0s", "option rollback-on-failure is true, approved was not set", "option timeout is 2m0s, approved was 1m0s")
+		"option rollback-on-failure is true, approved was not set") // and no time limit
 	expect("values", upgrade(after, approved, func(d *kube.Deploy) { d.Values = map[string]any{"a": 1} }), "the values have changed")
 	third := rig.ChartOf(t, strings.Split(strings.NewReplacer("color: green", "color: blue", canary+"-2", canary+"-3").Replace(text(t, after)), "\n---\n")...)
 	expect("chart", upgrade(third, approved, nil), "the files of chart edge-1.0.0 have changed",
@@ -205,7 +205,7 @@ func TestWhatMovesDuringTheRunHolds(t *testing.T) {
 			r := rig.New(t)
 			before, after := first(t), second(t)
 			r.MustRun(r.Install("plain", rig.UseChart(before, nil)))
-			options := func(p *planfile.Approved) func(*kube.Deploy) {
+			options := func(p *planfile.Saved) func(*kube.Deploy) {
 				return rig.UseChart(after, follow(p, func(d *kube.Deploy) {
 					d.ForceConflicts, d.HoldOnFailure = true, hold
 					if p != nil {
@@ -249,5 +249,42 @@ func TestWhatMovesDuringTheRunHolds(t *testing.T) {
 				t.Errorf("exit %d: %s, data %v", out.State.Exit, out.State.Message, d)
 			}
 		})
+	}
+}
+
+// TestARetryIsComparedAgain: a group that was as planned fails for another reason and is held. Meanwhile somebody changes its
+// object: the retry writes nothing until that is as it was (R55).
+func TestARetryIsComparedAgain(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(color, fails string) *charts.Chart {
+		return rig.ChartOf(t, rig.ConfigMap("changes", rig.Group("b"), "color: "+color), rig.Job("job-"+fails, rig.Group("b"), "10ms, sandbox/exit-code: \""+fails+"\"", "  backoffLimit: 0"))
+	}
+	r.MustRun(r.Install("plain", rig.UseChart(chart("red", "0"), nil)))
+	options := func(p *planfile.Saved) func(*kube.Deploy) {
+		return rig.UseChart(chart("green", "1"), follow(p, func(d *kube.Deploy) { d.ForceConflicts, d.HoldOnFailure, d.WaitForJobs = true, true, kube.AllJobs }))
+	}
+	op, err := r.Upgrade("plain", options(nil))
+	if op, err = r.Upgrade("plain", options(save(t, op, err))); err != nil {
+		t.Fatal(err)
+	}
+	const why = "ConfigMap/changes: data.color has changed in the cluster"
+	held := 0
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Held {
+			return
+		}
+		if held++; held > 1 {
+			op.Command(event.Command{Name: event.Abort})
+			return
+		}
+		r.PatchConfigMap("changes", `{"data":{"color":"orange"}}`)
+		op.Command(event.Command{Name: event.Retry})
+	})
+	said := slices.ContainsFunc(out.Events, func(e event.Event) bool {
+		return e.Kind == event.KindGroup && e.Status == event.Failed && strings.Contains(e.Message+e.Cause, why)
+	})
+	if d := r.ConfigMapData("changes"); held != 2 || !said || d["color"] != "orange" {
+		t.Errorf("held %d times, the retry says why: %v, data %v", held, said, d)
 	}
 }

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,5 +85,39 @@ func TestRollbackOfAStackAsksNobody(t *testing.T) {
 	}
 	if asked, state := up(asks("two"), failing("1")); state.Exit == 0 || asked != 2 || b.ConfigMapData("a")["v"] != "one" {
 		t.Errorf("upgrade: exit %d, asked %d times, a has %v", state.Exit, asked, b.ConfigMapData("a"))
+	}
+}
+
+// TestAStackAsksBeforeAReplacement: with --replace=ask the whole stack pauses before the group whose object has to be replaced
+// (R30b, S6). A --replace that names no object of any release is a warning.
+func TestAStackAsksBeforeAReplacement(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	with := func(v string) []release {
+		doc := rig.ConfigMap("fixed", nil, "v: "+v) + "\nimmutable: true\n"
+		return []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}}
+	}
+	b.mustUp(with("one")...)
+	asked := 0
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.ReplaceObjects = []string{"ask"} }, with("two")...)
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Scope == "" && e.Status == event.Paused {
+			asked++
+			if d := b.ConfigMapData("fixed"); d["v"] != "one" {
+				t.Errorf("replaced before the answer: %v", d)
+			}
+			s.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if d := b.ConfigMapData("fixed"); state.Exit != 0 || asked != 1 || d["v"] != "two" {
+		t.Errorf("exit %d, asked %d times, data %v", state.Exit, asked, d)
+	}
+	s, err = b.prepare(false, func(o *kube.StackOptions) { o.Common.ReplaceObjects = []string{"ConfigMap/fixed", "Job/other"} }, with("two")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if w := s.OwnWarnings(); len(w) != 1 || !strings.Contains(w[0].Message, "--replace Job/other names no object") {
+		t.Errorf("warnings: %v", w)
 	}
 }

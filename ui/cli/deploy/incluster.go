@@ -115,8 +115,8 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	if err := p.packReadiness(r.common.Readiness); err != nil {
 		return err
 	}
-	if r.approved != nil {
-		text, err := r.approved.Encode()
+	if r.savedPlan != nil {
+		text, err := r.savedPlan.Encode()
 		if err != nil {
 			return err
 		}

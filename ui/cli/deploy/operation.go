@@ -132,8 +132,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	common := spec.common
 	common.OnStep, common.Job = steps.start, incluster.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
-	if spec.approved != nil {
-		common.Approved = spec.approved.Release("")
+	if spec.savedPlan != nil {
+		common.SavedPlan = spec.savedPlan.Release("")
 	}
 	journal, err := openJournal(cmd, client, spec.timeout(), d)
 	if err != nil {

@@ -49,6 +49,8 @@ lockstep rbac -f helmfile.yaml`,
 	}
 	flags.run.add(cmd)
 	flags.run.addSandbox(cmd)
+	flags.run.addCheckImages(cmd)
+	cmd.Flags().Lookup("check-images").Usage = "also print the permission to list the nodes, whose architectures the images must have"
 	flags.deploy.add(cmd, dryRunUsage)
 	f := cmd.Flags()
 	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")

@@ -167,7 +167,7 @@ type runOptions struct {
 	// terminal, or "".
 	controlFlag string
 	reporter    *reportfile.Reporter // receives the outcome
-	approved    *planfile.File       // --plan, nil for none
+	savedPlan   *planfile.File       // --plan, nil for none
 	common      kube.Common          // without the release and its namespace
 }
 
@@ -249,7 +249,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter, approvalTimeout: r.approvalTimeout,
 		provenApprovals: r.provenApprovals,
 	}
-	if out.approved, err = readPlan(cmd); err != nil {
+	if out.savedPlan, err = readPlan(cmd); err != nil {
 		return out, err
 	}
 	isPlan := cmd.Flags().Lookup("tui") != nil // nobody can be asked

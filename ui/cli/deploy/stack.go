@@ -215,7 +215,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal, Approved: r.approved, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), Earlier: lastRun,
+				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), Earlier: lastRun,
 			}, connect)
 		})
 		steps.end()

@@ -21,13 +21,10 @@ type unattendedTimer struct {
 	lastClient func() time.Time // returns the last time at which a client was attached; nil if that is unknown
 	end        func(why string, status event.Status)
 
-	mu     sync.Mutex
-	alone  bool            // the run has no terminal
-	status event.Status    // of the run; a stack is paused while a release is held
-	held   map[string]bool // the held releases of a stack
-	// unapproved are the releases of a stack that wait for an approval; "" for the run itself.
-	unapproved map[string]bool
-	timer      *time.Timer
+	mu    sync.Mutex
+	alone bool                   // the run has no terminal
+	runs  map[string]event.Event // the states of the run, under "", and of the releases of a stack; that is paused while one is held
+	timer *time.Timer
 }
 
 // endUnattended ends an operation. A held one ends as failed. A paused one is aborted, because it must not continue without
@@ -54,59 +51,38 @@ func (t *unattendedTimer) start() {
 	t.reset()
 }
 
-// Consume follows whether the run is paused or held.
+// Consume follows whether the run, or a release of a stack, is paused or held.
 func (t *unattendedTimer) Consume(e event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case e.Kind == event.KindCommand: // also one for a release of a stack
-		if len(t.unapproved) > 0 {
+	switch e.Kind {
+	case event.KindCommand: // also one for a release of a stack
+		if t.any(isUnapproved) {
 			return
 		}
-	case e.Scope != "":
-		t.followRelease(e)
-		return
-	case e.Kind == event.KindRun:
-		t.status = e.Status
-		t.followApproval(e)
-	case e.Kind == event.KindOperation:
-		t.status = ""
-		t.followApproval(e)
+	case event.KindRun, event.KindOperation:
+		if t.runs == nil {
+			t.runs = map[string]event.Event{}
+		}
+		if t.runs[e.Scope] = e; e.Kind == event.KindOperation {
+			delete(t.runs, e.Scope)
+		}
 	default:
 		return
 	}
 	t.reset()
 }
 
-// followRelease follows whether a release of a stack is held. The caller must hold t.mu.
-func (t *unattendedTimer) followRelease(e event.Event) {
-	switch {
-	case e.Kind == event.KindRun && e.Status == event.Held:
-		if t.held == nil {
-			t.held = map[string]bool{}
-		}
-		t.held[e.Scope] = true
-	case e.Kind == event.KindRun, e.Kind == event.KindOperation:
-		delete(t.held, e.Scope)
-	}
-	t.followApproval(e)
-}
+func isUnapproved(e event.Event) bool { return e.Code == event.Unapproved }
 
-// followApproval follows whether the run, or a release of a stack, waits for an approval.
-func (t *unattendedTimer) followApproval(e event.Event) {
-	if e.Kind != event.KindRun && e.Kind != event.KindOperation {
-		return
-	}
-	delete(t.unapproved, e.Scope)
-	if e.Code == event.Unapproved {
-		if t.unapproved == nil {
-			t.unapproved = map[string]bool{}
+// any reports whether the run or a release of a stack is in a state. The caller must hold t.mu.
+func (t *unattendedTimer) any(is func(event.Event) bool) bool {
+	for _, e := range t.runs {
+		if is(e) {
+			return true
 		}
-		t.unapproved[e.Scope] = true
 	}
-	if e.Scope != "" {
-		t.reset()
-	}
+	return false
 }
 
 // reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. The
@@ -116,12 +92,13 @@ func (t *unattendedTimer) reset() {
 		t.timer.Stop()
 		t.timer = nil
 	}
+	status := t.runs[""].Status
 	switch {
-	case len(t.unapproved) > 0:
+	case t.any(isUnapproved):
 		if t.approval > 0 {
 			t.startTimer(t.approval)
 		}
-	case t.alone && (t.status == event.Paused || t.status == event.Held):
+	case t.alone && (status == event.Paused || status == event.Held):
 		t.startTimer(t.timeout)
 	}
 }
@@ -141,7 +118,7 @@ func (t *unattendedTimer) startTimer(d time.Duration) {
 
 // expire ends the run, unless a client was attached within timeout. The caller must hold t.mu.
 func (t *unattendedTimer) expire() {
-	if len(t.unapproved) > 0 {
+	if t.any(isUnapproved) {
 		t.end(fmt.Sprintf("not approved within %s (--approval-timeout)", format.Timeout(t.approval)), event.Paused)
 		return
 	}
@@ -153,8 +130,8 @@ func (t *unattendedTimer) expire() {
 			return
 		}
 	}
-	status := t.status
-	if len(t.held) > 0 {
+	status := t.runs[""].Status
+	if t.any(func(e event.Event) bool { return e.Status == event.Held }) {
 		status = event.Held
 	}
 	t.end(fmt.Sprintf("%s, and %s for %s (--timeout)", status, nobody, format.Timeout(t.timeout)), status)

@@ -58,7 +58,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	if flags.dryRun {
 		exec = a.dryRunLines()
 	}
-	if r.approved != nil && len(names) > 1 {
+	if r.savedPlan != nil && len(names) > 1 {
 		return errors.New("--plan covers one release; uninstall them one at a time")
 	}
 	if flags.run.cluster.enabled {

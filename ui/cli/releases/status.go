@@ -115,7 +115,8 @@ func (a *app) liveStatus(cmd *cobra.Command, name string) (live report.LiveStatu
 	if err != nil {
 		return live, nil, err
 	}
-	live.Approvals = view.Approvals()
+	course := view.Course()
+	live.Approvals = course.Approvals
 	if !view.Sequenced() {
 		return live, view.Mask(), nil
 	}
@@ -123,7 +124,7 @@ func (a *app) liveStatus(cmd *cobra.Command, name string) (live report.LiveStatu
 	if err != nil {
 		return live, view.Mask(), err
 	}
-	live.Groups = report.Groups(state, timings(view))
+	live.Groups = report.Groups(state, timings(course))
 	return live, view.Mask(), nil
 }
 
@@ -145,9 +146,9 @@ func OpenView(ctx context.Context, client *kube.Client, name, namespace string, 
 }
 
 // timings returns how long each group of a release took when it was deployed.
-func timings(view *kube.View) []report.Timing {
+func timings(course kube.Course) []report.Timing {
 	var out []report.Timing
-	for _, t := range view.Timings() {
+	for _, t := range course.Groups {
 		out = append(out, report.Timing{Phase: t.Phase, Group: t.Group, Status: t.Status, Started: t.Started, Took: t.Took})
 	}
 	return out

@@ -63,7 +63,7 @@ func (a *app) watch(cmd *cobra.Command, name string, once bool) error {
 				d.Warnings([]plan.Warning{{Rule: w.Rule, Object: w.Object, Message: w.Message}})
 			}
 		}
-		return d.Show(report.Release{State: state, Timings: timings(view)})
+		return d.Show(report.Release{State: state, Timings: timings(view.Course())})
 	case command.UseScreen(cmd):
 		return a.watchOnScreen(cmd, client, view, name)
 	}
@@ -120,5 +120,5 @@ func (a *app) watchOnScreen(cmd *cobra.Command, client *kube.Client, view *kube.
 	if a.FromHome { // it shows the release
 		return errors.Join(err, viewErr)
 	}
-	return errors.Join(err, viewErr, a.Display(cmd).Show(report.Release{State: state, Timings: timings(view)}))
+	return errors.Join(err, viewErr, a.Display(cmd).Show(report.Release{State: state, Timings: timings(view.Course())}))
 }
