@@ -242,7 +242,7 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 	for _, e := range s.Order.Edges {
 		out.Edges = append(out.Edges, suggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
 	}
-	return encode(w, out)
+	return JSON(w, out)
 }
 
 // reasonsText explains why groups wait for others.

@@ -25,7 +25,7 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
 	switch format {
 	case "json":
-		return encode(escaped(w), newDagOutput(p))
+		return JSON(escaped(w), newDagOutput(p))
 	case "text":
 		return write(styled(w, style), dagText(title, p, style))
 	case "dot":

@@ -77,7 +77,7 @@ func (d Display) Show(v View) error {
 	case compact:
 		return encodeLine(d.out, f.value)
 	}
-	return encode(d.out, form)
+	return JSON(d.out, form)
 }
 
 // Lines writes plain lines in every mode.
@@ -167,8 +167,8 @@ func (n Notices) Error(err error) {
 	fmt.Fprintln(n.errs, n.style.render(theme.Bad, "error:"), err)
 }
 
-// encode writes a value as indented JSON.
-func encode(w io.Writer, v any) error {
+// JSON writes a value as indented JSON.
+func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

@@ -46,12 +46,7 @@ lockstep schema chart > chart.schema.json`,
 			if schemas[args[0]] == nil {
 				return command.UsageError(fmt.Sprintf("unknown schema %q: use one of %s", args[0], strings.Join(names, ", ")))
 			}
-			text, err := json.MarshalIndent(schemas[args[0]](), "", "  ")
-			if err != nil {
-				return err
-			}
-			report.Page(cmd.OutOrStdout(), string(text)+"\n")
-			return nil
+			return report.JSON(report.Safe(cmd.OutOrStdout()), schemas[args[0]]())
 		},
 	}
 }
