@@ -172,7 +172,7 @@ type Event struct {
 	OnlyState bool  `json:"onlyState,omitempty"`
 	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
-	// Outside means that Object is not of the release: Group waits for it before it starts (R22d).
+	// Outside means that Object is from outside the release: Group waits for it before it starts (R22d).
 	Outside bool `json:"outside,omitempty"`
 	// Limit is the timeout that made a group fail, or ""; Timeout says more about it.
 	Limit   Limit    `json:"limit,omitempty"`

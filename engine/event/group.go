@@ -35,7 +35,7 @@ type GroupState struct {
 	// during a pause, so it is never idle.
 	Idle    time.Duration
 	Objects []*ObjectState
-	// Outside are the objects that are not of the release, for which the group waits before it starts (R22d). Until the run looks
+	// Outside are the objects from outside the release, for which the group waits before it starts (R22d). Until the run looks
 	// at them, they have the status Waiting.
 	Outside []*ObjectState
 	// Done counts the Objects that are ready or gone.

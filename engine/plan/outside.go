@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// AnnotationWaitFor lists objects that are not of the release, as ParseOutside reads them: the group of the annotated object
+// AnnotationWaitFor lists objects from outside the release, as ParseOutside reads them: the group of the annotated object
 // starts once they exist and are ready (R22d).
 const AnnotationWaitFor = "lockstep/wait-for"
 
@@ -39,10 +39,10 @@ func groupsByKind(kinds map[string]string) map[string]string {
 	return groups
 }
 
-// OutsideFormat is how to write an object that is not of the release.
+// OutsideFormat is how to write an object from outside the release.
 const OutsideFormat = "KIND[.GROUP]/[NAMESPACE/]NAME"
 
-// ParseOutside reads the name of an object that is not of the release: "Secret/db-tls", "Service/other/api" or
+// ParseOutside reads the name of an object from outside the release: "Secret/db-tls", "Service/other/api" or
 // "Certificate.cert-manager.io/infra/ca". Without a namespace, it is in that of the release.
 func ParseOutside(text string) (Object, error) {
 	text = strings.TrimSpace(text)
@@ -80,7 +80,7 @@ func similarKind(kind string) string {
 // notInName reports whether a character cannot be in the name of an object.
 func notInName(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"'[]{},\`, r) }
 
-// FormatOutside writes an object that is not of the release as ParseOutside reads it. Without home, the namespace of the
+// FormatOutside writes an object from outside the release as ParseOutside reads it. Without home, the namespace of the
 // release, it always names the namespace.
 func FormatOutside(o Object, home string) string {
 	var b strings.Builder
@@ -94,7 +94,7 @@ func FormatOutside(o Object, home string) string {
 	return b.String() + "/" + o.Name
 }
 
-// OutsideNames writes objects that are not of the release, for people: "Secret/db-tls, Service/other/api".
+// OutsideNames writes objects from outside the release, for people: "Secret/db-tls, Service/other/api".
 func OutsideNames(objects []Object, home string) string {
 	names := make([]string, len(objects))
 	for i, o := range objects {
@@ -159,7 +159,7 @@ func (p *planner) checkWaitFor() {
 	}
 }
 
-// WaitOutside sets how the run waits for each object that is not of the release.
+// WaitOutside sets how the run waits for each object from outside the release.
 func (g *Group) WaitOutside(how func(Object) Wait) {
 	for _, o := range g.WaitFor {
 		if w := how(o); w != (Wait{}) {
@@ -168,7 +168,7 @@ func (g *Group) WaitOutside(how func(Object) Wait) {
 	}
 }
 
-// WaitForFirst makes the groups that wait for no other group wait for objects that are not of the release. An error names
+// WaitForFirst makes the groups that wait for no other group wait for objects from outside the release. An error names
 // an object that a group contains.
 func WaitForFirst(groups []*Group, objects []Object) error {
 	for _, g := range groups {

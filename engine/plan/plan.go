@@ -115,7 +115,7 @@ type Group struct {
 	JobsComplete bool `json:"jobsComplete,omitempty"`
 	// Waits are the objects for which the run does not wait as usual (R22b).
 	Waits []ObjectWait `json:"waits,omitempty"`
-	// WaitFor are objects that are not of the release: the group starts once they exist and are ready (R22d).
+	// WaitFor are objects from outside the release: the group starts once they exist and are ready (R22d).
 	WaitFor []Object `json:"waitFor,omitempty"`
 	// Approve is what must be approved before the group starts (R42a).
 	Approve []Approval `json:"approve,omitempty"`

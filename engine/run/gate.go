@@ -10,7 +10,7 @@ import (
 // addGate adds the gate of a group, if it has one, and returns what waits for the dependencies of the group: the gate, or
 // else the group.
 //
-// A gate is a group of objects that are not of the release. It is ready when they are, and until then the group waits for it.
+// A gate is a group of objects from outside the release. It is ready when they are, and until then the group waits for it.
 // It sends no requests, and no command is about it. Its status is not published: the group is waiting, or failed.
 //
 // Rule R22d: a group starts once the objects outside the release that it waits for exist and are ready

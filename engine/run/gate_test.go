@@ -13,7 +13,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// change is a change of an object that is not of the release.
+// change is a change of an object from outside the release.
 type change struct {
 	at     time.Duration
 	name   string

@@ -25,7 +25,7 @@ type reference struct {
 	sent    []event.Command
 	// freed are the objects, by name, that were blocked and must be sent again.
 	freed map[string]event.Unit
-	// outside has the last observed status of the objects that are not of the release, by name; nil if only events tell it.
+	// outside has the last observed status of the objects from outside the release, by name; nil if only events tell it.
 	outside map[string]event.Status
 	// inFlight counts the requests in flight per object.
 	inFlight map[string]int
@@ -145,7 +145,7 @@ func (r *reference) event(e event.Event) {
 	}
 }
 
-// outsideObject records the status of an object that is not of the release. The wait for the objects of the group starts
+// outsideObject records the status of an object from outside the release. The wait for the objects of the group starts
 // with the first one that is not ready.
 func (r *reference) outsideObject(e event.Event, u *refUnit) {
 	waits := false

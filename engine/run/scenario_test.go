@@ -48,7 +48,7 @@ type groupSpec struct {
 	NoReturn bool `json:",omitempty"`
 }
 
-// outsideSpec is an object that is not of the release (R22d). Until the first change it does not exist.
+// outsideSpec is an object from outside the release (R22d). Until the first change it does not exist.
 type outsideSpec struct {
 	Name    string
 	Changes []outsideChange `json:",omitempty"`
@@ -211,7 +211,7 @@ func (s *scenario) addCustom(r *rand.Rand, phase string) {
 	}
 }
 
-// addOutside makes some groups of a phase wait for objects that are not of the release.
+// addOutside makes some groups of a phase wait for objects from outside the release.
 func (s *scenario) addOutside(r *rand.Rand, phase string) {
 	if r.IntN(3) > 0 {
 		return

@@ -36,7 +36,7 @@ type simulation struct {
 	// earlier ones.
 	watched   map[event.Unit]*group
 	gates     map[event.Unit]*group  // likewise
-	outside   map[string]Observation // state of each object that is not of the release
+	outside   map[string]Observation // state of each object from outside the release
 	diagnoses int
 	confirms  map[*StageRun]bool
 	blocked   map[string]int       // how often an object was blocked; gone once its name is free
@@ -110,7 +110,7 @@ func simulate(s scenario) []string {
 	return x.r.wrong
 }
 
-// startOutside schedules the changes of the objects that are not of the release.
+// startOutside schedules the changes of the objects from outside the release.
 func (x *simulation) startOutside() {
 	for _, p := range x.s.Phases {
 		for _, g := range p.Groups {

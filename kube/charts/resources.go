@@ -43,7 +43,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	return resources
 }
 
-// OutsideIn returns an object that is not of the release with its namespace. Custom kinds count as namespaced.
+// OutsideIn returns an object from outside the release with its namespace. Custom kinds count as namespaced.
 func OutsideIn(o plan.Object, namespace string) plan.Object {
 	if o.Namespace = cmp.Or(o.Namespace, namespace); clusterScoped[schema.GroupKind{Group: o.Group, Kind: o.Kind}] {
 		o.Namespace = ""

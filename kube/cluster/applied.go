@@ -71,7 +71,7 @@ func (a *Applied) answered(o plan.Object, m metav1.Object, hook bool) {
 }
 
 // replaced records a state of an object in a watch. It reports whether that is another one than the run applied: somebody has
-// deleted the run's, and created one that is not of the release, or no hook's of this run.
+// deleted the run's, and created one from outside the release, or no hook's of this run.
 func (a *Applied) replaced(scope manifest.Scope, o plan.Object, m metav1.Object) bool {
 	if a == nil {
 		return false

@@ -32,7 +32,7 @@ type contents struct {
 
 	mu       sync.Mutex
 	releases map[string]bool // other releases of objects
-	names    []string        // objects that are not of the release
+	names    []string        // objects from outside the release
 	unknown  string          // why there may be more, "" if there are not
 }
 
@@ -93,7 +93,7 @@ func (c *contents) list(ctx context.Context, resource schema.GroupVersionResourc
 	return nil
 }
 
-// add adds an object if it is not of the release.
+// add adds an object if it is from outside the release.
 func (c *contents) add(o plan.Object, m *metav1.PartialObjectMetadata) {
 	seen := manifest.SeenAs(m)
 	if m.DeletionTimestamp != nil || len(m.OwnerReferences) > 0 { // an owner is in the namespace, too, or makes it again

@@ -16,7 +16,7 @@ import (
 // kindInterval is how often the run asks for a kind that the cluster does not serve.
 const kindInterval = 2 * time.Second
 
-// WatchOutside reports the objects that are not of the release for which a group waits, until ctx is done. It only reads.
+// WatchOutside reports the objects from outside the release for which a group waits, until ctx is done. It only reads.
 func (s Session) WatchOutside(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	report = withStatusSigns(report)
 	for _, o := range g.WaitFor {

@@ -161,12 +161,14 @@ func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
 	if tree == nil || len(tree.Inferred) == 0 {
 		return nil
 	}
-	known := b.facts(list)
-	for n, r := range tree.Annotate(b.Resources(list)) {
+	known, declared := b.facts(list), b.Resources(list)
+	for n, r := range tree.Annotate(declared) {
 		rule, err := b.scope.Readiness.RuleOf(r.Object, r.Labels, r.Annotations)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Object, err)
 		}
+		own, _ := b.scope.Readiness.RuleOf(r.Object, r.Labels, declared[n].Annotations) // an invalid one was refused above
+		rule.Inferred = rule.Custom() && !own.Custom()
 		known[n].Rule = rule
 	}
 	return nil

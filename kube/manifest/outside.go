@@ -32,7 +32,7 @@ func (b *Builder) Outside(objects []plan.Object) (out []plan.Object) {
 	return out
 }
 
-// WatchTarget returns how to watch an object that is not of the release. The error is a NoMatch error if the cluster does not
+// WatchTarget returns how to watch an object from outside the release. The error is a NoMatch error if the cluster does not
 // serve its kind.
 func (b *Builder) WatchTarget(o plan.Object) (status.Target, error) {
 	mapping, err := b.mappingOf(o, true)

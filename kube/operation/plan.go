@@ -267,6 +267,7 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 		}
 		p.warnings = append(p.warnings, orderWarnings...)
 	}
+	p.warnings = append(p.warnings, p.lostOrder(s.Common, tree)...)
 	full := release.NewRecord(ordered, tree)
 	full.Readiness = s.Common.Readiness
 	record, warnings, err := release.Fit(p.target.Release, full)

@@ -134,6 +134,23 @@ func (o *ChartOptions) orderTree(c session.Common, tree *plan.Chart, rendered *r
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
+// lostOrder warns that objects are applied without an order, although the chart declares one or the deployed revision had one.
+func (p planInput) lostOrder(c session.Common, tree *plan.Chart) []plan.Warning {
+	built, err := plan.Build(tree, p.builder.Resources(p.list))
+	declared := err != nil || slices.ContainsFunc(built.Groups, func(g *plan.Group) bool { return len(g.After) > 0 })
+	before := p.old.Revision.Tree
+	switch {
+	case c.WaitStrategy() != helmclient.WaitOrdered && declared:
+		return []plan.Warning{{Rule: "R27", Chart: p.target.Root(), Message: fmt.Sprintf(
+			"--wait=%s ignores the groups of the chart and applies all objects at once; remove --wait to deploy them in order", c.Wait)}}
+	case declared || p.inferredOrder != nil || before == nil || len(before.Inferred) == 0:
+		return nil
+	}
+	return []plan.Warning{{Rule: "R68", Chart: p.target.Root(), Message: fmt.Sprintf(
+		"revision %d was deployed in an inferred order, this one has no order; to keep the order, set LOCKSTEP_ORDER=inferred, "+
+			"or write it into the chart with lockstep suggest --write", p.old.Release.Version)}}
+}
+
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. clientSide is set if Helm would
 // create them on the client.
 func (o *ChartOptions) crds(values map[string]any, clientSide bool) (session.CRDs, error) {

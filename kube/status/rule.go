@@ -19,6 +19,8 @@ type Rule struct {
 	Success, Failure []Expression
 	// Operator means that Success and Failure are the operator's, not the chart's (R22b).
 	Operator bool
+	// Inferred means that they are lockstep's, of an inferred order (R68).
+	Inferred bool
 	// JobsComplete makes a Job ready only when it is complete (R18, R22).
 	JobsComplete bool
 	// LateBinding means that the StorageClass of a claim waits for the first pod that uses the claim.
@@ -44,8 +46,11 @@ func (r Rule) Text() string {
 
 // judge returns whose expressions a custom rule has.
 func (r Rule) judge() event.Judge {
-	if r.Operator {
+	switch {
+	case r.Operator:
 		return event.ByOperator
+	case r.Inferred:
+		return event.ByBuiltIn
 	}
 	return event.ByChart
 }

@@ -262,7 +262,7 @@ func (t *textLog) outside(e event.Event, key objectKey) {
 }
 
 // about names the object of an event and its group: "Deployment/api in shop:app", or "shop:app waits for Secret/db-tls" if the
-// object is not of the release.
+// object is from outside the release.
 func (t *textLog) about(e event.Event) string {
 	if e.Outside && e.Object != nil {
 		return e.Group + " waits for " + t.outsideName(e)
@@ -270,7 +270,7 @@ func (t *textLog) about(e event.Event) string {
 	return objectIn(e.Object, e.Group)
 }
 
-// outsideName names the object of an event, which is not of the release.
+// outsideName names the object of an event, from outside the release.
 func (t *textLog) outsideName(e event.Event) string {
 	return plan.FormatOutside(*e.Object, t.state.Operation.Namespace)
 }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -291,13 +292,22 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 		return of
 	}
 	// An upgrade without --order applies everything at once; only removals would follow the recorded order.
-	r.MustRun(r.Upgrade("plain", rig.UseChart(callingChart(t, "2"), nil)))
+	op, err := r.Upgrade("plain", rig.UseChart(callingChart(t, "2"), nil))
+	r.MustRun(op, err)
+	if w := op.Warnings(); !slices.ContainsFunc(w, func(w plan.Warning) bool {
+		return w.Rule == "R68" && strings.Contains(w.Message, "revision 1") && strings.Contains(w.Message, "LOCKSTEP_ORDER=inferred")
+	}) {
+		t.Errorf("the upgrade without an order has the warnings %v", w)
+	}
+	if op, err := r.Upgrade("plain", rig.UseChart(callingChart(t, "2"), inferred)); err != nil || len(op.Warnings()) > 0 {
+		t.Errorf("the upgrade with the inferred order has the warnings %v, %v", op.Warnings(), err)
+	}
 	back := dependencies(r.Rollback(1))
 	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
 		t.Errorf("the rollback has the dependencies %v", back)
 	}
 	r.MustRun(r.Rollback(1))
-	op, err := r.Uninstall()
+	op, err = r.Uninstall()
 	if removal := dependencies(op, err); !slices.Equal(removal["remove edge:db"], []string{"edge:web"}) {
 		t.Errorf("the uninstall has the dependencies %v", removal)
 	}

@@ -2,6 +2,7 @@ package order
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -60,6 +62,26 @@ func TestWaitChangesNoOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWaitIgnoresOrder: a strategy that ignores the order of a chart says so, also in a plan (R27).
+func TestWaitIgnoresOrder(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	for chart, warned := range map[string]bool{"fanout": true, "plain": false} {
+		for _, wait := range []string{"watcher", "legacy", "ordered"} {
+			op, err := r.Install(chart, func(i *kube.Deploy) { i.Wait = wait })
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
+				return w.Rule == "R27" && strings.HasPrefix(w.Message, "--wait="+wait+" ignores the groups")
+			})
+			if said != (warned && wait != "ordered") {
+				t.Errorf("%s with --wait=%s has the warnings %v", chart, wait, op.Warnings())
+			}
+		}
 	}
 }
 

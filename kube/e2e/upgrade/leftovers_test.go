@@ -135,7 +135,7 @@ func TestLeftoverIsWhatTheRevisionCreated(t *testing.T) {
 	}
 }
 
-// TestLeftoverNamespace: a namespace that only a failed revision had stays while something in it is not of the release, whoever
+// TestLeftoverNamespace: a namespace that only a failed revision had stays while something in it is from outside the release, whoever
 // removes it: an upgrade, or the rollback of the upgrade that created it (R31a). Then it goes.
 func TestLeftoverNamespace(t *testing.T) {
 	t.Parallel()

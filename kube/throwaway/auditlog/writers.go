@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Object says whose an object is: what Helm's label and annotations say.
+// Object says who owns an object: what Helm's label and annotations say.
 type Object struct {
 	Kind  string
 	Owner string // "NAMESPACE/RELEASE"; "" if no release owns the object

@@ -61,7 +61,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 
 // addWait adds --wait and --no-hooks.
 func (r *runFlags) addWait(cmd *cobra.Command) {
-	command.AddWait(cmd, &r.common.Wait, "what to wait for: ordered (each group before the next), or watcher, hookOnly or legacy as in Helm; without a value: watcher")
+	command.AddWait(cmd, &r.common.Wait, "what to wait for: ordered (each group before the next), or watcher, hookOnly or legacy, which ignore groups, as in Helm. Without the flag: ordered. A bare --wait means watcher")
 	cmd.Flags().BoolVar(&r.common.NoHooks, "no-hooks", false, "skip hooks")
 }
 
@@ -89,7 +89,7 @@ func (r *runFlags) addCheckImages(cmd *cobra.Command) {
 
 // addWaitFor adds --wait-for.
 func (r *runFlags) addWaitFor(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object, which is not of the release, exists and is ready: "+plan.OutsideFormat+" (repeatable)")
+	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object from outside the release exists and is ready: "+plan.OutsideFormat+" (repeatable)")
 }
 
 // addTest adds --test.
@@ -132,7 +132,7 @@ func (r *runFlags) addDeleteCRDs(cmd *cobra.Command) {
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
+	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards; needs lockstep-sandbox, which make builds in a clone")
 }
 
 // addRollback adds --rollback-on-failure and --on-interrupt, and extends --on-hangup. what and undo
