@@ -25,15 +25,15 @@ type builtInRule struct {
 // Rule R22: ready means Current for kstatus, except for these kinds.
 var builtInRules = []builtInRule{
 	{"apps/DaemonSet", "a pod is ready on every node that fits. With `OnDelete`, pods of an old version count; the note says how many. " +
-		"No fitting node is noted", func(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
+		"If no node fits, a note says so", func(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 		r := daemonSetStatus(u)
 		r.Spare = kstatus.GetIntField(u.Object, ".status.numberMisscheduled", 0)
 		return r
 	}},
-	{"apps/Deployment", "kstatus decides. `paused` is noted and not waited for, 0 replicas are noted", deploymentStatus},
-	{"apps/ReplicaSet", "kstatus decides; 0 replicas are noted", replicaSetStatus},
+	{"apps/Deployment", "kstatus decides. A paused one counts as it is, and 0 replicas count as ready, both with a note", deploymentStatus},
+	{"apps/ReplicaSet", "kstatus decides. 0 replicas count as ready, with a note", replicaSetStatus},
 	{"apps/StatefulSet", "all pods are ready. With `OnDelete` or a `partition`, pods of an old version count; the note says how many. " +
-		"0 replicas are noted", statefulSetStatus},
+		"0 replicas count as ready, with a note", statefulSetStatus},
 	{"apiregistration.k8s.io/APIService", "its condition `Available` is true", apiServiceStatus},
 	{"batch/CronJob", "it exists; `suspend` is noted", cronJobStatus},
 	{"batch/Job", "it has started or, if it must complete, it is complete. `suspend` and `parallelism: 0` are noted; a Job that must " +
@@ -43,7 +43,7 @@ var builtInRules = []builtInRule{
 	{"networking.k8s.io/Ingress", "it exists; a missing address is noted", ingressStatus},
 	{"PersistentVolumeClaim", "it is bound. While a class with `WaitForFirstConsumer` waits for the first pod, that is noted", claimStatus},
 	{"Pod", "it is running and ready, or has succeeded. It fails if it has failed, is in a crash loop, or has had no node for 15 seconds", podStatus},
-	{"ReplicationController", "all pods are ready; 0 replicas are noted", replicationControllerStatus},
+	{"ReplicationController", "all pods are ready. 0 replicas count as ready, with a note", replicationControllerStatus},
 	{"Service", "it has a cluster IP; a missing address of a `LoadBalancer` is noted", serviceStatus},
 }
 

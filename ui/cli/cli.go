@@ -165,9 +165,9 @@ func (a *app) checkColour() error {
 	return fmt.Errorf("invalid --color %q: must be one of %s", mode, strings.Join(allowed, ", "))
 }
 
-const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and
-flags. Kubernetes objects form groups, which are applied in the order of their dependencies, within a chart and between
-subcharts. You can watch, pause and step through a deployment.
+const rootLong = `lockstep deploys Helm charts in order: the order that a chart declares, or with --order=inferred the one that its objects
+imply. It works with ordinary Helm charts, releases, repositories and flags. Kubernetes objects form groups, and each group
+starts once the groups that it waits for are ready. You can watch, pause and step through a deployment.
 
 Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted. LOCKSTEP_<FLAG> sets a flag.`
 

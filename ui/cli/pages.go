@@ -32,7 +32,7 @@ func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }
 // newRules returns the page of rules, which takes their numbers as arguments.
 func (a *app) newRules() *cobra.Command {
 	return &cobra.Command{
-		Use: "rules [R12 …]", Short: "the rules that messages cite, as in (R12)", GroupID: "pages",
+		Use: "rules [R12 …]", Short: "The rules that messages cite, as in (R12)", GroupID: "pages",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var ids []string
 			for _, r := range engine.Rules() {
@@ -70,7 +70,7 @@ func (a *app) printPage(cmd *cobra.Command, markdown string) error {
 // newEvents returns the page about events, which has their JSON schema as a second page.
 func (a *app) newEvents() *cobra.Command {
 	return &cobra.Command{
-		Use: "events [schema]", Short: "the JSON events of -o json, and their schema", GroupID: "pages",
+		Use: "events [schema]", Short: "The JSON events of -o json, and their schema", GroupID: "pages",
 		Args: command.Args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/event"
@@ -20,8 +21,7 @@ import (
 )
 
 const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
-run-to, break, disable, approve, accept, retry, give-up, edit, abort, rollback, stop or status. On the screen, accept is called
-re-check, and give-up is called stop here; stop is another command, which cancels the requests in flight.
+run-to, break, disable, approve, accept, retry, give-up, edit, abort, rollback, stop or status.
 
   pause           start no new groups; running ones continue (p)
   resume          continue after a pause (c)
@@ -30,16 +30,17 @@ re-check, and give-up is called stop here; stop is another command, which cancel
   break GROUP     set a breakpoint before a group, or remove it (b)
   disable GROUP   disable a breakpoint, or enable it again (B)
   approve [GROUP] approve a group that waits for it, or all of them (O)
-  accept [GROUP]  re-check failed groups without applying them (A, re-check)
+  accept [GROUP]  re-check failed groups without applying them
+                  ("re-check" on the screen, A)
   retry [GROUP]   apply failed groups again (R)
   give-up [GROUP] leave failed groups as they are, finish running work, then
-                  end the run as failed (G, stop here)
+                  end the run as failed ("stop here" on the screen, G)
   edit            while paused or held, continue as a new revision with the
                   values of -f and --set merged into those of the run (e)
   abort           start nothing new, keep existing objects; during a
                   rollback the first abort only prints a warning (a, K)
   rollback        abort and roll back (a, r)
-  stop            abort and cancel the requests in flight (ctrl-c twice)
+  stop            abort now: cancel the requests in flight (ctrl-c twice)
   status          print the state of the run
 
 The keys in parentheses do the same on the screen.
@@ -118,7 +119,10 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		},
 	}
 	command.AddOutput(cmd)
-	input.AddValueFlags(cmd.Flags(), &opts)
+	edit := pflag.NewFlagSet("edit", pflag.ContinueOnError)
+	input.AddValueFlags(edit, &opts)
+	edit.VisitAll(func(f *pflag.Flag) { f.Usage = "for edit: " + f.Usage })
+	cmd.Flags().AddFlagSet(edit)
 	cmd.Flags().StringVar(&pastNoReturn, "past-no-return", "", "with rollback: the reason of the point of no return to go back past")
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the run and its reply")
 	return cmd
