@@ -147,8 +147,8 @@ func (p planInput) lostOrder(c session.Common, tree *plan.Chart) []plan.Warning 
 		return nil
 	}
 	return []plan.Warning{{Rule: "R68", Chart: p.target.Root(), Message: fmt.Sprintf(
-		"revision %d was deployed in an inferred order, this one has no order; to keep the order, set LOCKSTEP_ORDER=inferred, "+
-			"or write it into the chart with lockstep suggest --write", p.old.Release.Version)}}
+		"revision %d was deployed in an inferred order, but this one has no order; set LOCKSTEP_ORDER=inferred, "+
+			"or write the order into the chart with: lockstep suggest CHART --write", p.old.Release.Version)}}
 }
 
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. clientSide is set if Helm would
