@@ -320,15 +320,16 @@ func TestNotReadyIsRolledBack(t *testing.T) {
 		stack[n].Values = map[string]any{"data": "two"}
 	}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout, o.Common.BreakOn = true, 3*time.Second, []string{"s/s:app"}
 	}, stack...)
 	var once sync.Once
 	state, _ := b.run(s, err, func(e event.Event) {
-		if e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready {
+		if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
 			once.Do(func() {
 				if err := b.Cluster.AppsV1().Deployments(b.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
+				s.Command(event.Command{Name: event.Resume})
 			})
 		}
 	})
