@@ -75,7 +75,7 @@ func TestNothingIsWrittenBeforeItsApproval(t *testing.T) {
 	if out.Err != nil || !slices.Equal(of, want) {
 		t.Fatalf("approved %v, want %v; %v", of, want, out.Err)
 	}
-	stored := r.OpenView(0).View.Approvals()
+	stored := r.OpenView(0).View.Course().Approvals
 	if len(stored) != 2 || stored[1].Of != "asks:schema" || stored[1].By != "ann" || stored[1].Reason != "drops table users" || stored[1].At.IsZero() {
 		t.Errorf("the record has the approvals %+v", stored)
 	}
