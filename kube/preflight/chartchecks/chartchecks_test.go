@@ -70,6 +70,7 @@ func TestChecks(t *testing.T) {
 		nodes("max(cpuCapacity) > 8"):          "",
 		nodes("countDistinct(zone) < 3"):       "fail node resources: bad",
 		nodes("nodeCondition(Ready) == False"): "",
+		nodes("nodeCondition(Ready) != True"):  `error node resources: condition "nodeCondition(Ready) != True": lockstep does not know this condition`,
 		nodes("avg(cpuCapacity) < 3"):          `error node resources: condition "avg(cpuCapacity) < 3": lockstep does not know this condition`,
 		"nodeResources: {filters: {cpuCapacity: '6', cpuArchitecture: arm64, selector: {matchLabel: {disk: ssd}}}, outcomes: [{fail: {when: count() < 2, message: bad}}]}": "fail node resources: bad",
 		"nodeResources: {filters: {taint: {key: x}}, outcomes: []}":      "error node resources: lockstep does not filter nodes by taint",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,6 +102,9 @@ func nodesMatch(nodes []corev1.Node, when, resourceName string) (bool, error) {
 		}
 		return compares(cmp.Compare(number, wanted), parts[1])
 	case "nodeCondition":
+		if !slices.Contains([]string{"=", "==", "==="}, parts[1]) {
+			return false, errCondition
+		}
 		for _, n := range nodes {
 			for _, c := range n.Status.Conditions {
 				if string(c.Type) == property && string(c.Status) == parts[2] {
