@@ -65,7 +65,7 @@ func (p *programs) run(ctx context.Context, dir, stdin, program string, args ...
 
 // decrypt returns the content of an entry of secrets: of a file, or of the mapping that helmfile build made of one.
 func (p *programs) decrypt(ctx context.Context, item *node, file, what string) (map[string]any, error) {
-	program, args, stdin, err := decryptCommand(item, file)
+	program, args, stdin, err := decryptCommand(ctx, item, file)
 	if err != nil {
 		return nil, item.errorf("%s: %w", what, err)
 	}
@@ -85,7 +85,7 @@ func (p *programs) decrypt(ctx context.Context, item *node, file, what string) (
 }
 
 // decryptCommand returns the command that decrypts an entry, with its input.
-func decryptCommand(item *node, file string) (program string, args []string, stdin string, err error) {
+func decryptCommand(ctx context.Context, item *node, file string) (program string, args []string, stdin string, err error) {
 	sops, noSops := exec.LookPath("sops")
 	helm, noHelm := exec.LookPath("helm")
 	switch {
@@ -103,7 +103,7 @@ func decryptCommand(item *node, file string) (program string, args []string, std
 			args = append(args, "--input-type", "yaml")
 		}
 		return sops, append(args, "--output-type", "yaml", file), stdin, err
-	case noHelm == nil && file != "" && hasHelmSecrets(helm):
+	case noHelm == nil && file != "" && hasHelmSecrets(ctx, helm):
 		file, err = filepath.Abs(file)
 		return helm, []string{"secrets", "decrypt", file}, "", err
 	}
@@ -112,8 +112,8 @@ func decryptCommand(item *node, file string) (program string, args []string, std
 }
 
 // hasHelmSecrets reports whether Helm has the plugin secrets.
-func hasHelmSecrets(helm string) bool {
-	out, err := exec.Command(helm, "plugin", "list").Output()
+func hasHelmSecrets(ctx context.Context, helm string) bool {
+	out, err := exec.CommandContext(ctx, helm, "plugin", "list").Output()
 	for line := range strings.Lines(string(out)) {
 		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "secrets" {
 			return err == nil

@@ -210,7 +210,7 @@ func (r Release) Merge(ctx context.Context, more []string, read readFile) (out m
 	if err != nil {
 		return nil, nil, err
 	}
-	out, secret = map[string]any{}, r.secretPaths
+	out, secret = map[string]any{}, slices.Clone(r.secretPaths)
 	for _, v := range sources {
 		secret = append(secret, v.secret...)
 		if v.inline != nil {
