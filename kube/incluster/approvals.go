@@ -88,8 +88,8 @@ func NewApprovals(ctx context.Context, kube kubernetes.Interface, namespace, rel
 	return event.ApprovalsAt{Lease: namespace + "/" + created.Name, Plan: digest}, nil
 }
 
-// DeleteApprovals deletes the Leases that runs of a release outside of the cluster have left, except for those to keep. Call it
-// while the release is not locked: then those runs were killed.
+// DeleteApprovals deletes the Leases of runs of a release outside of the cluster, except for those to keep. Call it while the
+// release is not locked: then those runs were killed, or they still wait for their first approval, and this run takes their place.
 func DeleteApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string, keep func(coordinationv1.Lease) bool) error {
 	left, err := listApprovals(ctx, kube, namespace, release)
 	for _, l := range slices.DeleteFunc(left, keep) {

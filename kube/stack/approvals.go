@@ -89,8 +89,9 @@ func (s *Stack) ProveApprovals(ctx context.Context) (end func(), err error) {
 	}
 	end = func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, end := range s.proofEnds {
+		ends := slices.Clone(s.proofEnds)
+		s.mu.Unlock()
+		for _, end := range ends { // each sends a request
 			end()
 		}
 	}
