@@ -26,16 +26,17 @@ type appliedObject struct {
 	hook           bool
 }
 
-// objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one does not
-// change with the status; of the other kinds each write counts.
+// objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one changes neither
+// with the status nor with labels and annotations, which name the owner; of the other kinds each write counts.
 type objectState struct {
 	uid        types.UID
 	generation int64
 	version    uint64
+	owner      string // in the form of manifest.OwnerOf
 }
 
 func stateOf(m metav1.Object) objectState {
-	return objectState{m.GetUID(), m.GetGeneration(), status.ParseVersion(m.GetResourceVersion())}
+	return objectState{m.GetUID(), m.GetGeneration(), status.ParseVersion(m.GetResourceVersion()), manifest.OwnerOf(m)}
 }
 
 // NewApplied returns an Applied without objects.
@@ -82,7 +83,7 @@ func (a *Applied) replaced(scope manifest.Scope, o plan.Object, m metav1.Object)
 	e.seen = stateOf(m)
 	was := e.answered
 	return was.uid != "" && e.seen.uid != was.uid && e.seen.version > was.version &&
-		(e.hook || e.owner == scope.Owner() && manifest.OwnerOf(m) != e.owner)
+		(e.hook || e.owner == scope.Owner() && e.seen.owner != e.owner)
 }
 
 // Written returns the objects that somebody, maybe a controller, has written to since they were applied, or has created again.
@@ -91,7 +92,7 @@ func (a *Applied) Written() (objects []plan.Object) {
 	defer a.mu.Unlock()
 	for _, o := range slices.SortedFunc(maps.Keys(a.objects), plan.Object.Compare) {
 		if was, is := a.objects[o].answered, a.objects[o].seen; was.uid != "" && !a.objects[o].hook && is.version > was.version &&
-			(is.uid != was.uid || is.generation != was.generation || is.generation == 0) {
+			(is.uid != was.uid || is.generation != was.generation || is.generation == 0 || is.owner != was.owner) {
 			objects = append(objects, o)
 		}
 	}

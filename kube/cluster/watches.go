@@ -6,6 +6,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
 	"lockstep/kube/status"
 )
 
@@ -39,7 +40,7 @@ func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Wat
 		return nil, err
 	}
 	return &Watches{
-		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger, Owners: opts.Owners, Log: c.Log()}),
+		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger, Owners: opts.Owners, Marks: manifest.OwnerKeys, Log: c.Log()}),
 		pods:  newPodWatches(ctx, bound.Clientset, opts),
 		close: cancel,
 	}, nil

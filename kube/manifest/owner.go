@@ -22,6 +22,9 @@ const (
 	ownerNamespaceKey = "meta.helm.sh/release-namespace"
 )
 
+// OwnerKeys are the keys of the label and the annotations that OwnerOf reads.
+var OwnerKeys = []string{ManagedByKey, ownerNameKey, ownerNamespaceKey}
+
 // OwnerOf returns the release that owns an object, in the form of Owner, or "".
 func OwnerOf(m metav1.Object) string {
 	a := m.GetAnnotations()

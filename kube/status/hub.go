@@ -39,6 +39,8 @@ type Options struct {
 	Span time.Duration
 	// Owners keeps the managed fields of objects, for Target.Judge.
 	Owners bool
+	// Marks are the keys of the labels and annotations that Target.Judge reads.
+	Marks []string
 	// Log gets debug messages about proxies that delay watch events; nil for none.
 	Log *slog.Logger
 }

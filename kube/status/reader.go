@@ -47,9 +47,17 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// trim is like the function, but also keeps the managed fields if the Hub needs them.
+// trim is like the function, but also keeps what the Hub needs for Target.Judge.
 func (h *Hub) trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := trim(u)
+	labels, annotations := u.GetLabels(), u.GetAnnotations()
+	for _, key := range h.options.Marks {
+		for field, all := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
+			if v, ok := all[key]; ok {
+				_ = unstructured.SetNestedField(kept.Object, v, "metadata", field, key) // fails only if a parent is no mapping
+			}
+		}
+	}
 	if h.options.Owners {
 		kept.SetManagedFields(u.GetManagedFields())
 	}
@@ -137,6 +145,8 @@ func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind, owners bool) 
 		u.SetCreationTimestamp(o.CreationTimestamp)
 		u.SetDeletionTimestamp(o.DeletionTimestamp)
 		u.SetFinalizers(o.Finalizers)
+		u.SetLabels(o.Labels)
+		u.SetAnnotations(o.Annotations)
 		if owners {
 			u.SetManagedFields(o.ManagedFields)
 		}

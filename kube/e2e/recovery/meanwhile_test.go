@@ -39,6 +39,12 @@ func TestChangedMeanwhile(t *testing.T) {
 		"value changed": {patch(`{"data":{"is":"other"}}`), "data.is, after this run had applied it", 0},
 		"taken over": {patch(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`),
 			"ConfigMap/a belongs to release other in namespace ", event.ExitFailed},
+		"taken over with the same spec": {func(r *rig.Rig) { // which its generation does not show
+			other := []byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(r.T.Context(), "d", types.MergePatchType, other, metav1.PatchOptions{}); err != nil {
+				r.T.Error(err)
+			}
+		}, "Deployment/d belongs to release other in namespace ", event.ExitFailed},
 		"scaled": {func(r *rig.Rig) {
 			scale := []byte(`{"spec":{"replicas":0}}`)
 			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(r.T.Context(), "d", types.MergePatchType, scale, metav1.PatchOptions{}, "scale"); err != nil {
@@ -51,6 +57,20 @@ func TestChangedMeanwhile(t *testing.T) {
 			}
 			create(r, "a")
 		}, "deleted and created again by somebody else", event.ExitAborted},
+		"created again with its marks": {do: func(r *rig.Rig) {
+			maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+			m, err := maps.Get(r.T.Context(), "a", metav1.GetOptions{})
+			if err == nil {
+				err = maps.Delete(r.T.Context(), "a", metav1.DeleteOptions{})
+			}
+			if err == nil {
+				m.ResourceVersion, m.UID = "", ""
+				_, err = maps.Create(r.T.Context(), m, metav1.CreateOptions{})
+			}
+			if err != nil {
+				r.T.Error(err)
+			}
+		}},
 		"namespace deleted": {func(r *rig.Rig) {
 			create(r, "stuck", "example.com/stuck")
 			r.T.Cleanup(func() {
@@ -67,7 +87,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			docs := []string{rig.ConfigMap("a", rig.Group("a"))}
-			if name == "scaled" {
+			if name == "scaled" || name == "taken over with the same spec" {
 				docs = append(docs, rig.Deployment("d", rig.Group("a"), "0s", "  replicas: 1"))
 			}
 			// The last group is ready once the change is made. It has no pods: they would be the first to go with a namespace.
