@@ -189,9 +189,10 @@ func TestProgramsFail(t *testing.T) {
 	}
 }
 
-// TestSecretsOfEnvironment: they are decrypted only if a condition needs values of the environment, and come after its values.
+// TestSecretsOfEnvironment: they are decrypted only if a condition needs values of the environment, and come after its values. Hooks,
+// whose command lines are shown, do not get them.
 func TestSecretsOfEnvironment(t *testing.T) {
-	const file = "== helmfile.yaml\nenvironments: {default: {values: [{a: {enabled: false}}], secrets: [s.yaml]}}\n---\nreleases: [{name: a, chart: ./a%s}]\n== s.yaml\na: {enabled: true}\nx: 'ENC:'"
+	const file = "== helmfile.yaml\nenvironments: {default: {values: [{a: {enabled: false}}], secrets: [s.yaml]}}\n---\nreleases: [{name: a, chart: ./a%s, hooks: [{events: [presync], command: echo, args: ['{{ .Values.a.enabled }} {{ .Values.x }}']}]}]\n== s.yaml\na: {enabled: true}\nx: 'ENC:'"
 	for condition, want := range map[string]int{"": 0, ", condition: a.enabled": 1} {
 		calls := usePrograms(t, "sops")
 		f, err := Read(t.Context(), Options{Path: writeFiles(t, fmt.Sprintf(file, condition))})
@@ -199,7 +200,10 @@ func TestSecretsOfEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(slices.DeleteFunc(calls(), func(s string) bool { return s == "" })); got != want || len(f.Releases) != 1 {
-			t.Errorf("%q: %d calls, want %d; %d releases", condition, got, want, len(f.Releases))
+			t.Fatalf("%q: %d calls, want %d; %d releases", condition, got, want, len(f.Releases))
+		}
+		if p, err := f.Releases[0].Hooks[0].Program(At{Event: Presync}); err == nil || !strings.Contains(err.Error(), `no entry for key "x"`) {
+			t.Errorf("%q: the hook runs %v, %v", condition, p, err)
 		}
 	}
 }

@@ -44,13 +44,13 @@ func (f *fields) number(key string, fallback int) int { f.read(key, &fallback); 
 // readReleases returns the selected releases of a file, and adds the others to r.others.
 //
 // Rule S1: the releases of a stack and their needs.
-func (r *reader) readReleases(s *state, stateValues map[string]any, selectors []string) (out []Release, err error) {
+func (r *reader) readReleases(s *state, stateValues, conditions map[string]any, selectors []string) (out []Release, err error) {
 	for i, n := range s.releases {
 		rel, f, err := r.readHead(s, i+1, n)
 		if err != nil {
 			return nil, err
 		}
-		if rel.excluded, err = r.excludes(f, rel, stateValues, selectors); err != nil {
+		if rel.excluded, err = r.excludes(f, rel, conditions, selectors); err != nil {
 			return nil, err
 		}
 		if rel.excluded != "" {
@@ -71,11 +71,11 @@ func (r *reader) readReleases(s *state, stateValues map[string]any, selectors []
 }
 
 // excludes returns why a release takes no part, "" if it does.
-func (r *reader) excludes(f *fields, rel Release, stateValues map[string]any, selectors []string) (exclusion, error) {
+func (r *reader) excludes(f *fields, rel Release, conditions map[string]any, selectors []string) (exclusion, error) {
 	if matches, err := matchesSelectors(rel, f.text("chart"), selectors); err != nil || !matches {
 		return bySelector, err
 	}
-	if enabled, err := condition(f, r.Environment, stateValues); err != nil || !enabled {
+	if enabled, err := condition(f, r.Environment, conditions); err != nil || !enabled {
 		return byCondition, err
 	}
 	return "", nil

@@ -113,11 +113,11 @@ func (r *reader) readFile(path string, parentValues, stateValues map[string]any,
 	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && parentValues == nil {
 		return &result{}, r.leaveOut(s) // as in helmfile: another file may define the environment
 	}
-	values, err := r.environment(s, parentValues)
+	values, conditions, err := r.environment(s, parentValues)
 	if err != nil {
 		return nil, err
 	}
-	return r.complete(s, loader.MergeMaps(values, stateValues), selectors, after)
+	return r.complete(s, loader.MergeMaps(values, stateValues), loader.MergeMaps(conditions, stateValues), selectors, after)
 }
 
 func newState(path string) *state {
@@ -199,7 +199,8 @@ func (r *reader) readBuilt(path string, e *expansion, docs []*node, stateValues 
 		if err := r.addDocument(s, doc); err != nil {
 			return nil, err
 		}
-		f, err := r.complete(s, loader.MergeMaps(s.built.values, stateValues), selectors, after)
+		values := loader.MergeMaps(s.built.values, stateValues)
+		f, err := r.complete(s, values, values, selectors, after)
 		if err != nil {
 			return nil, err
 		}
@@ -326,8 +327,9 @@ func addRepositories(s *state, fields map[string]*node) error {
 	return nil
 }
 
-// complete reads the included files, then the releases of the state, which come after them.
-func (r *reader) complete(s *state, values map[string]any, selectors, after []string) (*result, error) {
+// complete reads the included files, then the releases of the state, which come after them. conditions are the values that their
+// conditions read.
+func (r *reader) complete(s *state, values, conditions map[string]any, selectors, after []string) (*result, error) {
 	out, err := &result{repositories: s.repositories, environmentKnown: true}, error(nil)
 	for _, n := range s.includes {
 		included, err := r.include(s, n, selectors, after)
@@ -340,7 +342,7 @@ func (r *reader) complete(s *state, values map[string]any, selectors, after []st
 	if out.hooks, err = r.readGlobalHooks(s, values, out.hooks); err != nil {
 		return nil, err
 	}
-	own, err := r.readReleases(s, values, selectors)
+	own, err := r.readReleases(s, values, conditions, selectors)
 	if err != nil {
 		return nil, err
 	}

@@ -308,25 +308,27 @@ func mustExist(missingFileHandler string) bool {
 	return missingFileHandler == "" || missingFileHandler == "Error"
 }
 
-// environment merges the values of the file, those of the environment, and parentValues. The last one wins.
-func (r *reader) environment(s *state, parentValues map[string]any) (map[string]any, error) {
-	values := map[string]any{}
+// environment merges the values of the file, those of the environment, and parentValues. The last one wins. Only conditions
+// also have the secrets of the environment: hooks show their values.
+func (r *reader) environment(s *state, parentValues map[string]any) (values, conditions map[string]any, err error) {
+	values = map[string]any{}
 	env := s.environments[r.Environment]
 	for _, n := range slices.Concat(s.values, env.values) {
 		more, err := n.loadValues(filepath.Dir(s.path), mustExist(env.missingFileHandler))
 		if err != nil {
-			return nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
+			return nil, nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	if len(env.secrets) > 0 && s.hasConditions() { // nothing else uses them
+	conditions = values
+	if len(env.secrets) > 0 && s.hasConditions() {
 		secrets, err := r.environmentSecrets(s, env)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		values = loader.MergeMaps(values, secrets)
+		conditions = loader.MergeMaps(values, secrets)
 	}
-	return loader.MergeMaps(values, parentValues), nil
+	return loader.MergeMaps(values, parentValues), loader.MergeMaps(conditions, parentValues), nil
 }
 
 // hasConditions reports whether releases have conditions that depend on values of the environment.
