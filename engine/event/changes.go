@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
@@ -217,4 +218,26 @@ func (o *ObjectState) applyChange(e Event) (first bool) {
 		o.Answered = e.Time
 	}
 	return first
+}
+
+// Drift is a field that somebody has changed or removed since its object was applied.
+type Drift struct {
+	Field string `json:"field"` // spec.template.spec.containers[web].image
+	Gone  bool   `json:"gone,omitempty"`
+	// Manager is the field manager that has changed it, and At when that last wrote. They are empty if the managed fields do not
+	// tell.
+	Manager string    `json:"manager,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+// Drifted returns the objects that others have changed, in the order of the plan.
+func (s *State) Drifted() (objects []*ObjectState) {
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			if len(o.Drift) > 0 {
+				objects = append(objects, o)
+			}
+		}
+	}
+	return objects
 }

@@ -20,7 +20,7 @@ func newSubject(e Event) subject {
 	switch e.Kind {
 	case KindGroup:
 		s.unit, s.started = e.Unit(), e.Status == Running
-	case KindObject, KindDiagnosis, KindLog:
+	case KindObject, KindDiagnosis, KindDrift, KindLog:
 		s.unit = e.Unit()
 		if e.Kind == KindLog {
 			s.message = e.Message

@@ -63,6 +63,9 @@ const (
 	// cause is known; message is the same as cause; lines are its conditions, events, pods and
 	// last log lines, details the same as facts). A later, vaguer diagnosis keeps the earlier cause and evidence.
 	KindDiagnosis Kind = "diagnosis"
+	// KindDrift says which fields of an object others have changed since it was applied (phase, group, object, drift), none if
+	// drift is empty (R21, S18).
+	KindDrift Kind = "drift"
 	// KindLog is output of a hook (phase, group, object; source; message names the pod
 	// and the container; lines).
 	KindLog Kind = "log"
@@ -215,6 +218,8 @@ type Event struct {
 	Lines []string `json:"lines,omitempty"`
 	// Details are the facts of a diagnosis.
 	Details *Details `json:"details,omitempty"`
+	// Drift has the fields of Object that others have changed.
+	Drift []Drift `json:"drift,omitempty"`
 	// Wait says in a heartbeat how long the run has waited, and for how much.
 	Wait *Wait `json:"wait,omitempty"`
 	// Source is the container that wrote a log.

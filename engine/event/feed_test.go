@@ -15,11 +15,13 @@ import (
 func randomEvent(r *rand.Rand) Event {
 	o := plan.Object{Kind: "Pod", Name: fmt.Sprint(r.IntN(4))}
 	e := Event{Phase: "apply", Group: fmt.Sprint("c:", r.IntN(3)), Message: fmt.Sprint(r.IntN(3))}
-	switch r.IntN(8) {
+	switch r.IntN(9) {
 	case 0:
 		e.Kind, e.Status = KindGroup, []Status{Running, Ready, Failed}[r.IntN(3)]
 	case 1:
 		e.Kind, e.Object, e.Lines = KindDiagnosis, &o, []string{"why"}
+	case 3:
+		e.Kind, e.Object, e.Drift = KindDrift, &o, make([]Drift, r.IntN(2))
 	case 2:
 		e = Event{Kind: KindWarning, Rule: "R8", Message: e.Message}
 	default:
@@ -38,7 +40,7 @@ func withoutTimes(s *State) map[string]string {
 		for _, g := range p.Groups {
 			out[g.ID] = fmt.Sprint(g.Status, g.Message, g.Done)
 			for _, o := range g.Objects {
-				out[g.ID+o.Object.Name] = fmt.Sprint(o.Status, o.Message, o.Cause, o.Diagnosis)
+				out[g.ID+o.Object.Name] = fmt.Sprint(o.Status, o.Message, o.Cause, o.Diagnosis, o.Drift)
 			}
 		}
 	}

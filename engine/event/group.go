@@ -75,6 +75,8 @@ type ObjectState struct {
 	// Degraded means that waiting alone will not make it ready, DegradedSince is when that was diagnosed or it failed.
 	Degraded      bool
 	DegradedSince time.Time
+	// Drift has the fields that others have changed since it was applied.
+	Drift []Drift
 	// Log is a hook's output.
 	Log []string
 	// netChange is the net effect of all requests of the current revision, see NetChange.

@@ -60,7 +60,7 @@ func (s *State) Observe(e Event) {
 		case e.Operation.Revision != s.Operation.Revision:
 			s.Message = fmt.Sprintf("revision %d, %s", e.Operation.Revision, e.Message)
 		}
-	case KindObject, KindDiagnosis:
+	case KindObject, KindDiagnosis, KindDrift:
 		if g := s.appliedIn(e); g != nil {
 			e.Phase = g.Phase
 			s.Apply(e)

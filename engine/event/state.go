@@ -116,6 +116,10 @@ func (s *State) Apply(e Event) {
 			o.setDegraded(e.Status == Degraded, e.Time)
 			o.explain(e)
 		}
+	case KindDrift:
+		if o := s.object(e); o != nil {
+			o.Drift = e.Drift
+		}
 	case KindLog:
 		if o := s.object(e); o != nil {
 			o.Log = append(o.Log, e.Lines...)

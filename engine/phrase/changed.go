@@ -1,9 +1,11 @@
 package phrase
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -31,6 +33,31 @@ func Changed(s *event.State) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// Drift says who has changed fields of an object, and when: "changed by kubectl (2026-03-01 12:00:00): spec.replicas; removed by
+// kubectl (…): data.a".
+func Drift(drift []event.Drift) string {
+	var heads []string
+	fields := map[string][]string{}
+	for _, d := range drift {
+		head := "changed"
+		if d.Gone {
+			head = "removed"
+		}
+		head += " by " + cmp.Or(d.Manager, "somebody else")
+		if !d.At.IsZero() {
+			head += " (" + d.At.Local().Format(time.DateTime) + ")"
+		}
+		if fields[head] == nil {
+			heads = append(heads, head)
+		}
+		fields[head] = append(fields[head], d.Field)
+	}
+	for i, head := range heads {
+		heads[i] += ": " + strings.Join(fields[head], ", ")
+	}
+	return strings.Join(heads, "; ")
 }
 
 // maxOfKind is how many objects of a kind Objects names.

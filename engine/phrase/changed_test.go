@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -47,5 +48,16 @@ func TestPlural(t *testing.T) {
 		if got := plural(kind); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// TestDrift: the fields that others have changed are named by who has changed them, and when.
+func TestDrift(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
+	drift := []event.Drift{{Field: "data.a", Manager: "kubectl", At: at}, {Field: "data.b"}, {Field: "data.c", Manager: "kubectl", At: at},
+		{Field: "data.d", Manager: "kubectl", Gone: true}}
+	want := "changed by kubectl (2026-03-01 12:00:00): data.a, data.c; changed by somebody else: data.b; removed by kubectl: data.d"
+	if got := Drift(drift); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -68,9 +68,8 @@ type Observation struct {
 	// longer fits.
 	Spare int
 	FirstStatus
-	// Changed says who has changed the object since it was applied (S18): "changed by kubectl: spec.replicas"; "" if that is
-	// unknown.
-	Changed string
+	// Drift has the fields that others have changed since the object was applied (S18), as far as that is known.
+	Drift []event.Drift
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

@@ -3,9 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,28 +49,23 @@ func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run
 // autoscaler is the manager of the fields that a HorizontalPodAutoscaler sets.
 const autoscaler = "kube-controller-manager"
 
-// changes returns a function that says who has changed an object since it was applied (S18): "changed by kubectl: spec.replicas".
-func changes(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured) string {
+// driftOf returns a function that returns the fields of an object that others have changed since it was applied (S18).
+func driftOf(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured) []event.Drift {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
-		return func(*unstructured.Unstructured) string { return "" }
+		return func(*unstructured.Unstructured) []event.Drift { return nil }
 	}
 	recorded := manifest.AsStored(u)
 	ignored, err := plan.ReadIgnoredDrift(f.Resource.Annotations)
 	if err != nil {
 		ignored = nil // the plan warns about it
 	}
-	return func(live *unstructured.Unstructured) string {
-		fields := map[string][]string{}
+	return func(live *unstructured.Unstructured) (drift []event.Drift) {
 		for _, d := range manifest.Taken(recorded, live) {
 			if d.Manager != "" && d.Manager != autoscaler && !plan.InPointer(d.Pointer(), ignored) {
-				fields[d.Manager] = append(fields[d.Manager], d.Field())
+				drift = append(drift, event.Drift{Field: d.Field(), Gone: d.Gone, Manager: d.Manager, At: d.At})
 			}
 		}
-		var by []string
-		for _, manager := range slices.Sorted(maps.Keys(fields)) {
-			by = append(by, "changed by "+manager+": "+strings.Join(fields[manager], ", "))
-		}
-		return strings.Join(by, "; ")
+		return drift
 	}
 }

@@ -74,12 +74,12 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 
 // judge returns Target.Judge of an object that is applied.
 func (t *Target) judge(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured, *run.Observation) {
-	changed := func(*unstructured.Unstructured) string { return "" }
+	drift := func(*unstructured.Unstructured) []event.Drift { return nil }
 	if t.observes {
-		changed = changes(i, f)
+		drift = driftOf(i, f)
 	}
 	return func(live *unstructured.Unstructured, ob *run.Observation) {
-		if ob.Changed = changed(live); t.session.Applied.replaced(t.session.Builder.Scope(), f.Resource.Object, live) {
+		if ob.Drift = drift(live); t.session.Applied.replaced(t.session.Builder.Scope(), f.Resource.Object, live) {
 			*ob = run.Observation{Status: event.Gone, Version: ob.Version, Message: "deleted and created again by somebody else"}
 		}
 	}

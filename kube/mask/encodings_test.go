@@ -35,7 +35,7 @@ var channels = map[string]func(*Mask, string) string{
 	"diff":   func(m *Mask, s string) string { return m.Diff("-a: x\n+a: " + s) },
 	"event": func(m *Mask, s string) string {
 		group := &plan.Group{ID: "a", Why: map[string]string{"b": s}}
-		e := m.Event(event.Event{Message: s, Cause: s, Evidence: []string{s}, Lines: []string{s}, Phases: []event.Phase{{Groups: []*plan.Group{group}}},
+		e := m.Event(event.Event{Message: s, Cause: s, Evidence: []string{s}, Lines: []string{s}, Drift: []event.Drift{{Field: s, Manager: s}}, Phases: []event.Phase{{Groups: []*plan.Group{group}}},
 			Details: &event.Details{Log: []string{s}, Conditions: []string{s}, Notes: []string{s},
 				Pods: []event.FailingPod{{Why: s}}, Events: []event.ClusterEvent{{Reason: s, Message: s}}}})
 		record, _ := json.Marshal(e)

@@ -153,6 +153,10 @@ func (m *Mask) Event(e event.Event) event.Event {
 		d := m.details(*e.Details)
 		e.Details = &d
 	}
+	e.Drift = slices.Clone(e.Drift)
+	for i := range e.Drift {
+		e.Drift[i].Field, e.Drift[i].Manager = m.Text(e.Drift[i].Field), m.Text(e.Drift[i].Manager)
+	}
 	return e
 }
 

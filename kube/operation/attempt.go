@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	helmstorage "helm.sh/helm/v4/pkg/storage"
 
 	"lockstep/engine/event"
-	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
@@ -212,7 +210,7 @@ type LostObject struct {
 }
 
 // confirmApplied looks again at the objects to which somebody has written since the run applied them. It returns an error if one
-// is not the release's any more. What others have changed stays so: it becomes a warning.
+// is not the release's any more. What others have changed stays so: it is published.
 func (a *attempt) confirmApplied(ctx context.Context) error {
 	rel, written := a.task.prepared.Target.Release, a.session.Applied.Written()
 	if rel == nil || len(written) == 0 {
@@ -229,26 +227,29 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 			}
 		}
 		a.session.Applied.Reported(o.Object)
-		if text := changedBy(o); text != "" {
-			a.session.Warn(plan.Warning{Rule: "R21", Object: &o.Object, Message: fmt.Sprintf(
-				"%s: %s, after this run had applied it; that stays so; to undo it: lockstep drift %s -n %s --repair", o.Object, text, rel.Name, rel.Namespace)})
+		var drift []event.Drift
+		for _, f := range o.Fields {
+			drift = append(drift, event.Drift{Field: f.Field, Gone: f.Gone, Manager: f.Manager, At: f.At})
 		}
+		if drift == nil {
+			continue
+		}
+		unit := a.appliedIn(o.Object)
+		a.engine.Publish(event.Event{Kind: event.KindDrift, Phase: unit.Phase, Group: unit.Group, Object: &o.Object, Drift: drift})
 	}
 	return nil
 }
 
-// changedBy names the fields of an object that others have changed: "changed by kubectl-edit: data.a, data.b".
-func changedBy(o inspect.DriftedObject) string {
-	fields := map[string][]string{}
-	for _, f := range o.Fields {
-		by := cmp.Or(f.Manager, "somebody else")
-		fields[by] = append(fields[by], f.Field)
+// appliedIn returns the last unit in which the attempt has applied an object.
+func (a *attempt) appliedIn(o plan.Object) (unit event.Unit) {
+	for _, e := range a.op.feed.Events() {
+		for g, of := range event.Objects(e.Phases) {
+			if of == o && g.Phase.Kind == event.PhaseApply && event.IsRollback(g.Phase.Name) == a.task.rollbackOnFailure {
+				unit = event.Unit{Phase: g.Phase.Name, Group: g.ID}
+			}
+		}
 	}
-	var all []string
-	for _, by := range slices.Sorted(maps.Keys(fields)) {
-		all = append(all, "changed by "+by+": "+strings.Join(fields[by], ", "))
-	}
-	return strings.Join(all, "; ")
+	return unit
 }
 
 // warnOfTerminating warns about removed objects that are still being deleted at the end of an upgrade or rollback (R30).

@@ -91,7 +91,7 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 		held, shown = nil, true
 	}
 	err := drive(check.Operation, func(e event.Event) {
-		if e.Kind == event.KindWarning && e.Rule == "R21" { // somebody else has changed an object
+		if e.Kind == event.KindDrift { // somebody else has changed an object
 			relay(e)
 			return
 		}

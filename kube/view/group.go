@@ -22,17 +22,17 @@ type group struct {
 	count    map[event.Status]int     // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
 	awaited   []plan.Object
-	mayBeGone map[plan.Object]bool   // see revision.mayBeGone
-	changed   map[plan.Object]string // published, see run.Observation.Changed
-	status    event.Status           // published
-	message   string                 // published
+	mayBeGone map[plan.Object]bool          // see revision.mayBeGone
+	drift     map[plan.Object][]event.Drift // published
+	status    event.Status                  // published
+	message   string                        // published
 }
 
 func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
 	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
-		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, changed: map[plan.Object]string{}, count: map[event.Status]int{}}
+		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, drift: map[plan.Object][]event.Drift{}, count: map[event.Status]int{}}
 	if old != nil {
-		n.last, n.vanished, n.pods, n.status, n.message = old.last, old.vanished, old.pods, old.status, old.message
+		n.last, n.vanished, n.pods, n.drift, n.status, n.message = old.last, old.vanished, old.pods, old.drift, old.status, old.message
 	}
 	for _, o := range g.Objects {
 		n.fresh[o] = false
@@ -46,14 +46,17 @@ func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group 
 	return n
 }
 
-// warnChanged publishes who has changed an object of a deployed revision, once for each change.
-func (v *View) warnChanged(g *group, ob run.Observation) {
-	if ob.Changed == g.changed[ob.Object] || v.revision.rel.Info.Status != rcommon.StatusDeployed {
+// publishDrift publishes which fields of an object of a deployed revision others have changed, unless they are the same as before.
+func (v *View) publishDrift(unit event.Unit, g *group, ob run.Observation) {
+	if v.revision.rel.Info.Status != rcommon.StatusDeployed {
+		ob.Drift = nil
+	}
+	same := func(a, b event.Drift) bool { return a.Field == b.Field && a.Gone == b.Gone && a.Manager == b.Manager } // it may write again
+	if slices.EqualFunc(ob.Drift, g.drift[ob.Object], same) {
 		return
 	}
-	if g.changed[ob.Object] = ob.Changed; ob.Changed != "" {
-		v.feed.Publish(event.WarningEvent(plan.Warning{Rule: "S18", Object: &ob.Object, Message: ob.Object.String() + ": " + ob.Changed}))
-	}
+	g.drift[ob.Object] = ob.Drift
+	v.feed.Publish(event.Event{Kind: event.KindDrift, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Drift: ob.Drift})
 }
 
 // decisive returns the objects that decide about the group: those that the run waited for, or all if it waited for none (R22b).

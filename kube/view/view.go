@@ -368,7 +368,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
 	}
-	v.warnChanged(g, ob)
+	v.publishDrift(unit, g, ob)
 	delete(g.ready, ob.Object)
 	delete(g.vanished, ob.Object)
 	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known

@@ -92,6 +92,22 @@ func TestLiveAfterEnd(t *testing.T) {
 	}
 }
 
+// TestChangedByOthers: an object that others have changed stays ready; the counts, its card and its inspector say who and what.
+func TestChangedByOthers(t *testing.T) {
+	s, observe := overAndWatched(t, 160, 45)
+	u, o := workload(t, s)
+	drift := []event.Drift{{Field: "spec.replicas", Manager: "kubectl"}}
+	observe(event.Event{Kind: event.KindDrift, Phase: u.Phase, Group: u.Group, Object: &o.Object, Drift: drift})
+	s.shows(t, "1 changed by others")
+	s.showsNot(t, "degraded")
+	n := s.Graph.ByKey[u]
+	if label, text := s.Reason(n, n.Find(o.Object)); label+text != "changed by kubectl: spec.replicas" || s.ObjectMark(n, n.Find(o.Object)).Word != "changed by others" {
+		t.Errorf("%q %q", label, text)
+	}
+	observe(event.Event{Kind: event.KindDrift, Phase: u.Phase, Group: u.Group, Object: &o.Object})
+	s.showsNot(t, "changed by others")
+}
+
 // TestNotLive: the screen says when the release is no longer watched.
 func TestNotLive(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)

@@ -63,6 +63,8 @@ type LiveObject struct {
 	// Degraded means that waiting alone will not make it ready, Cause is why it is not ready, if known.
 	Degraded bool   `json:"degraded,omitempty"`
 	Cause    string `json:"cause,omitempty"`
+	// Drift has the fields that others have changed since it was applied.
+	Drift []event.Drift `json:"drift,omitempty"`
 	// run is event.State.ReleaseRun of a stack's release, progress is why the object is not ready.
 	run      event.Status
 	progress string
@@ -107,7 +109,7 @@ func newLiveGroup(s *event.State, g *event.GroupState) Group {
 		case o.Status == event.Waiting && format.Removes(s, g.Phase):
 			progress = cmp.Or(progress, "to be deleted")
 		}
-		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, ReadyBy: o.ReadyBy, Note: o.Note, run: s.ReleaseRun(g), progress: progress}
+		live := LiveObject{Object: o.Object, Status: o.Status, Message: o.Message, ReadyBy: o.ReadyBy, Note: o.Note, Drift: o.Drift, run: s.ReleaseRun(g), progress: progress}
 		if !o.Done() {
 			live.Degraded, live.Cause = o.Degraded, o.Cause
 		}
@@ -187,6 +189,9 @@ func formatGroups(groups []Group, style Style) string {
 			}
 			if !o.ReadyBy.IsUsual() {
 				status += style.render(theme.Quiet, ", "+o.ReadyBy.Text())
+			}
+			if len(o.Drift) > 0 {
+				status += ", " + style.render(theme.Stopped, clean(phrase.Drift(o.Drift)))
 			}
 			rows = append(rows, []string{clean(o.String()), status})
 		}
@@ -282,6 +287,8 @@ func (c *changeLog) Consume(e event.Event) {
 		c.line(e, viewTitle(&c.state))
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
+	case e.Kind == event.KindDrift && len(e.Drift) > 0:
+		c.line(e, c.style.glyph(event.Degraded), clean(objectIn(e.Object, e.Group)+" "+phrase.Drift(e.Drift)))
 	case e.Kind == event.KindObject:
 		o := event.ObjectState{Status: e.Status, ReadyBy: e.ReadyBy}
 		text := objectIn(e.Object, e.Group)

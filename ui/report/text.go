@@ -174,6 +174,10 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		t.line(e, e.Status, e.Message)
 	case event.KindDiagnosis:
 		t.diagnosis(e)
+	case event.KindDrift:
+		if len(e.Drift) > 0 {
+			t.line(e, event.Degraded, objectIn(e.Object, e.Group)+" "+phrase.Drift(e.Drift))
+		}
 	case event.KindLog:
 		t.log(e)
 	}

@@ -289,7 +289,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 	}
 }
 
-// TestViewSaysWhoChanged (S18): a view of a release warns of what somebody has changed since it was deployed, before and while it
+// TestViewSaysWhoChanged (S18): a view of a release says what somebody has changed since it was deployed, before and while it
 // is open; not of what the chart ignores, of what others have added, or of what a repair took back.
 func TestViewSaysWhoChanged(t *testing.T) {
 	t.Parallel()
@@ -298,29 +298,29 @@ func TestViewSaysWhoChanged(t *testing.T) {
 	change(r, "configmaps", "conf", types.MergePatchType, `{"data":{"text":"other","added":"x"}}`)
 	change(r, "deployments", "web", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:2.0"}]}}}}`)
 	v := r.OpenView(0)
-	warned := func(want ...string) func(*event.State) bool {
+	drifted := func(want ...string) func(*event.State) bool {
 		return func(s *event.State) bool {
 			var got []string
-			for _, w := range s.Warnings {
-				if w.Rule == "S18" && strings.Contains(w.Message, "changed by") {
-					got = append(got, w.Message)
+			for _, o := range s.Drifted() {
+				for _, d := range o.Drift {
+					got = append(got, o.Object.String()+" "+d.Manager+" "+d.Field)
 				}
 			}
 			slices.Sort(got)
 			return slices.Equal(got, want) && rig.AllGroups(s, event.Ready)
 		}
 	}
-	conf := "ConfigMap/conf: changed by somebody: data.text"
-	v.Await("what was changed before", warned(conf))
+	conf := "ConfigMap/conf somebody data.text"
+	v.Await("what was changed before", drifted(conf))
 	change(r, "deployments", "web", types.MergePatchType, `{"spec":{"replicas":0,"paused":true}}`)
 	change(r, "deployments", "web", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"B","value":"y"}]}]}}}}`)
-	v.Await("what was changed later", warned(conf, "Deployment/web: changed by somebody: spec.template.spec.containers[main].env[B].value"))
+	v.Await("what was changed later", drifted(conf, "Deployment/web somebody spec.template.spec.containers[main].env[B].value"))
 	r.MustRun(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 	again := r.OpenView(0)
 	again.Await("nothing after the repair", func(s *event.State) bool {
 		select {
 		case <-again.View.Seen():
-			return warned()(s)
+			return drifted()(s)
 		default:
 			return false
 		}

@@ -98,7 +98,7 @@ func TestLoserOfTwoRuns(t *testing.T) {
 }
 
 // TestChangedAfterItsTurn: while the run deploys s, somebody writes to an object of a, which this run has deployed. If a release has
-// taken the object over, the run fails and names it; what is only changed is a warning (R21, S4).
+// taken the object over, the run fails and names it; what is only changed is a fact of the object (R21, S4).
 func TestChangedAfterItsTurn(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -106,8 +106,8 @@ func TestChangedAfterItsTurn(t *testing.T) {
 		exit   int
 		result event.Result
 	}{
-		"belongs to release other":       {`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, event.ExitFailed, event.ChangedByOthers},
-		"changed by theirs: data.v, aft": {`{"data":{"v":"theirs"}}`, 0, event.Deployed},
+		"belongs to release other":  {`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, event.ExitFailed, event.ChangedByOthers},
+		"theirs has changed data.v": {`{"data":{"v":"theirs"}}`, 0, event.Deployed},
 	}
 	for want, test := range tests {
 		t.Run(string(test.result), func(t *testing.T) {
@@ -118,9 +118,6 @@ func TestChangedAfterItsTurn(t *testing.T) {
 			var once sync.Once
 			said := ""
 			state, _ := b.run(s, err, func(e event.Event) {
-				if e.Kind == event.KindWarning {
-					said += e.Message + "\n"
-				}
 				if e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready {
 					once.Do(func() {
 						s.Command(event.Command{Name: event.Pause})
@@ -131,8 +128,13 @@ func TestChangedAfterItsTurn(t *testing.T) {
 					})
 				}
 			})
+			for _, release := range state.Scopes {
+				for _, o := range release.Drifted() {
+					said += o.Drift[0].Manager + " has changed " + o.Drift[0].Field
+				}
+			}
 			if got := result(state, "a"); state.Exit != test.exit || got.Result != test.result || !strings.Contains(said+phrase.Reason(state), want) {
-				t.Errorf("exit %d, result %+v, warnings %q: %s", state.Exit, got, said, phrase.Reason(state))
+				t.Errorf("exit %d, result %+v, drift %q: %s", state.Exit, got, said, phrase.Reason(state))
 			}
 		})
 	}

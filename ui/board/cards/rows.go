@@ -250,10 +250,10 @@ func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, lim
 	return rows
 }
 
-// worstRows lists failed objects first, then those degraded, those in progress and the rest, and ends with
+// worstRows lists failed objects first, then those degraded, those changed by others, those in progress and the rest, and ends with
 // a line that counts the omitted ones.
 func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
-	var left [5]int
+	var left [6]int
 	for at := range left {
 		for _, o := range objects {
 			if objectRank(n, o) != at {
@@ -283,34 +283,36 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 	return rows
 }
 
-// objectRank is picture.Urgency with another rank, 1, for degraded objects.
+// objectRank is picture.Urgency with two more ranks: 1 for degraded objects, and 2 for those that others have changed.
 func objectRank(n *graph.Node, o *event.ObjectState) int {
 	switch urgency := picture.Urgency(o); {
 	case picture.Degraded(n, o):
 		return 1
+	case picture.Drifted(n, o):
+		return 2
 	case urgency > 0:
-		return urgency + 1
+		return urgency + 2
 	}
 	return 0
 }
 
 // rankWords returns the words for a group's objects of each rank.
-func (l *Layout) rankWords(n *graph.Node) [5]string {
-	words := [...]string{"failed", l.Theme.Mark(string(event.Degraded)).Word, "in progress", "waiting", "ready"}
+func (l *Layout) rankWords(n *graph.Node) [6]string {
+	words := [...]string{"failed", l.Theme.Mark(string(event.Degraded)).Word, "changed by others", "in progress", "waiting", "ready"}
 	switch {
 	case picture.IsUnfinished(n.Status):
-		words[2] = "not ready"
+		words[3] = "not ready"
 	case n.Status == event.Applied:
-		words[2] = l.Theme.Mark(string(event.Applied)).Word
+		words[3] = l.Theme.Mark(string(event.Applied)).Word
 	}
 	if l.StartsNothing(n) {
-		words[3] = l.Theme.Mark(string(event.Skipped)).Word
+		words[4] = l.Theme.Mark(string(event.Skipped)).Word
 	}
 	switch {
 	case n.Removing():
-		words[4] = l.Theme.Mark(string(event.Gone)).Word
+		words[5] = l.Theme.Mark(string(event.Gone)).Word
 	case n.Outcome != "":
-		words[4] = l.Theme.Mark(n.Outcome).Word
+		words[5] = l.Theme.Mark(n.Outcome).Word
 	}
 	return words
 }

@@ -92,8 +92,11 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.CauseAt(n.GroupState, o, s.Now())})
 	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
-	case o.Change != "" && o.Change.Word() != mark.Word && o.Status != event.Deleting:
+	case o.Change != "" && !picture.Drifted(n, o) && o.Change.Word() != mark.Word && o.Status != event.Deleting:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
+	}
+	if picture.Drifted(n, o) {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.Drift(o.Drift)})
 	}
 	if o.NotAwaited() {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + judge})

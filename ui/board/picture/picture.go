@@ -84,7 +84,7 @@ type tally struct {
 	Total, Done, Applied, Active, Degraded, Failed, Waiting int
 	Requests                                                int // in flight
 	Groups                                                  int // running
-	Gone                                                    int // of Done
+	Gone, Drifted                                           int // of Done
 }
 
 // Count counts the objects of the operation's phases, or of the rollback's if there is one.
@@ -124,11 +124,19 @@ func Degraded(n *graph.Node, o *event.ObjectState) bool {
 	return n.Undone[o.Object] == nil && (n.Regressed(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed)
 }
 
+// Drifted reports whether others have changed a ready object since it was applied, and no rollback has reached it.
+func Drifted(n *graph.Node, o *event.ObjectState) bool {
+	return len(o.Drift) > 0 && o.Status == event.Ready && n.Undone[o.Object] == nil
+}
+
 func (t *tally) add(g *graph.Node, held bool) {
 	t.Total += len(g.Objects)
 	for _, o := range g.Objects {
 		if o.Status == event.Gone {
 			t.Gone++
+		}
+		if Drifted(g, o) {
+			t.Drifted++
 		}
 	}
 	if g.Status == event.Running {
@@ -225,6 +233,8 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 		return word, p.JoinAfter(word, " "+canvas.Span(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
 		return "", why
+	case Drifted(n, o):
+		return "", phrase.Drift(o.Drift)
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		return NotReady, cmp.Or(why, string(o.Status))
 	case o.Status != event.InProgress && o.Status != event.Deleting:
@@ -331,6 +341,10 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
+		return mark
+	case Drifted(n, o):
+		mark := p.Theme.Mark(string(event.Degraded))
+		mark.Word = "changed by others"
 		return mark
 	case p.StartsNothing(n) && o.Status == event.Waiting:
 		return p.Theme.Mark(string(event.Skipped))

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -82,6 +83,8 @@ func (r *Replay) Describe(e event.Event) string {
 	switch e.Kind {
 	case event.KindDiagnosis:
 		about, word = about+":", e.Message
+	case event.KindDrift:
+		word = phrase.Drift(e.Drift)
 	case event.KindLog:
 		word = "logs"
 	case event.KindWaiting:
