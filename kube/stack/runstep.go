@@ -102,8 +102,8 @@ func (s *Stack) runFinally(cause error) {
 	var last []*step
 	s.mu.Lock()
 	for _, m := range s.members {
-		g := s.state.Find(releasePhase(m), m.id)
-		if g == nil || g.Status != event.Failed {
+		g := s.failedGroup(m)
+		if g == nil {
 			continue
 		}
 		for _, st := range s.steps {
@@ -128,6 +128,20 @@ func (s *Stack) runFinally(cause error) {
 	phase := event.Phase{Name: phaseCleanup, Kind: event.PhaseHooks, Groups: chain(last)}
 	s.engine.Announce(phase)
 	_ = s.engine.Run(s.stage(phase)) // the run has failed already, and the group shows why
+}
+
+// failedGroup returns the group of a release that has failed, or that of a hook right before it; nil if there is none.
+func (s *Stack) failedGroup(m *member) *event.GroupState {
+	ids := []string{m.id}
+	for _, st := range s.stepsAt(m, func(*step) bool { return true }, helmfile.Presync, helmfile.Preuninstall) {
+		ids = append(ids, st.id)
+	}
+	for _, id := range ids {
+		if g := s.state.Find(releasePhase(m), id); g != nil && g.Status == event.Failed {
+			return g
+		}
+	}
+	return nil
 }
 
 func releasePhase(m *member) string {
