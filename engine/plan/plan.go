@@ -151,6 +151,8 @@ type Step struct {
 // PlannedStep is a step with the id of its group.
 type PlannedStep struct {
 	ID string `json:"id"`
+	// NoReturn is that of its group.
+	NoReturn string `json:"noReturn,omitempty"`
 	Step
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/Masterminds/sprig/v3"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
 )
 
 // The events at which hooks run, in the order of a run.
@@ -43,6 +45,8 @@ type Hook struct {
 	ShowLogs bool
 	// Rerun means that it runs again even if it succeeded before the run was killed.
 	Rerun bool
+	// NoReturn is why nothing may go back once it has succeeded, "" if it may (R33a).
+	NoReturn string
 	// Folder is the folder of its file, in which it runs. At is its position, file:line.
 	Folder, At string
 	command    string // a template, like args
@@ -193,6 +197,7 @@ func (h *Hook) read(what string, n *node, events []string) error {
 	}
 	f := &fields{node: n, name: what + "hook", own: own}
 	h.Name, h.command, h.ShowLogs, h.Rerun = f.text("name"), f.text("command"), f.boolean("showlogs", false), f.boolean(rerunKey, false)
+	h.NoReturn = plan.ReadNoReturn(map[string]string{plan.AnnotationNoReturn: f.text(plan.AnnotationNoReturn)})
 	f.read("args", &h.args)
 	f.read("events", &h.Events)
 	if f.err != nil {

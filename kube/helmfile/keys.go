@@ -2,6 +2,8 @@ package helmfile
 
 import (
 	"maps"
+
+	"lockstep/engine/plan"
 )
 
 // keys are the known keys of a mapping. The value is "" for a key that is supported or ignored, and advice for an
@@ -108,7 +110,7 @@ var (
 			unsupported(ownKeyring, "keyring", "verify")
 	helmfileKeys = supported("path", "values", "selectors", "selectorsInherited").unsupported(useHelmfile, "inherits")
 	setKeys      = supported("name", "value", "values", "file")
-	hookKeys     = supported("name", "events", "command", "args", "showlogs", "kubectlApply", rerunKey)
+	hookKeys     = supported("name", "events", "command", "args", "showlogs", "kubectlApply", rerunKey, plan.AnnotationNoReturn)
 	kubectlKeys  = supported("filename", "kustomize")
 )
 

@@ -141,10 +141,16 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
-		NoReturn:       r.op.prepared.NoReturn,
+		NoReturn:       slices.Concat(r.op.prepared.NoReturn, r.op.passedBefore),
 		Span:           span,
 		Mask:           r.op.Mask().Text,
-		Course:         func() release.Course { return release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure) },
+		Course: func() release.Course {
+			c := release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure)
+			if !t.rollbackOnFailure {
+				c.NoReturn = slices.Concat(r.op.passedBefore, c.NoReturn)
+			}
+			return c
+		},
 	})
 }
 

@@ -137,6 +137,10 @@ func (op *Operation) PassNoReturn(reason string) {
 	}
 }
 
+// KeepNoReturn adds the reasons of points of no return that hooks of the stack have passed for the release to the record of the
+// revision that the operation creates. It is called before Run.
+func (op *Operation) KeepNoReturn(reasons []string) { op.passedBefore = reasons }
+
 // DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
 func (op *Operation) DeleteDeadLease() error {
 	c := op.prepared.Common

@@ -72,6 +72,7 @@ type shared struct {
 	// breakpoints and disabledBreakpoints are added by BreakOn.
 	breakpoints, disabledBreakpoints []string
 	noReturn                         []string // by PassNoReturn before the engine started
+	passedBefore                     []string // by KeepNoReturn
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers

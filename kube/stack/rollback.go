@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 )
@@ -80,11 +81,29 @@ func (s *Stack) passedEarlier() (reasons []string) {
 			reasons = append(reasons, m.op.NoReturn()...)
 		}
 	}
+	for _, st := range s.steps {
+		if s.earlier == nil || !s.earlier.Ended.IsZero() {
+			break
+		}
+		if g := s.earlier.Find(st.phase, st.id); g != nil && !g.Started.IsZero() && g.Status != event.Failed { // also if it was killed
+			reasons = append(reasons, st.hook.NoReturn)
+		}
+	}
 	return reasons
 }
 
-// passNoReturn makes the stack, and all of its releases that run, know that a release has passed a point of no return. Those that
-// start later learn it then.
+// passedBefore returns the reasons of the points of no return that the hooks right before a release have passed once it starts.
+func (s *Stack) passedBefore(m *member) (reasons []string) {
+	for _, st := range s.stepsAt(m, s.planned, helmfile.Presync) {
+		if st.hook.NoReturn != "" {
+			reasons = append(reasons, st.hook.NoReturn)
+		}
+	}
+	return reasons
+}
+
+// passNoReturn makes the stack, and all of its releases that run, know that a release, or a hook if m is nil, has passed a point of
+// no return. Those that start later learn it then.
 func (s *Stack) passNoReturn(m *member, reason string) {
 	s.engine.PassNoReturn(reason)
 	for _, other := range s.running() {

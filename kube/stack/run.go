@@ -75,6 +75,9 @@ func (s *Stack) start() *run.Engine {
 			s.state.Apply(e)
 			s.mu.Unlock()
 			s.passOnHold(before, e)
+			if e.Kind == event.KindNoReturn && e.Group != "" { // a hook has passed it
+				s.passNoReturn(nil, e.Message)
+			}
 		}
 	}
 	eng := run.New(run.Options{

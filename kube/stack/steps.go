@@ -39,7 +39,7 @@ type step struct {
 func (s *Stack) Steps() (all []plan.PlannedStep) {
 	for g := range event.Groups(s.Phases()) {
 		if g.Step != nil {
-			all = append(all, plan.PlannedStep{ID: g.ID, Step: s.Mask().Step(*g.Step)})
+			all = append(all, plan.PlannedStep{ID: g.ID, NoReturn: g.NoReturn, Step: s.Mask().Step(*g.Step)})
 		}
 	}
 	return all
@@ -73,6 +73,9 @@ func (s *Stack) addStepsAt(m *member, hooks []helmfile.Hook, event, command stri
 	for _, h := range hooks {
 		if !slices.Contains(h.Events, event) {
 			continue
+		}
+		if s.opts.Down { // which rolls nothing back
+			h.NoReturn = ""
 		}
 		st := &step{hook: h, at: helmfile.At{Event: event, Command: command}, member: m}
 		id := path.Join(event, strings.ReplaceAll(h.Name, "/", "-"))
@@ -180,7 +183,7 @@ func chain(steps []*step) (groups []*plan.Group) {
 
 func (st *step) group() *plan.Group {
 	fact := st.fact
-	g := &plan.Group{ID: st.id, Chart: st.id, Name: st.hook.Name, After: []string{}, Objects: []plan.Object{st.object()}, Waves: []plan.Wave{{Count: 1}}, Step: &fact}
+	g := &plan.Group{ID: st.id, Chart: st.id, Name: st.hook.Name, After: []string{}, Objects: []plan.Object{st.object()}, Waves: []plan.Wave{{Count: 1}}, Step: &fact, NoReturn: st.hook.NoReturn}
 	return g
 }
 

@@ -312,7 +312,7 @@ func (p StackPlan) text(to Stream) string {
 		b.WriteString("hooks run programs on this machine (up and down need --allow-hooks):\n")
 		var rows [][]string
 		for _, h := range p.Hooks {
-			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.At))
+			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.At, format.WithPrefix("no return: ", h.NoReturn)))
 		}
 		b.WriteString(joinLines(table(rows)) + "\n")
 		parts = append(parts, text.Count(len(p.Hooks), "hook")+" to run")

@@ -140,7 +140,11 @@ func markdown(f *planfile.File) string {
 	if len(f.Hooks) > 0 {
 		lines := []string{"Hooks, which run programs on the machine of the run:", ""}
 		for _, h := range f.Hooks {
-			lines = append(lines, "- `"+h.ID+"`: `"+h.Line()+"`")
+			line := "- `" + h.ID + "`: `" + h.Line() + "`"
+			if h.NoReturn != "" {
+				line += "; " + phrase.NoReturnAfter(h.ID, h.NoReturn)
+			}
+			lines = append(lines, line)
 		}
 		parts = append(parts, strings.Join(lines, "\n")+"\n")
 	}
