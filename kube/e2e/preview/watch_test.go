@@ -131,7 +131,7 @@ func TestViewOfOtherReleases(t *testing.T) {
 func TestViewOfAnExpiredJob(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	job := rig.Job("work", rig.Group("a"), "1s", "  ttlSecondsAfterFinished: 4")
+	job := rig.Job("work", rig.Group("a"), "1s", "  ttlSecondsAfterFinished: 12")
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, job, rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
 	gone := func(message string) func(s *event.State) bool {
 		return func(s *event.State) bool {

@@ -330,10 +330,12 @@ func TestStepPassesUnchanged(t *testing.T) {
 	stack[2].Values = map[string]any{"data": "two"}
 	s, err = b.prepare(false, func(o *kube.StackOptions) { o.Common.Step = true }, stack...)
 	var started []string
-	steps := 0
+	steps, checked := 0, map[string]bool{} // a check that takes longer shows its groups
 	state, _ := b.run(s, err, func(e event.Event) {
 		switch {
-		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "" && !strings.HasPrefix(e.Group, "namespace:"):
+		case e.Kind == event.KindOperation && e.Status == event.Running:
+			checked[e.Scope] = e.Operation.Name == "check"
+		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "" && !checked[e.Scope] && !strings.HasPrefix(e.Group, "namespace:"):
 			started = append(started, e.Group)
 		case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" && steps == 0:
 			steps++
