@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,7 +53,7 @@ func (h *harness) stateful() map[string]types.UID {
 // judgeStateful checks that the pods and claims of the StatefulSet are the same as before.
 func (h *harness) judgeStateful(before map[string]types.UID) error {
 	if after := h.stateful(); !maps.Equal(before, after) {
-		return errors.New(fmt.Sprintf("  the StatefulSet had %q, and has %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after))))
+		return fmt.Errorf("  the StatefulSet had %q, and has %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
 	}
 	return nil
 }
