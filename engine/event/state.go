@@ -72,7 +72,7 @@ type State struct {
 
 	idle    stopwatch // runs while the operation is paused or held
 	idledBy struct{ pause, hold bool }
-	// before is how long the operation had run when its timeout started anew, for an edited revision or the rollback.
+	// before is how long the operation had run when its timeout started again, for an edited revision or the rollback.
 	before  time.Duration
 	stepped bool      // a step was accepted
 	frozen  stopwatch // runs while readiness timeouts are paused: during pauses, holds and outages
@@ -276,7 +276,7 @@ func (s *State) Active(now time.Time) time.Duration {
 }
 
 // Spent returns how much of its timeout the operation has used, and the timeout, 0 if there is none to compare with. An edited
-// revision (R46) and the rollback (R33) start anew; once the operation is over, Spent is all its time.
+// revision (R46) and the rollback (R33) start again; once the operation is over, Spent is all its time.
 func (s *State) Spent(now time.Time) (spent, timeout time.Duration) {
 	timeout = s.Operation.Timeout
 	switch {

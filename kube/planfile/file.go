@@ -25,7 +25,7 @@ type File struct {
 	By    string    `json:"by,omitempty"`
 	At    time.Time `json:"at"`
 	Stack string    `json:"stack,omitempty"`
-	// Salt is random: guesses at a secret value have to start anew for each file.
+	// Salt is random: guesses at a secret value have to start again for each file.
 	Salt     []byte    `json:"salt"`
 	Releases []Release `json:"releases"`
 	// Hooks are the programs that the run of a stack starts, without secret values.

@@ -21,17 +21,9 @@ func (s *Stack) findEarlier(ctx context.Context) error {
 	if len(s.steps) == 0 || s.opts.Earlier == nil || s.opts.Common.PlanOnly {
 		return nil
 	}
-	var clients []*connect.Client
-	var signs []connect.Signs
-	for _, m := range s.members {
-		if slices.Contains(clients, m.client) {
-			continue
-		}
-		found, err := m.client.Signs(ctx)
-		if err != nil {
-			return m.locate(err)
-		}
-		clients, signs = append(clients, m.client), append(signs, found)
+	_, signs, err := s.signs(ctx)
+	if err != nil {
+		return err
 	}
 	ids, _ := connect.ClusterIDs(signs...)
 	text, err := json.Marshal([]any{s.info.Name, s.info.Release, s.info.File, s.opts.File.Environment, connect.ClusterNames(ids)})

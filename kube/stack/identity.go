@@ -29,22 +29,29 @@ type place struct {
 // identity returns the identity of a release. It is known once the stack has identified its clusters.
 func (m *member) identity() releaseID { return releaseID{place{m.cluster, m.Namespace}, m.Name} }
 
-// identifyClusters finds out which connections are to the same cluster. If there is only one, it sends no request.
-func (s *Stack) identifyClusters(ctx context.Context) error {
-	var clients []*connect.Client
-	var signs []connect.Signs
-	if s.oneConnection() {
-		return nil
-	}
+// signs asks each connection once by what its cluster is known.
+func (s *Stack) signs(ctx context.Context) (clients []*connect.Client, signs []connect.Signs, err error) {
 	for _, m := range s.members {
 		if slices.Contains(clients, m.client) {
 			continue
 		}
 		found, err := m.client.Signs(ctx)
 		if err != nil {
-			return m.locate(err)
+			return nil, nil, m.locate(err)
 		}
 		clients, signs = append(clients, m.client), append(signs, found)
+	}
+	return clients, signs, nil
+}
+
+// identifyClusters finds out which connections are to the same cluster. If there is only one, it sends no request.
+func (s *Stack) identifyClusters(ctx context.Context) error {
+	if s.oneConnection() {
+		return nil
+	}
+	clients, signs, err := s.signs(ctx)
+	if err != nil {
+		return err
 	}
 	ids, weak := connect.ClusterIDs(signs...)
 	for _, m := range s.members {
