@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"time"
 
 	"lockstep/kube/throwaway/auditlog"
@@ -64,9 +63,7 @@ func (s *session) runCommand(cmd *exec.Cmd) (processUsage, error) {
 // record sets the CPU time and the peak memory of a process that has exited.
 func (s *processUsage) record(cmd *exec.Cmd) {
 	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		s.peak = float64(usage.Maxrss) * maxrssUnit / 1e6
-	}
+	s.peak = maxrss(cmd.ProcessState)
 }
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }

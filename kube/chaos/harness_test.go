@@ -220,7 +220,7 @@ func (h *harness) command(program, kubeconfig string, args ...string) *process {
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = h.env(kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = &p.text, teeWriter{&p.text, &p.err}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ownGroup(p.cmd)
 	p.cmd.WaitDelay = 5 * time.Second
 	return p
 }
@@ -250,7 +250,7 @@ func (h *harness) env(kubeconfig string) []string {
 }
 
 // kill kills a process and its children, like a crash.
-func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+func (p *process) kill() { killGroup(p.cmd.Process) }
 
 var errHangs = errors.New("the process does not exit")
 
@@ -260,8 +260,7 @@ func (p *process) wait(limit time.Duration) error {
 	case <-p.done:
 		return nil
 	case <-time.After(limit):
-		// SIGQUIT prints the stacks of its goroutines.
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
 		select {
 		case <-p.done:
 		case <-time.After(2 * time.Second):

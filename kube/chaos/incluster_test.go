@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -377,7 +376,11 @@ func (r *podRun) killProcess() error {
 		if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil {
 			return err
 		}
-		return syscall.Kill(pid, syscall.SIGKILL)
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			return err
+		}
+		return p.Kill()
 	}
 	return errors.New("found no process of the pod")
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -208,12 +207,12 @@ func (b stackRig) suspend(e childStack, at func(event.Event) bool, meanwhile fun
 		}
 		out.events = append(out.events, ev)
 		if out.woken.IsZero() && at(ev) {
-			if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+			if err := suspend(child.Process); err != nil {
 				b.T.Fatal(err)
 			}
 			meanwhile()
 			out.woken = time.Now()
-			if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+			if err := resume(child.Process); err != nil {
 				b.T.Fatal(err)
 			}
 		}
