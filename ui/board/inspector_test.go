@@ -150,12 +150,13 @@ func testInspectorWithoutCluster(t *testing.T) {
 		s.press(key)
 		s.shows(t, "not connected to the cluster")
 	}
-	c := &answerer{err: errors.New("no route to host")}
-	for _, key := range []string{"d", "y", "v"} {
-		s = inspecting(t, c)
-		s.press(key)
-		s.settle()
-		s.shows(t, "lookup failed: no route to host")
+	for want, err := range map[string]error{"no route to host": errors.New("no route to host"), "no answer within 15 s": context.DeadlineExceeded} {
+		for _, key := range []string{"d", "y", "v"} {
+			s = inspecting(t, &answerer{err: err})
+			s.press(key)
+			s.settle()
+			s.shows(t, "lookup failed: "+want)
+		}
 	}
 }
 

@@ -194,5 +194,8 @@ func explain(failed string, err error) string {
 	if why := inspect.Unavailable(""); errors.As(err, &why) {
 		return string(why)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failed + ": no answer within " + canvas.Span(queryTimeout)
+	}
 	return failed + ": " + err.Error()
 }

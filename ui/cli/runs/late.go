@@ -2,7 +2,10 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"sync"
+
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -25,7 +28,10 @@ func (l *lateInspector) cluster(ctx context.Context) inspect.Cluster {
 	defer l.mu.Unlock()
 	if l.ready == nil {
 		ready, err := l.prepare(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, driver.ErrReleaseNotFound):
+			return screen.Disconnected{ChangeSource: l.ChangeSource, Why: "the run has not written the release yet"}
+		case err != nil:
 			return screen.Disconnected{ChangeSource: l.ChangeSource, Why: inspect.Unavailable("cannot read the release: " + err.Error())}
 		}
 		l.ready = ready
