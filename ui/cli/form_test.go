@@ -158,6 +158,29 @@ func TestFormUpgradesByTheLastValues(t *testing.T) {
 	}
 }
 
+// TestFormUpgradesByOldValues chooses the values of an older revision: they are saved to a file, which the command names.
+func TestFormUpgradesByOldValues(t *testing.T) {
+	t.Parallel()
+	r := newFormRig(t, "form-old-values")
+	r.lockstep("install", "cart", filepath.Join(r.dir, "basket"), "--create-namespace", "--set", "word=first")
+	for _, word := range []string{"second", "third"} {
+		r.lockstep("upgrade", "cart", filepath.Join(r.dir, "basket"), "--set", "word="+word)
+	}
+	c := r.open("upgrade", "cart")
+	c.await(0, "used last")
+	c.press(tab, "the version of the folder")
+	c.press(tab, "revision 2")
+	c.await(0, "its values: word")
+	c.press("\x1b[B"+enter, "values saved to") // down
+	c.press("\x10", "ready to start")          // ctrl+p
+	c.await(0, "second")
+	c.press(enter, "press q to quit")
+	c.done()
+	if out := r.helm("get", "values", "cart"); !strings.Contains(out, "word: second") {
+		t.Errorf("the values are\n%s", out)
+	}
+}
+
 // TestFormRollsBackByDiff chooses a revision by what it changed, and rolls back to it.
 func TestFormRollsBackByDiff(t *testing.T) {
 	t.Parallel()

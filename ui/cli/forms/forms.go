@@ -28,6 +28,7 @@ import (
 	"lockstep/ui/cli/input"
 	"lockstep/ui/home"
 	"lockstep/ui/home/form"
+	"lockstep/ui/report"
 	"lockstep/ui/report/format"
 )
 
@@ -140,15 +141,7 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 		return form.Plan{Lines: []form.Line{{Role: theme.Strong, Text: "There is nothing to do."}}, Summary: "nothing to do"}, nil
 	}
 	refused, _ := p.Count()
-	out := form.Plan{Lines: warningLines(p.Warnings), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
-	for _, l := range p.Lines() {
-		out.Lines = append(out.Lines, form.Line{Indent: l.Indent, Role: l.Role, Text: l.Text + l.Detail})
-	}
-	for _, w := range p.Errors {
-		if w.Object == nil { // the changes do not say it
-			out.Lines = append(out.Lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
-		}
-	}
+	out := form.Plan{Lines: planLines(p), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
 	for _, c := range p.Changes {
 		out.Conflicts = out.Conflicts || c.Conflict
 		if c.Action == inspect.Delete {
@@ -165,6 +158,18 @@ func (s source) SavePlan(ctx context.Context, in form.Input) (path string, err e
 		path = fmt.Sprintf("%s-%d.plan", in.Name, n)
 	}
 	return path, new(mask.Mask).Error(deploy.SavePlanOf(ctx, s.Logs, in.Args(), path))
+}
+
+// planLines returns the lines of a plan: first why lockstep would refuse it, then the warnings.
+func planLines(p *report.Plan) (lines []form.Line) {
+	for _, w := range p.Errors {
+		lines = append(lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
+	}
+	lines = append(lines, warningLines(p.Warnings)...)
+	for _, l := range p.Lines() {
+		lines = append(lines, form.Line{Indent: l.Indent, Role: l.Role, Text: l.Text + l.Detail})
+	}
+	return lines
 }
 
 func warningLines(warnings []plan.Warning) (lines []form.Line) {

@@ -12,8 +12,10 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/plan"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
+	"lockstep/ui/report"
 )
 
 // newSource returns a source in a new folder with the given files, in which Helm's configuration is, too.
@@ -35,6 +37,15 @@ func newSource(t *testing.T, files map[string]string) source {
 	t.Setenv("HELM_REPOSITORY_CACHE", filepath.Join(dir, ".helm"))
 	t.Setenv("HELM_REGISTRY_CONFIG", filepath.Join(dir, ".helm/config.json"))
 	return source{command.NewApp(command.NewSignals(t.Context()))}
+}
+
+// TestRefusalIsFirst: the reasons why lockstep would refuse a plan stand above everything else.
+func TestRefusalIsFirst(t *testing.T) {
+	p := &report.Plan{Warnings: []plan.Warning{{Message: "a layer is empty"}}}
+	p.Errors = []plan.Warning{{Object: &plan.Object{Kind: "ConfigMap", Name: "x"}, Message: "ConfigMap/x is owned by release other"}}
+	if lines := planLines(p); len(lines) < 2 || lines[0].Text != "error: ConfigMap/x is owned by release other" || !strings.HasPrefix(lines[1].Text, "warning: ") {
+		t.Errorf("the lines are %v", lines)
+	}
 }
 
 var files = map[string]string{

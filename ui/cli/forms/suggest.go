@@ -28,7 +28,8 @@ func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 	case form.Version:
 		return s.versions(in)
 	case form.Values:
-		return valuesFiles(ctx, in)
+		files, err := valuesFiles(ctx, in)
+		return append(s.oldValues(ctx, in), files...), err
 	case form.Namespace:
 		return s.namespaces(ctx)
 	case form.Revision:

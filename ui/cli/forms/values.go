@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,19 +79,50 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 	return text, new(mask.Mask).Error(err)
 }
 
+// oldValues suggests the values of the revisions before the one whose values an upgrade keeps, the newest first. It returns nil if
+// they cannot be read: the form says why where it shows the release.
+func (s source) oldValues(ctx context.Context, in form.Input) (list []form.Suggestion) {
+	if in.Operation != form.Upgrade || in.Name == "" {
+		return nil
+	}
+	found, err := s.HistoryIn(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, rel := range slices.Backward(found) {
+		text, err := charts.YAML(rel.Config)
+		if err != nil || len(rel.Config) == 0 || known[text] {
+			continue
+		}
+		known[text] = true
+		if rel.Version == keptOf(found).Version {
+			continue
+		}
+		_, version := chartOf(rel)
+		list = append(list, form.Suggestion{Value: fmt.Sprintf("revision %d", rel.Version), Text: text,
+			About: fmt.Sprintf("its values: %s (chart %s)", strings.Join(slices.Sorted(maps.Keys(rel.Config)), ", "), version)})
+	}
+	return list
+}
+
+// keptOf returns the revision whose values an upgrade without new ones keeps.
+func keptOf(found []release) release {
+	for _, rel := range slices.Backward(found) {
+		if statusOf(rel) == rcommon.StatusDeployed {
+			return rel
+		}
+	}
+	return found[len(found)-1]
+}
+
 // lastValues returns the values that an upgrade without new ones keeps.
 func (s source) lastValues(ctx context.Context, in form.Input) (string, error) {
 	found, err := s.HistoryIn(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return "", err
 	}
-	kept := found[len(found)-1]
-	for _, rel := range slices.Backward(found) {
-		if statusOf(rel) == rcommon.StatusDeployed {
-			kept = rel
-			break
-		}
-	}
+	kept := keptOf(found)
 	head := fmt.Sprintf("# Values of release %s, revision %d; chart defaults are not shown.\n", in.Name, kept.Version)
 	if len(kept.Config) == 0 {
 		return head + "\n", nil

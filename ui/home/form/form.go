@@ -38,6 +38,8 @@ type Suggestion struct {
 	Value string
 	About string
 	Best  bool // selected at first
+	// Text is the content that the value stands for, "" if it stands for itself. It is saved to a file, and the value is that file.
+	Text string
 	// Detail says more while the value is selected.
 	Detail []Line
 }

@@ -120,6 +120,9 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 	case Version:
 		return []Suggestion{{Value: "1.3.0", About: "the version of the folder"}}, nil
 	case Values:
+		if in.Operation == Upgrade {
+			return []Suggestion{{Value: "revision 2", About: "its values: replicas, tag (chart 1.1.0)", Text: "replicas: 3\ntag: 2\n"}, {Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
+		}
 		return []Suggestion{{Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
 	case Namespace:
 		return []Suggestion{{Value: "default"}, {Value: "shop"}}, nil

@@ -30,7 +30,7 @@ var views = []struct {
 	whole  bool // also in every colour
 }{
 	{name: "install", in: Input{Operation: Install, Namespace: "shop"}},
-	{name: "install-chart", in: Input{Operation: Install, Namespace: "shop-2"}, keys: "cart enter wor"},
+	{name: "install-chart", in: Input{Operation: Install, Namespace: "shop-2"}, keys: "cart enter wor", whole: true},
 	{name: "upgrade", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, whole: true},
 	{name: "upgrade-values", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Flags: []string{"--timeout", "10m"}, Shown: []string{"--timeout", "10m"}}, keys: "enter tab values- tab"},
 	{name: "rollback", in: Input{Operation: Rollback, Name: "shop", Namespace: "shop"}, whole: true},
@@ -38,7 +38,8 @@ var views = []struct {
 	{name: "plan-end", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter end"},
 	{name: "plan-refused", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter", refuse: errors.New("2 conflicts\nDeployment/api is owned by release other\nService/api is owned by release other")},
 	{name: "uninstall", in: Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}},
-	{name: "uninstall-name", in: Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}, keys: "enter sh"},
+	{name: "uninstall-name", in: Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}, keys: "enter sh", whole: true},
+	{name: "test", in: Input{Operation: Test, Name: "shop", Namespace: "shop"}},
 }
 
 // TestGolden compares the forms and the plan before the start with golden files, at all sizes, some in all colours. Dark and

@@ -81,6 +81,9 @@ func (m *Form) planHint() string {
 
 // enter takes the selected row, and then goes to the next field that is missing, or makes the plan.
 func (m *Form) enter() tea.Cmd {
+	if text := m.selectedText(); text != "" {
+		return m.save(text)
+	}
 	was := m.current().input.Value()
 	m.take()
 	switch n := m.missing(); {
@@ -111,6 +114,9 @@ func (m *Form) complete() tea.Cmd {
 	if m.current().field != Keep && typed != "" && len(rows) > 0 && !m.lists.moved &&
 		len(rows[0].Value) > len(typed) && strings.HasPrefix(rows[0].Value, typed) {
 		m.lists.row, m.lists.moved = 0, true
+	}
+	if text := m.selectedText(); text != "" && m.lists.moved {
+		return m.save(text)
 	}
 	if m.lists.moved {
 		m.take()
@@ -169,7 +175,7 @@ func (m *Form) edit(msg valuesRead) tea.Cmd {
 	return edit.Open(m.ctx, msg.text, m.o.AtQuit)
 }
 
-// read saves the edited values to a file, which becomes the values of the command.
+// read saves the edited values.
 func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 	switch {
 	case msg.Err != nil:
@@ -177,7 +183,12 @@ func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 	case msg.Values == m.values.text:
 		return m.Say(theme.Quiet, "nothing changed")
 	}
-	path, err := m.o.Source.Save(m.input().Name, m.values.saved, msg.Values)
+	return m.save(msg.Values)
+}
+
+// save saves values to a file, which becomes the values of the command.
+func (m *Form) save(text string) tea.Cmd {
+	path, err := m.o.Source.Save(m.input().Name, m.values.saved, text)
 	if err != nil {
 		return m.Say(theme.Bad, "cannot save the values: "+err.Error())
 	}
@@ -187,6 +198,7 @@ func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 			e.input.SetValue(path)
 			delete(m.lists.known, key(m.input(), Values)) // there is a new file
 			e.input.CursorEnd()
+			m.lists.reset()
 			m.focusOn(n)
 		}
 	}

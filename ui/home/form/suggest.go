@@ -47,7 +47,7 @@ func key(in Input, f Field) string {
 	case Version:
 		words = append(words, in.Chart)
 	case Values:
-		words = append(words, in.Chart, folder(in.Values))
+		words = append(words, in.Namespace, in.Name, in.Chart, folder(in.Values))
 	case Revision:
 		words = append(words, in.Namespace, in.Name)
 	}
@@ -183,6 +183,14 @@ func (m *Form) take() bool {
 	e.input.CursorEnd()
 	m.lists.reset()
 	return true
+}
+
+// selectedText returns the content that the selected row stands for, "" if it stands for itself.
+func (m *Form) selectedText() string {
+	if at := m.selected(); at >= 0 {
+		return m.rows()[at].Text
+	}
+	return ""
 }
 
 // prefill fills in the chart that the release was upgraded with last, unless the user was faster.
