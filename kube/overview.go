@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -34,9 +35,17 @@ func (c *Client) Denied(ctx context.Context, namespace string) (map[string]strin
 	return overview.Denied(ctx, c.Client, namespace)
 }
 
+// LacksNamespace reports whether the cluster says that a namespace does not exist.
+func (c *Client) LacksNamespace(ctx context.Context, name string) bool {
+	_, err := c.Metadata.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
+}
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
 // Namespaces lists the names of the namespaces.
 func (c *Client) Namespaces(ctx context.Context) (names []string, err error) {
-	list, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(ctx, metav1.ListOptions{})
+	list, err := c.Metadata.Resource(namespaces).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, c.ExplainDenied(err)
 	}

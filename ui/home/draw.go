@@ -104,6 +104,9 @@ func (m *model) drawHeader() {
 	counts := ""
 	if m.snapshot.Listed {
 		counts = text.Count(len(m.snapshot.Releases), "release")
+		if n := m.unwell(); n > 0 {
+			counts += ", " + text.Count(n, "problem")
+		}
 		if n := len(m.snapshot.Runs); n > 0 {
 			counts = m.Join(text.Count(n, "run"), counts)
 		}
@@ -114,7 +117,7 @@ func (m *model) drawHeader() {
 	}
 	m.drawTitle("home", m.Join(m.options.Context, namespace), counts)
 	switch denied := m.snapshot.Denied[m.request("upgrade").Namespace]["upgrade"]; {
-	case m.snapshot.Away != "":
+	case m.snapshot.Away != "" && m.snapshot.Listed: // else it stands below
 		away := m.Theme.Mark(string(event.Away))
 		m.Canvas.PutFit(1, 1, m.W-2, away.Role, away.Glyph+" "+m.snapshot.Away)
 	case denied != "":
@@ -148,6 +151,8 @@ func (m *model) drawTable(l layout) {
 	if all := m.table.rows[m.table.runs:]; len(all) > 0 {
 		c.drawHeads(l.releases.Y - 1)
 		m.drawRows(l.releases, all, m.top, m.table.runs, func(y int, r row) { c.draw(y, r.release) })
+	} else if m.state.Filter == "" {
+		m.drawEmpty(l.runs.Y + l.runs.H)
 	}
 }
 
@@ -186,6 +191,8 @@ func (m *model) drawEmpty(y int) {
 	}
 	switch {
 	case !m.snapshot.Listed && m.snapshot.Away != "":
+		away := m.Theme.Mark(string(event.Away))
+		cv.Put(1, y+1, away.Role, away.Glyph)
 		for i, l := range canvas.Wrap(m.snapshot.Away, m.W-6) {
 			cv.PutFit(3, y+1+i, m.W-6, theme.Text, l)
 		}
@@ -197,7 +204,11 @@ func (m *model) drawEmpty(y int) {
 		cv.PutFit(3, y+1, m.W-6, theme.Text, "nothing matches the filter")
 		return
 	}
-	cv.PutFit(3, y+1, m.W-6, theme.Text, "no releases "+where)
+	what := "no releases " + where
+	if m.snapshot.NoNamespace {
+		what = "namespace " + m.state.Namespace + " does not exist; an install creates it"
+	}
+	cv.PutFit(3, y+1, m.W-6, theme.Text, what)
 	line := y + 3
 	for _, b := range m.keys() {
 		if word := whenEmpty[b.Key()]; word != "" && (b.Disabled == nil || b.Disabled() == "") {

@@ -37,6 +37,7 @@ func (m *model) keys() []keys.Binding {
 	}
 	return []keys.Binding{
 		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
+		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort != ByHealth && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
 		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
 		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
 		{Keys: "h", Hint: keys.When("history", hasHistory), Disabled: keys.Unless(hasHistory, "select a release first"), Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
@@ -45,7 +46,6 @@ func (m *model) keys() []keys.Binding {
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
 		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "of this machine and in the cluster"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
-		{Keys: "s", Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by name, health, last change"},
 		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
 		{Keys: "A", Hint: m.allHint, Do: keys.Run(m.toggleAll), Part: partFind, About: "all namespaces", More: "and back to one"},
 		{Keys: "up k", Do: keys.By(m.move, -1), Part: partMove, About: "up one line"},
@@ -133,6 +133,16 @@ func (m *model) open(r Request) tea.Cmd {
 		return starts.Init()
 	}
 	return nil
+}
+
+// unwell counts the releases that are known to have failed or to be degraded.
+func (m *model) unwell() (n int) {
+	for i := range m.snapshot.Releases {
+		if mark := m.snapshot.Releases[i].mark(); mark == "failed" || mark == "degraded" {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *model) nextSort() { m.state.Sort = (m.state.Sort + 1) % sorts; m.arrange() }

@@ -146,6 +146,8 @@ type state struct {
 
 var states = []state{
 	{name: "empty", Snapshot: Snapshot{Listed: true}, form: true},
+	{name: "only-runs", Snapshot: Snapshot{Listed: true, Runs: liveRuns()}, form: true},
+	{name: "no-namespace", Snapshot: Snapshot{Listed: true, NoNamespace: true}, form: true},
 	{name: "three", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "down", form: true},
 	{name: "forty", Snapshot: Snapshot{Listed: true, Releases: releases(40)}, keys: "s", form: true},
 	{name: "thousand", Snapshot: Snapshot{Listed: true, Releases: releases(1000)}, keys: "pgdown pgdown down", all: true, form: true},

@@ -33,7 +33,9 @@ type Snapshot struct {
 	Releases []Release // sorted by namespace and name
 	// Listed is set once the releases have been listed, and Away says why what is shown may be out of date, "" if it is not.
 	Listed bool
-	Away   string
+	// NoNamespace is set if the namespace does not exist.
+	NoNamespace bool
+	Away        string
 	// Denied says why an operation is not permitted, by namespace and by the name of the operation.
 	Denied map[string]map[string]string
 }

@@ -49,13 +49,23 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 	if namespace != "" {
 		s.askRights(namespace)
 	}
+	var lookForNamespace sync.Once
 	err := o.Follow(ctx, func(rows []kube.ReleaseRow, listed bool, away error) {
 		releases := make([]home.Release, len(rows))
 		for i, r := range rows {
 			releases[i] = releaseRow(r)
 		}
+		if listed && len(rows) == 0 && namespace != "" {
+			lookForNamespace.Do(func() {
+				running.Go(func() {
+					lacks := s.client.LacksNamespace(ctx, namespace)
+					update(func(now *home.Snapshot) { now.NoNamespace = lacks })
+				})
+			})
+		}
 		update(func(now *home.Snapshot) {
 			now.Releases, now.Listed, now.Away = releases, listed, ""
+			now.NoNamespace = now.NoNamespace && len(rows) == 0
 			if away != nil {
 				now.Away = "trying again: " + away.Error()
 			}
