@@ -50,4 +50,6 @@ func TestApprovalGolden(t *testing.T) {
 		plain.shows(t, "O approve", "drops table users")
 	}
 	golden.Compare(t, "approval", all.String())
+	s := newScreen(t, 160, 45, append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop:api", Status: event.AtBreakpoint, Code: event.Unapproved, Message: "waits for approval"}))
+	s.shows(t, "O approve schema") // it does not approve the other one
 }

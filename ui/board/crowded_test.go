@@ -160,7 +160,7 @@ func TestKindsAreConsistent(t *testing.T) {
 				s.board.Select(n)
 				for i := range s.board.Cards {
 					c := &s.board.Cards[i]
-					wr := c.Node.NameStyle(s.board.ReasonWidth(c))
+					wr := s.Graph.NameStyle(c.Node, s.board.ReasonWidth(c))
 					for _, at := range c.Spots()[1:] {
 						long := graph.ShortObject(at.Object)
 						if name := wr.Object(at.Object, s.board.ReasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {

@@ -110,7 +110,7 @@ func TestProvisionalChangesAreQueriedAgain(t *testing.T) {
 		s, _ := diffing(t, nil)
 		later := of(s, inspect.Change{Action: inspect.Later, Message: "namespace later does not exist yet"})
 		s, c := diffing(t, later)
-		s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
+		s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "job/shop-db-migrate-1-0-0  cannot be compared yet\n")
 		c.asked.Store(0)
 		s.send(batchMsg{events: []event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, more: true})
 		s.settle()
@@ -238,14 +238,14 @@ func TestDiffOfHook(t *testing.T) {
 			s.settle()
 		}
 		press("esc", "end", "d")
-		s.shows(t, "Job/shop-smoke-test  will run: any previous Job is deleted first")
+		s.shows(t, "job/shop-smoke-test  will run: any previous Job is deleted first")
 		s.showsNot(t, "1 object: ")
 		press("esc", "home", "right", "d")
-		s.shows(t, "Job/shop-preflight  has run\n")
+		s.shows(t, "job/shop-preflight  has run\n")
 		n := s.Group()
 		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: n.Phase, Group: n.ID, Object: &n.Objects[0].Object, Status: event.InProgress, Time: s.State.Now}}, more: true})
 		s.settle()
-		s.shows(t, "Job/shop-preflight  has started\n")
+		s.shows(t, "job/shop-preflight  has started\n")
 	})
 }
 

@@ -17,8 +17,11 @@ const mostEmpty = 3
 // more than three rows are empty.
 func TestRoomForCards(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
+		runs := map[string][]event.Event{"40 groups": graphOf(40, 4), "120 groups": graphOf(120, 12), "120 groups in a row": graphOf(120, 3)}
 		for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "sandbox-upgrade", "running", "failed", "retried"} {
-			all := recorded(t, run, 0)
+			runs[run] = recorded(t, run, 0)
+		}
+		for run, all := range runs {
 			for _, size := range sizes[3:] {
 				for _, n := range []int{len(all) / 3, len(all) / 2, len(all) * 2 / 3, len(all)} {
 					for tab := range 9 {

@@ -13,11 +13,11 @@ import (
 // TestHeldShowsWhatIsReadyNow highlights the re-check once a failed object has been fixed by hand (R44).
 func TestHeldShowsWhatIsReadyNow(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
-	s.shows(t, "✗ held  api:server · Deployment/shop-api: image  ", "\n         example/no-such-image:1 cannot be pulled: not found\n", "A re-check   R retry   G stop here   a abort")
+	s.shows(t, "✗ held  api:server · deploy/shop-api: image", "✗ not ready: image example/no-such-image:1 cannot be pulled: not found", "A re-check   R retry   G stop here   a abort")
 	s.showsNot(t, "is ready now")
 	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.State.Now,
 		Object: &plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "shop-api"}})
-	s.shows(t, "Deployment/shop-api is ready now   A re-check")
+	s.shows(t, "deploy/shop-api is ready now   A re-check")
 }
 
 // TestReadyNowWhileOthersAreNot: a fixed object is named although an object before it is still in

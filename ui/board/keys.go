@@ -62,7 +62,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "N", Hint: keys.When("step here", m.canStep), Disabled: noGroup, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group, then pauses"},
 		{Keys: "c", Do: m.command(event.Resume), Steers: true, Part: partStep, About: "resume"},
-		{Keys: "O", Hint: keys.When("approve", m.awaitsApproval), Disabled: keys.Unless(m.awaitsApproval, "no group waits for an approval"), Do: m.approve, Steers: true, Pinned: true, Part: partStep,
+		{Keys: "O", Hint: m.approveHint, Disabled: keys.Unless(m.awaitsApproval, "no group waits for an approval"), Do: m.approve, Steers: true, Pinned: true, Part: partStep,
 			About: "approve", More: "the selected group, or all that wait"},
 		{Keys: "e", Hint: m.edit.ValuesHint, Disabled: m.edit.WhyNot, Do: m.edit.EditValues, Steers: true, OnFailure: true, Part: partFix,
 			About: "edit values", More: "those you set; pauses if degraded"},

@@ -559,7 +559,7 @@ func TestFewKeys(t *testing.T) {
 			}
 		}
 		s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
-		s.shows(t, "held  api:server · Deployment/shop-api: image  ")
+		s.shows(t, "held  api:server · deploy/shop-api: image")
 	})
 }
 

@@ -20,7 +20,7 @@ func (m *model) layOut() {
 		return
 	}
 	m.beside = m.W * 2 / 5
-	if m.arrange(nil, false, 0); m.hiddenRows() >= hidden {
+	if m.arrange(nil, false); m.hiddenRows() >= hidden {
 		m.beside = 0
 		m.layOutBelow()
 	}
@@ -31,48 +31,45 @@ func (m *model) hiddenRows() int {
 	return max(m.insp.Rows(m.insp.Area.W)-m.insp.Area.H, 0) + m.board.HiddenRows()
 }
 
-// layOutBelow lays out the screen with the pane below the board. First the board gets the rows that the pane does not
-// need. Spare rows go to the state lines of
-// a failure, then to lines that the pane is missing, then to the reasons on cards; the pane gets the rest.
-// Waiting groups lose their contents if the state lines do not fit, and cards lose details if a diff does
-// not fit.
+// layOutBelow lays out the screen with the pane below the board. In columns, the board gets the rows that do not depend on the
+// run (see usualPaneRows). Its free rows go to the state lines of a failure, then to lines that the pane is missing, then to the
+// reasons on cards; the pane gets the rest.
 func (m *model) layOutBelow() {
-	m.arrange(nil, false, 0)
+	m.arrange(nil, false)
 	if m.TooSmall() {
 		return
 	}
 	b := m.board
 	free := b.Area.H - b.Rows
-	if lines := m.stateLines(m.H); len(lines)-1 > free { // the failure matters more than the contents of waiting groups
-		m.arrange(nil, true, 0)
-		free = b.Area.H - b.Rows
-		if len(lines)-1 > free && b.ShowsAll { // and than large cards
-			if m.arrange(lines, true, 0); b.ShowsAll && b.Rows <= b.Area.H {
-				return
-			}
-			m.arrange(nil, true, 0)
-		}
-	}
-	if more := min(m.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a complete diff matters more than full cards
-		m.arrange(nil, b.Terse, more)
-		if len(b.Folds) > 0 || b.Rows > b.Area.H {
-			m.arrange(nil, b.Terse, 0)
-		}
+	if lines := m.stateLines(m.H); b.Narrow() && len(lines)-1 > free { // the failure matters more than the contents of waiting groups
+		m.arrange(nil, true)
 		free = b.Area.H - b.Rows
 	}
-	if free <= 0 || len(b.Cards) == 0 {
+	if len(b.Cards) == 0 {
 		return
 	}
-	if lines := m.stateLines(1 + free); len(lines) > 1 {
-		m.arrange(lines, b.Terse, 0)
+	spare := 0 // rows of the pane
+	if !m.insp.Shown && !b.Narrow() {
+		spare = max(m.insp.Area.H-m.paneNeed(), 0)
+	}
+	if free+spare <= 0 {
+		return
+	}
+	if lines := m.stateLines(1 + max(free, 0) + spare); len(lines) > 1 {
+		m.arrange(lines, b.Terse)
 		free = b.Area.H - b.Rows
+	}
+	if free <= 0 {
+		return
 	}
 	missing := min(m.missingRows(), free)
 	if !b.ShowsAll {
 		b.WrapReasons(b.Area.Y + b.Area.H - missing)
 	}
-	rows := min(b.SteadyRows(), b.Area.H-max(missing, b.MissingPaneRows))
-	rows = min(max(b.Rows, rows), b.Area.H-missing)
+	rows := min(b.Rows, b.Area.H-missing)
+	if b.Narrow() {
+		rows = min(max(b.Rows, min(b.SteadyRows(), b.Area.H-max(missing, b.MissingPaneRows))), b.Area.H-missing)
+	}
 	m.insp.Area.H += b.Area.H - rows
 	m.insp.Area.Y -= b.Area.H - rows
 	b.Area.H = rows
@@ -87,9 +84,8 @@ func (m *model) stateLines(room int) []string {
 	return m.header.Lines(room)
 }
 
-// arrange lays out the regions with the given state lines. terse omits the contents of waiting
-// groups; the pane gets its minimum height and more rows.
-func (m *model) arrange(lines []string, terse bool, more int) {
+// arrange lays out the regions with the given state lines. terse omits the contents of waiting groups in a list.
+func (m *model) arrange(lines []string, terse bool) {
 	m.header.StateLines, m.insp.Area = lines, canvas.Rect{}
 	if m.TooSmall() {
 		m.board.Reset(cards.Frame{})
@@ -101,14 +97,21 @@ func (m *model) arrange(lines []string, terse bool, more int) {
 		bottom-- // the timeline
 	}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(bottom-top, 0)}
-	if m.beside > 0 {
+	room := 0
+	switch {
+	case m.beside > 0:
 		area.W -= m.beside
 		m.insp.Area = canvas.Rect{X: area.W, Y: top, W: m.beside, H: area.H}
-	} else {
-		rows := m.paneRows(top-stateRows, bottom) + more
+	case m.insp.Shown || m.board.Narrow():
+		rows := m.paneRows(top-stateRows, bottom)
 		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
+	default: // the pane gives up the rows of the state lines
+		room = max(bottom-m.header.UsualRows()-m.usualPaneRows(), 0)
+		rows := max(area.H-room, min(m.paneNeed(), m.usualPaneRows()-max(top-stateRows-m.header.UsualRows(), 0)), 0)
+		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
+	}
+	if m.beside == 0 {
 		area.H = max(m.insp.Area.Y-top, 0)
 	}
-	usual := max(bottom-top-m.usualPaneRows(), 0)
-	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, UsualRows: usual, MissingPaneRows: m.missingFailureRows()})
+	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, Room: max(room, area.H), MissingPaneRows: m.missingFailureRows()})
 }

@@ -52,7 +52,7 @@ func TestUninstalled(t *testing.T) {
 	s.Sel = screen.Spot{Unit: event.Unit{Phase: "apply", Group: "shop/api:server"}}
 	s.press("enter")
 	s.shows(t, "  created, ready, then deleted by the rollback\n",
-		"Deployment/shop-api ↩ created, not ready: image example/no-such-image:1 cannot be pulled: not found; then deleted by the rollback\n")
+		"deploy/shop-api ↩ created, not ready: image example/no-such-image:1 cannot be pulled: not found; then deleted by the rollback\n")
 	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/api:server", Status: event.Aborted, Skip: &event.Skip{By: event.SkippedByAbort}, Time: s.State.Now})
 	s.shows(t, "aborted after 5.1 s, 2 of 3 objects done, then deleted by the rollback\n")
 	half := newScreen(t, 200, 50, events[:160])

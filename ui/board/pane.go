@@ -67,8 +67,6 @@ func (m *model) usualPaneRows() int {
 		return 5
 	}
 	switch {
-	case m.H >= 44:
-		return 9
 	case m.H >= 34:
 		return 7
 	case m.H >= 26:
@@ -115,8 +113,13 @@ func (m *model) paneText(title string, lines []canvas.Line, more string) {
 func (m *model) paneLines(room, w int) []canvas.Line {
 	about := m.insp.Subject()
 	lines := about.Why(room, w)
-	if wrapped := canvas.WrapLines(lines, w); len(wrapped) <= room {
+	switch wrapped := canvas.WrapLines(lines, w); {
+	case len(wrapped) <= room:
 		lines = wrapped
+	case len(lines) > 0 && len(lines) < room: // the last line takes what the others leave
+		last := canvas.WrapLines(lines[len(lines)-1:], w)
+		lines = append(lines[:len(lines)-1], last[:min(len(last), room-len(lines)+1)]...)
+		lines[len(lines)-1] = append(lines[len(lines)-1], canvas.Piece{Role: theme.Quiet, Text: " " + m.Theme.Lines.Ellipsis})
 	}
 	switch {
 	case m.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the dependencies

@@ -115,5 +115,5 @@ func TestTimingsOfUnfinishedObject(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-rollback", 0))
 	s.Sel.Unit = event.Unit{Phase: "apply", Group: "shop/api:server"}
 	s.press("8")
-	s.shows(t, "  Deployment/shop-api                         +7.5 s     +13 s     5.0 s\n")
+	s.shows(t, "  deploy/shop-api                             +7.5 s     +13 s     5.0 s\n")
 }

@@ -38,8 +38,14 @@ func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Comm
 	return s
 }
 
-// TestStackGolden compares the screens of a stack: its releases, and one of them opened (S6).
+// TestStackGolden compares the screens of a stack: its releases, and one of them opened, and the cards of the releases in dark, light
+// and without colour (S6).
 func TestStackGolden(t *testing.T) {
+	for name, l := range map[string]theme.Options{"dark": dark, "light": light, "bare": bare} {
+		inBubble(t, func(t *testing.T) {
+			golden.Compare(t, "stack-releases-"+name, openStack(t, 100, 30, 75, l, new([]event.Command)).View().Content)
+		})
+	}
 	for name, keys := range map[string][]string{"releases": nil, "release": {"tab", "tab", "enter"}} {
 		for _, size := range sizes {
 			t.Run(name+"/"+fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {

@@ -3,12 +3,16 @@ package board
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // counted matches the end of the state line.
@@ -84,4 +88,80 @@ func TestFreeRowsShowFailure(t *testing.T) {
 	if got := s.lines()[1]; !strings.Contains(got, "✗ held  api:server") || !strings.Contains(s.lines()[2], "A re-check") {
 		t.Errorf("the header takes more than a line of a full board:\n%s", s.text())
 	}
+}
+
+// TestPictureKeepsItsShape: at every size with columns and throughout every run, cards keep their places and heights, and none
+// becomes a line, unless the plan or the window changes. Only a failure may make cards taller, and move those below them.
+func TestPictureKeepsItsShape(t *testing.T) {
+	runs := map[string][]event.Event{"15 groups": stopsOf(15, 2), "40 groups": stopsOf(40, 4), "120 groups": stopsOf(120, 12), "300 groups": stopsOf(300, 20)}
+	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "sandbox-upgrade", "failed", "retried"} {
+		runs[name] = recorded(t, name, 0)
+	}
+	type place struct {
+		x, y, w, h int
+		line       bool
+	}
+	for name, events := range runs {
+		for _, size := range append(slices.Clone(sizes[1:]), [2]int{120, 40}) {
+			s := newScreen(t, size[0], size[1], nil)
+			var was map[*graph.Node]place
+			phases, calm := 0, true
+			for i, e := range events {
+				s.Update(batchMsg{events: []event.Event{e}, more: true})
+				if i < 2 || len(events) > 200 && i%5 > 0 && e.Kind != event.KindRun {
+					continue
+				}
+				s.View()
+				if s.board.ShowsAll && len(s.board.Columns) == 0 { // in the overview, groups in progress list their objects in free rows
+					continue
+				}
+				scrolls := !s.board.ShowsAll && (len(s.board.Columns) < len(s.Graph.Cols) || s.board.Rows > s.board.Area.H)
+				trouble := slices.ContainsFunc(s.Graph.Nodes, picture.InTrouble)
+				at := map[*graph.Node]place{}
+				for _, c := range s.board.Cards {
+					at[c.Node] = place{c.Rect.X, c.Rect.Y - s.board.Area.Y, c.Rect.W, c.Rect.H, c.IsLine()}
+				}
+				if n := len(s.State.Phases); n != phases || !calm && !trouble {
+					phases, was = n, nil
+				}
+				calm = !trouble
+				for n, now := range at {
+					before, ok := was[n]
+					if scrolls {
+						before.x, before.y, before.w = now.x, now.y, now.w
+					}
+					if trouble && now.h >= before.h {
+						before.y, before.h = now.y, now.h
+					}
+					if ok && now != before {
+						t.Fatalf("%s at %v, event %d: %s moved from %v to %v:\n%s", name, size, i, n.ID, before, now, s.text())
+					}
+				}
+				if was == nil || calm {
+					was = at
+				}
+			}
+		}
+	}
+}
+
+// stopsOf is a run of groups that stops before each: one is ready, the next one is about to start.
+func stopsOf(groups, per int) []event.Event {
+	all := graphAt(groups, per, -1)[:2]
+	at := all[1].Time
+	for _, g := range all[1].Phases[0].Groups {
+		all = append(all, event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint " + g.ID, Time: at},
+			event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.AtBreakpoint, Message: "breakpoint", Time: at},
+			event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running, Time: at})
+		for _, status := range []event.Status{event.InProgress, event.Ready} {
+			for _, o := range g.Objects {
+				all = append(all, event.Event{Kind: event.KindObject, Phase: "apply", Group: g.ID, Object: &o, Status: status, Message: "1 of 3 available", Time: at})
+			}
+		}
+		all = append(all, event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Ready, Time: at})
+	}
+	for i := range all {
+		all[i].Seq, all[i].Time = uint64(i+1), at.Add(time.Duration(i)*time.Second)
+	}
+	return all
 }

@@ -37,10 +37,29 @@ func (m *model) failedCommand(name event.CommandName) func() tea.Cmd {
 // awaitsApproval reports whether the run is paused because a group is not approved.
 func (m *model) awaitsApproval() bool { return m.Steerable() && m.State.AwaitsApproval() != nil }
 
+// unapproved reports whether a group waits for an approval now.
+func unapproved(n *graph.Node) bool {
+	return n != nil && n.Code == event.Unapproved && n.Status == event.AtBreakpoint
+}
+
+// approveHint says what O approves, if several groups wait for an approval.
+func (m *model) approveHint() string {
+	all := m.Graph.Select(unapproved)
+	switch {
+	case !m.awaitsApproval():
+		return ""
+	case len(all) > 1 && unapproved(m.Group()):
+		return "approve " + m.Group().Name
+	case len(all) > 1:
+		return fmt.Sprintf("approve all %d", len(all))
+	}
+	return "approve"
+}
+
 // approve approves the selected group if it waits for an approval, else all that do.
 func (m *model) approve() tea.Cmd {
 	c := event.Command{Name: event.Approve}
-	if n := m.Group(); n != nil && n.Code == event.Unapproved && n.Status == event.AtBreakpoint {
+	if n := m.Group(); unapproved(n) {
 		c.Phase, c.Group = n.Phase, n.ID
 	}
 	return m.sendCommand(c)

@@ -2,7 +2,9 @@ package cards
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -223,7 +225,7 @@ func (l *Layout) drawShared(c *Card, x, end, y int) {
 	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
 		return
 	}
-	cut := l.Graph.Shared(c.Node.NameStyle(l.ReasonWidth(c)))
+	cut := l.Graph.Shared(l.Graph.NameStyle(c.Node, l.ReasonWidth(c)))
 	if cut = " " + cut + l.Theme.Lines.Ellipsis + " "; canvas.Width(cut) > 3 && x+canvas.Width(cut) < end {
 		l.Canvas.Put(x, y, theme.Quiet, cut)
 	}
@@ -257,13 +259,19 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	case reasonRow:
 		l.drawReason(c.Node, r, x+2, y, w-2)
 	case afterRow:
-		if !l.Tight {
-			if i == 0 {
-				cv.Put(x, y, theme.Quiet, waitsFor)
-			}
-			x, w = x+len(waitsFor), w-len(waitsFor)
+		x, w = cv.Put(x, y, theme.Quiet, waitsFor), w-len(waitsFor)
+		if n := len(r.names); n > 1 && canvas.Width(fmt.Sprintf("%s +%d", r.names[0], n-1)) > w {
+			cv.PutFit(x, y, w, theme.Text, text.Count(n, "group"))
+			break
 		}
-		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, ellipsis))
+		l.drawNames(r.names, x, y, w)
+	case namesRow:
+		style := l.Graph.NameStyle(c.Node, w)
+		var names []string
+		for _, o := range l.ShownObjects(c.Node) {
+			names = append(names, style.Object(o.Object, w, ellipsis))
+		}
+		l.drawNames(names, x, y, w)
 	case moreRow:
 		if canvas.Width(r.text) > w && r.short != "" {
 			r.text = r.short
@@ -273,6 +281,20 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 		cv.PutFit(x, y, w, theme.Text, r.text)
 	case stripRow:
 		l.drawGroups(c.Node, x, y, w)
+	}
+}
+
+// drawNames draws as many names as fit a width, and counts the others.
+func (l *Layout) drawNames(names []string, x, y, w int) {
+	for n := len(names); n > 0; n-- {
+		text, more := strings.Join(names[:n], ", "), ""
+		if n < len(names) {
+			more = fmt.Sprintf(" +%d", len(names)-n)
+		}
+		if canvas.Width(text+more) <= w || n == 1 {
+			l.Canvas.Put(x, y, theme.Text, graph.GroupIn(text, w-len(more), l.Theme.Lines.Ellipsis)+more)
+			return
+		}
 	}
 }
 
@@ -286,7 +308,7 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
 	}
-	style := n.NameStyle(w - 2)
+	style := l.Graph.NameStyle(n, w-2)
 	name := style.Object(o.Object, w-2, l.Theme.Lines.Ellipsis)
 	room := w - 2 - canvas.Width(name)
 	switch o.Status {

@@ -20,7 +20,7 @@ type Layout struct {
 	Folds   []Fold
 	Columns []Column
 	Tight   bool // no padding in or between cards
-	// LinesOnly means that the columns are too narrow for cards, NoFolds that a line for each group fits.
+	// LinesOnly means that there is no room for any card, NoFolds that a line for each group fits.
 	LinesOnly, NoFolds bool
 	Rows               int // height of the whole board, including rows out of view
 }
@@ -30,7 +30,7 @@ type Frame struct {
 	Area      canvas.Rect
 	Terse     bool // waiting groups do not show their contents
 	StateRows int  // rows that the state lines took from the board
-	UsualRows int  // the board's height while the pane is closed and full, which does not depend on the selection
+	Room      int  // the rows for which cards in columns are laid out; they do not depend on the run and the selection
 	// MissingPaneRows is how many more rows the pane needs to show a failure.
 	MissingPaneRows int
 }
@@ -100,6 +100,21 @@ type Column struct {
 	Prefix string
 }
 
+// NeedsShortKinds reports whether the names on some card in view fit only with short kinds.
+func (l *Layout) NeedsShortKinds() bool {
+	return !l.IsRelease() && slices.ContainsFunc(l.Cards, func(c Card) bool {
+		switch {
+		case c.Rect.Y >= l.Area.Y+l.Area.H || c.Rect.Y+c.Rect.H <= l.Area.Y:
+			return false
+		case c.Node.Single():
+			return canvas.Width(c.Node.Name)+6 > c.Rect.W
+		case c.flat && len(c.rows) == 0:
+			return false
+		}
+		return c.Node.NeedsShortKinds(l.ReasonWidth(&c))
+	})
+}
+
 // HiddenRows returns how many rows the cards are smaller than they could be.
 func (l *Layout) HiddenRows() (rows int) {
 	shown := 0
@@ -108,21 +123,11 @@ func (l *Layout) HiddenRows() (rows int) {
 		if l.Shown(c.Node) {
 			shown++
 		}
-		rows += max(l.FullRows(c.Node)-c.Rect.H, 0)
+		if !l.LinesOnly {
+			rows += max(l.FullRows(c.Node)-c.Rect.H, 0)
+		}
 	}
 	return rows + 2*(len(l.Visible())-shown)
-}
-
-// FullRows returns how many rows a group's card has with all its objects.
-func (l *Layout) FullRows(n *graph.Node) int {
-	rows := len(l.cardRows(n, listed, l.Area.H))
-	switch {
-	case rows == 0 && len(n.Ins)+len(n.Outs) == 0:
-		return 2
-	case rows == 0:
-		return MinCardRows
-	}
-	return rows + 2
 }
 
 // FinishColumns finishes a layout in columns: it sets its height and scrolls.

@@ -1,6 +1,8 @@
 package cards
 
 import (
+	"math"
+
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
@@ -9,6 +11,16 @@ import (
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
 	"lockstep/ui/board/screen"
+)
+
+// density says how much of the list is shown.
+type density int
+
+const (
+	listed        density = iota // the objects of all groups
+	doneInLine                   // a finished group is one line
+	waitingInLine                // a waiting group is one line, too
+	lines                        // every group is one line
 )
 
 // PlaceList lays out the groups one below the other, for a screen too narrow for columns: one line
@@ -40,7 +52,7 @@ func (l *Layout) PlaceList() {
 func (l *Layout) foldList() {
 	room := l.Area.H
 	for _, want := range []int{min(l.MissingPaneRows, room/3), 0} {
-		if over := l.Rows - (room - want); over <= 0 || l.foldUp(Column{W: l.W}, 0, 0, over, scarce) {
+		if over := l.Rows - (room - want); over <= 0 || l.foldUp(Column{W: l.W}, 0, 0, over, true) {
 			break
 		}
 	}
@@ -52,7 +64,10 @@ func (l *Layout) foldList() {
 // listLimit returns the maximum number of lines below a group's line.
 func (l *Layout) listLimit(d density) int {
 	const others = 6 // about the rows of header, pane and footer
-	return d.rows(l.Area.H + l.StateRows + others)
+	if d == listed {
+		return math.MaxInt
+	}
+	return max((l.Area.H+l.StateRows+others)/3, 6)
 }
 
 // minListRows returns a lower bound of the list's rows, which is cheap to compute.

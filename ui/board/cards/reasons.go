@@ -35,8 +35,7 @@ func (l *Layout) WrapReasons(bottom int) {
 					end = f.Rect
 				}
 			}
-			room := bottom - (end.Y + end.H)
-			grown := l.wrapCard(c, room)
+			grown := l.growCard(c, bottom-(end.Y+end.H))
 			for j := i + 1; j <= last; j++ {
 				l.Cards[j].Rect.Y += grown
 			}
@@ -61,7 +60,22 @@ func (l *Layout) ReasonWidth(c *Card) int {
 	return c.Rect.W - 6
 }
 
-// wrapCard wraps the reasons of a card into at most room more rows, and returns by how many rows it grew.
+// growCard gives a card in trouble up to some more rows for its reasons, and returns by how many it grew. On others, reasons
+// take the rows that are empty.
+func (l *Layout) growCard(c *Card, more int) int {
+	empty := 0
+	if !c.flat {
+		if picture.InTrouble(c.Node) && more > 0 {
+			c.rows = l.cardRows(c.Node, c.Rect.H-2+more)
+		}
+		empty = c.Rect.H - 2 - len(c.rows)
+	}
+	grown := max(l.wrapCard(c, max(empty+max(more, 0), 0))-empty, 0)
+	c.Rect.H += grown
+	return grown
+}
+
+// wrapCard wraps the reasons of a card into at most room more rows, and returns how many it took.
 func (l *Layout) wrapCard(c *Card, room int) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {
@@ -87,6 +101,5 @@ func (l *Layout) wrapCard(c *Card, room int) int {
 		c.rows = slices.Insert(c.rows, i+1, more...)
 		grown, i = grown+n, i+n
 	}
-	c.Rect.H += grown
 	return grown
 }

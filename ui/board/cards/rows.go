@@ -3,7 +3,6 @@ package cards
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -17,50 +16,6 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// density says how much of a card is drawn. Each column takes the first density that fits, unless the
-// user chose one.
-type density int
-
-const (
-	listed        density = iota // all objects, of waiting groups too
-	capped                       // a card takes at most a third of the screen
-	doneInLine                   // a finished group is one line
-	brief                        // a waiting group shows only its dependencies
-	waitingInLine                // a waiting group is one line
-	fewRows                      // a card has at most 4 lines, the most urgent objects first
-	scarce                       // a card has at most 2 lines
-	lines                        // every group is one line
-	densities
-)
-
-// flat reports whether a group is drawn as one line without a border.
-func (d density) flat(n *graph.Node) bool {
-	switch {
-	case d >= lines:
-		return true
-	case n.Status == event.Failed:
-		return false
-	case n.Status == event.Waiting:
-		return d >= waitingInLine
-	case n.Status.Over():
-		return d >= doneInLine
-	}
-	return false
-}
-
-// rows returns the maximum number of lines between a card's borders.
-func (d density) rows(screen int) int {
-	switch d {
-	case listed:
-		return math.MaxInt
-	case scarce:
-		return 2
-	case fewRows:
-		return 4
-	}
-	return max(screen/3, 6)
-}
-
 type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for none
@@ -68,7 +23,8 @@ type row struct {
 	label, text string
 	// short is the text of a row without room for text.
 	short string
-	rest  bool // continues the reason of the line before
+	names []string // of groups
+	rest  bool     // continues the reason of the line before
 }
 
 type rowKind uint8
@@ -76,26 +32,29 @@ type rowKind uint8
 const (
 	objectRow rowKind = iota
 	reasonRow         // why the object above is not ready
-	afterRow          // what the group waits for
+	afterRow          // the groups that it waits for
+	namesRow          // all objects, on one line
 	moreRow           // the number of omitted objects, or other text
 	planRow           // what a stack does to a release
 	stripRow          // the groups of a release
 )
 
-// cardRows returns the lines of a group's card: its dependencies and its objects.
-func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
-	limit := d.rows(screen)
+// cardRows returns the lines of a group's card, at most limit: its objects, and what it waits for if there is room.
+func (l *Layout) cardRows(n *graph.Node, limit int) []row {
 	if rows := l.outsideRows(n, limit); len(rows) > 0 {
 		return rows
 	}
 	if n.Status != event.Waiting || len(n.Ins) == 0 {
 		return l.contents(n, limit)
 	}
-	rows := l.afterRows(n, limit)
-	if d < brief && !l.Terse && limit-len(rows) > 1 {
-		rows = append(rows, l.contents(n, limit-len(rows))...)
+	first := l.afterRows(n, limit)
+	switch names := len(l.ShownObjects(n)); {
+	case l.Terse || len(first) >= limit && (first[0].kind != afterRow || n.Single()):
+		return first
+	case first[0].kind == afterRow && !n.Single() && !l.IsRelease() && names > limit-len(first): // its edges show that, too
+		return l.contents(n, limit)
 	}
-	return rows
+	return append(first, l.contents(n, limit-len(first))...)
 }
 
 // outsideRows list the objects outside the release for which a group waits before it starts, and why they are not ready.
@@ -145,7 +104,32 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 		}
 		return rows
 	}
+	if len(rows)+len(objects) <= limit {
+		return l.allRows(rows, n, objects, limit)
+	}
+	if limit == 1 && len(rows) == 0 && !l.IsRelease() && !slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return objectRank(n, o) < 4 }) {
+		return []row{{kind: namesRow}}
+	}
 	return l.worstRows(rows, n, objects, limit)
+}
+
+// allRows list all objects in plan order, and why the most urgent ones are not ready.
+func (l *Layout) allRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
+	room := limit - len(rows) - len(objects)
+	reasons := map[*event.ObjectState]bool{}
+	for _, i := range Order(len(objects), func(a, b int) int { return objectRank(n, objects[a]) - objectRank(n, objects[b]) }) {
+		if label, text := l.Reason(n, objects[i]); label+text != "" && len(reasons) < room {
+			reasons[objects[i]] = true
+		}
+	}
+	for _, o := range objects {
+		rows = append(rows, row{kind: objectRow, o: o})
+		if reasons[o] {
+			label, text := l.Reason(n, o)
+			rows = append(rows, row{kind: reasonRow, o: o, label: label, text: text})
+		}
+	}
+	return rows
 }
 
 // skippedRows say why a group never started.
@@ -208,10 +192,8 @@ func (l *Layout) objectCause(o *event.ObjectState, why string) string {
 	switch {
 	case o == nil:
 		return l.Graph.Shorten(why)
-	case l.Tight:
-		return graph.ShortestObject(o.Object) + ": " + why
 	}
-	return graph.ShortObject(o.Object) + ": " + why
+	return l.Graph.Object(o.Object) + ": " + why
 }
 
 // drawGroups draws a glyph for each group of a release and counts its objects.
@@ -320,34 +302,26 @@ func (l *Layout) rankWords(n *graph.Node) [6]string {
 // waitsFor precedes the groups that a group waits for.
 const waitsFor = "waits for "
 
-// afterRows list the unfinished groups that a group waits for.
+// afterRows say which unfinished groups a group waits for, in one line, or which approval it waits for.
 func (l *Layout) afterRows(n *graph.Node, limit int) []row {
-	var rows []row
-	for _, up := range picture.Blockers(n) {
-		rows = append(rows, row{kind: afterRow, text: up.Name})
-	}
-	if len(rows) == 0 { // nothing but the run itself delays it
-		text := "can start"
-		if run, _ := l.RunStatus(); run == event.Aborting {
-			text = "will not start"
-		} else if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
-			rows = append(rows, row{kind: moreRow, text: phrase.Missing(nil)})
-			for _, a := range missing {
-				if a.Reason != "" && len(rows) < limit {
-					rows = append(rows, row{kind: moreRow, text: "  " + a.Reason})
-				}
-			}
-			return rows
+	if blockers := picture.Blockers(n); len(blockers) > 0 {
+		names := make([]string, len(blockers))
+		for i, up := range blockers {
+			names[i] = up.Name
 		}
-		return []row{{kind: moreRow, text: text}}
+		return []row{{kind: afterRow, names: names}}
 	}
-	indent := strings.Repeat(" ", len(waitsFor))
-	if l.Tight {
-		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: "waits for"})
+	text := "can start" // nothing but the run itself delays it
+	if run, _ := l.RunStatus(); run == event.Aborting {
+		text = "will not start"
+	} else if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
+		rows := []row{{kind: moreRow, text: phrase.Missing(nil)}}
+		for _, a := range missing {
+			if a.Reason != "" && len(rows) < limit {
+				rows = append(rows, row{kind: moreRow, text: "  " + a.Reason})
+			}
+		}
+		return rows
 	}
-	if len(rows) > limit {
-		more := len(rows) - limit + 1
-		rows = append(rows[:limit-1], row{kind: moreRow, text: indent + fmt.Sprintf("and %d more", more)})
-	}
-	return rows
+	return []row{{kind: moreRow, text: text}}
 }

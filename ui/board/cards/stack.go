@@ -2,6 +2,7 @@ package cards
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,76 +20,110 @@ type Fold struct {
 	Nodes []*graph.Node
 }
 
-// PlaceColumn stacks the cards of a column, as detailed as fits. Finished groups fold into one line
-// before running groups lose their objects. If one line per group is still too much, the least urgent
-// groups fold too.
+// PlaceColumn stacks the cards of a column, as detailed as fits. Their heights depend only on the plan and the space, so
+// that nothing moves during the run. If one line per group is too much, the least urgent groups fold into one line.
 func (l *Layout) PlaceColumn(p Column, top int) {
 	nodes := l.ShownIn(p.Index)
 	switch l.Detail {
 	case screen.Full:
-		l.stack(p, top, nodes, listed)
+		l.stack(p, top, nodes, nil)
 		return
 	case screen.Compact:
-		l.stack(p, top, nodes, lines)
+		l.stack(p, top, nodes, make([]int, len(nodes)))
 		return
 	}
-	room := l.Area.H
 	from := len(l.Cards)
-	first := listed
-	if l.LinesOnly {
-		first = lines
-	}
-	for d := first; d < densities; d++ {
-		if d == listed && l.ListedRows(nodes) > room-top {
-			continue // cannot fit; building the rows of many objects is slow
-		}
-		l.Cards = l.Cards[:from]
-		end := l.stack(p, top, nodes, d)
-		if end <= room {
-			if !l.LinesOnly {
-				l.expand(from, top, room-end)
-			}
-			return
-		}
-		if d >= scarce && !l.NoFolds && l.foldUp(p, top, from, end-room, d) {
-			return
-		}
+	if end := l.stack(p, top, nodes, l.heights(nodes, l.Room-top)); end > l.Room && !l.NoFolds {
+		l.foldUp(p, top, from, end-l.Room, false)
 	}
 }
 
-// expand gives a column's free rows to cards that do not show everything: first the selected one, then
-// by urgency, then from the top.
-func (l *Layout) expand(from, top, free int) {
-	own := l.Cards[from:]
-	rank := func(i int) int {
-		if l.IsSelected(own[i].Node) {
-			return -1
-		}
-		return Rank(own[i].Node)
-	}
-	for _, i := range Order(len(own), func(a, b int) int { return rank(a) - rank(b) }) {
-		c := own[i]
-		if len(l.ShownObjects(c.Node)) > c.Rect.H+free {
-			continue // each object takes at least a row
-		}
-		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
-		c.Rect.H = max(len(c.rows)+2, MinCardRows)
-		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {
-			c.Rect.H = 2
-		}
-		if grows := c.Rect.H - own[i].Rect.H; grows > 0 && grows <= free {
-			own[i], free = c, free-grows
-		}
-	}
-	y := top
-	for i := range own {
-		own[i].Rect.Y = y
-		y += own[i].Rect.H
-	}
-}
-
-// MinCardRows is the minimum height of a card with edges.
+// MinCardRows is the height of a card with one line.
 const MinCardRows = 3
+
+// FullRows returns how many rows a group's card takes with all its objects, and a line for what it waits for or why an
+// object is not ready.
+func (l *Layout) FullRows(n *graph.Node) int {
+	if n.Single() || l.IsRelease() {
+		return l.listedRows(n)
+	}
+	return l.listedRows(n) + 1
+}
+
+// listedRows returns how many rows a group's card takes with all its objects.
+func (l *Layout) listedRows(n *graph.Node) int {
+	switch {
+	case n.Single():
+		return MinCardRows
+	case n.Step != nil:
+		return 1 + releaseLines // it has no groups
+	case l.IsRelease():
+		return 2 + releaseLines
+	}
+	return 2 + max(len(l.ShownObjects(n)), 1)
+}
+
+// releaseLines is how many lines a release has: what it waits for or why it is not ready, what happens to it, and its groups.
+const releaseLines = 3
+
+// heights returns the heights of a column's cards in a number of rows; 0 stands for a line. If not all objects fit, all cards
+// are cut to the same height. Those on top take the rows that are left.
+func (l *Layout) heights(nodes []*graph.Node, room int) []int {
+	out := make([]int, len(nodes))
+	if l.LinesOnly {
+		return out
+	}
+	most := 0
+	for _, n := range nodes {
+		most = max(most, l.listedRows(n))
+	}
+	for ; most >= MinCardRows; most-- {
+		left := room
+		for i, n := range nodes {
+			out[i] = min(l.listedRows(n), most)
+			left -= out[i]
+		}
+		if left < 0 {
+			continue
+		}
+		for i := 0; i < len(nodes) && left > 0; i++ {
+			if l.FullRows(nodes[i]) > out[i] {
+				out[i]++
+				left--
+			}
+		}
+		return out
+	}
+	left := room - len(nodes)
+	for i := range nodes {
+		out[i] = 0
+		if left >= MinCardRows-1 {
+			out[i], left = MinCardRows, left-MinCardRows+1
+		}
+	}
+	return out
+}
+
+// stack places cards with the given heights below each other, and returns the row after them. 0 is the height of a line;
+// without heights, cards show everything.
+func (l *Layout) stack(p Column, y int, nodes []*graph.Node, heights []int) int {
+	for i, n := range nodes {
+		c := Card{Node: n, Rect: canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}}
+		switch {
+		case heights == nil:
+			c.rows = l.cardRows(n, math.MaxInt)
+			c.Rect.H = max(len(c.rows)+2, MinCardRows)
+		case heights[i] == 0:
+			c.flat = true
+		default:
+			c.Rect.H = heights[i]
+			c.rows = l.cardRows(n, c.Rect.H-2)
+		}
+		y += c.Rect.H
+		l.Cards = append(l.Cards, c)
+	}
+	return y
+}
 
 // ListedRows returns the minimum number of rows of groups with all their objects.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {
@@ -102,27 +137,10 @@ func (l *Layout) ListedRows(nodes []*graph.Node) int {
 	return rows
 }
 
-// stack places cards below each other, and returns the row after them.
-func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
-	for _, n := range nodes {
-		c := Card{Node: n, Rect: canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}, flat: d.flat(n)}
-		if !c.flat {
-			c.rows = l.cardRows(n, d, l.Area.H+l.StateRows)
-			c.Rect.H = len(c.rows) + 2
-			if len(n.Ins)+len(n.Outs) > 0 {
-				c.Rect.H = max(c.Rect.H, MinCardRows)
-			}
-		}
-		y += c.Rect.H
-		l.Cards = append(l.Cards, c)
-	}
-	return y
-}
-
 // foldUp folds the column's cards, which start at index from, into one line until the column is shorter by
-// the given excess of rows: the least urgent first, never the selected one. Unless d is lines, it only
-// folds finished groups. It reports whether it saved enough.
-func (l *Layout) foldUp(p Column, top, from, excess int, d density) bool {
+// the given excess of rows: the least urgent first, never the selected one, and of finished groups only, if so required. It
+// reports whether it saved enough.
+func (l *Layout) foldUp(p Column, top, from, excess int, finished bool) bool {
 	own := l.Cards[from:]
 	// The least urgent groups fold first. Of equally urgent ones, the last folds first, but finished
 	// groups fold in plan order.
@@ -135,7 +153,7 @@ func (l *Layout) foldUp(p Column, top, from, excess int, d density) bool {
 	folded := map[*graph.Node]bool{}
 	saved := -1 // the fold itself takes a row
 	for _, i := range order {
-		if n := own[i].Node; saved < excess && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
+		if n := own[i].Node; saved < excess && !l.IsSelected(n) && (!finished || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
 			folded[n] = true
 			saved += own[i].Rect.H
 		}

@@ -29,7 +29,7 @@ func (b *Board) placeBanded() bool {
 	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 || b.allFitAsCards(cols) {
 		return false
 	}
-	if b.width()/thinLine*b.Area.H < len(b.Visible()) {
+	if b.width()/thinLine*b.Room < len(b.Visible()) {
 		return false
 	}
 	var splits []split
@@ -39,9 +39,9 @@ func (b *Board) placeBanded() bool {
 	for _, b.maxLanes = range []int{8, 3, 1} { // an edge that is drawn matters more than a larger card
 		for i, style := range bandStyles {
 			parts, limit := splits[i].parts, splits[i].limit
-			if b.heights(parts, style.rows, min(b.Area.H, b.UsualRows)) != nil {
+			if heights := b.heights(parts, style.rows); heights != nil {
 				b.LinesOnly = limit < graph.TightCard
-				b.placeBands(parts, b.heights(parts, style.rows, b.Area.H), limit)
+				b.placeBands(parts, heights, limit)
 				return true
 			}
 		}
@@ -59,7 +59,7 @@ type split struct {
 // that many bands allow.
 func (b *Board) splitWidest(cols []int, least int) split {
 	out := split{b.splitColumns(cols, least), least}
-	if len(out.parts)*2 > b.Area.H { // each has a title and a group
+	if len(out.parts)*2 > b.Room { // each has a title and a group
 		return out
 	}
 	for most := graph.MaxCard; out.limit < most; {
@@ -112,10 +112,10 @@ func (b *Board) lanesOf(part []int) int {
 	return min(b.Graph.LanesOf(part[0], part[len(part)-1]), b.maxLanes)
 }
 
-// heights divides rows of the board among bands, nil if groups of a number of rows do not fit: each gets that much, and
-// of the other rows as much as it needs, up to its share.
-func (b *Board) heights(parts [][]int, rows, left int) []int {
-	out := make([]int, len(parts))
+// heights divides the rows of the board among bands, nil if groups of a number of rows do not fit: each gets that much,
+// and of the other rows as much as it needs, up to its share.
+func (b *Board) heights(parts [][]int, rows int) []int {
+	out, left := make([]int, len(parts)), b.Room
 	for k, part := range parts {
 		for _, i := range part {
 			out[k] = max(out[k], rows*len(b.ShownIn(i)))
@@ -126,50 +126,53 @@ func (b *Board) heights(parts [][]int, rows, left int) []int {
 	if left < 0 {
 		return nil
 	}
+	wanted := make([]int, len(parts))
 	for k, part := range parts {
-		wanted := 0
 		for _, i := range part {
-			wanted = max(wanted, b.columnRows(i))
+			full := 0
+			for _, n := range b.ShownIn(i) {
+				full += b.FullRows(n)
+			}
+			wanted[k] = max(wanted[k], full+1+b.lanesOf(part)-out[k])
 		}
-		more := min(max(wanted+1+b.lanesOf(part)-out[k], 0), left/(len(parts)-k))
+	}
+	for i, k := range cards.Order(len(parts), func(x, y int) int { return wanted[x] - wanted[y] }) { // those that need the least first
+		more := min(wanted[k], left/(len(parts)-i))
+		if rows == 1 {
+			more -= more % (cards.MinCardRows - 1) // a line becomes a card
+		}
 		out[k], left = out[k]+more, left-more
 	}
 	return out
 }
 
-// placeBands places the cards of all bands. Rows that a band does not need go to the others, the
-// most urgent first.
+// placeBands places the cards of all bands. Rows that no band needs go to reasons, the most urgent first.
 func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 	b.ShowsAll, b.NoFolds, b.Tight = true, true, limit < graph.MinCard
-	whole := b.Area
+	whole, room := b.Area, b.Room
 	placed := make([][]cards.Card, len(parts))
 	rows := make([]int, len(parts))
 	b.bands = make([]band, len(parts))
-	place := func(k, height int) {
-		ws := b.widthsOf(parts[k], limit)
-		b.spread(ws, b.bandRoom(parts[k], limit))
-		own := band{columns: b.across(ws, parts[k][0], b.leftOf(parts[k])), lanes: b.lanesOf(parts[k])}
+	free := whole.H
+	for k, part := range parts {
+		ws := b.widthsOf(part, limit)
+		b.spread(ws, b.bandRoom(part, limit))
+		own := band{columns: b.across(ws, part[0], b.leftOf(part)), lanes: b.lanesOf(part)}
 		b.bands[k] = own
-		b.Area, b.Cards = canvas.Rect{X: whole.X, W: whole.W, H: height - 1 - own.lanes}, nil
+		b.Room, b.Cards = heights[k]-1-own.lanes, nil
 		for _, p := range own.columns {
 			b.PlaceColumn(p, 0)
 		}
-		placed[k], rows[k] = b.Cards, 0
-		for _, c := range b.Cards {
-			rows[k] = max(rows[k], c.Rect.Y+c.Rect.H)
-		}
-		rows[k] += 1 + own.lanes
-		b.Area = whole
-	}
-	free := whole.H
-	for k := range parts {
-		place(k, heights[k])
+		placed[k] = b.Cards
+		rows[k] = 1 + own.lanes + bottomOf(b.Cards)
 		free -= rows[k]
 	}
+	b.Room = room
 	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.rank(parts[x]) - b.rank(parts[y]) }) {
-		was := rows[k]
-		place(k, was+free)
-		free -= rows[k] - was
+		was := bottomOf(placed[k])
+		b.WrapReasonsOf(placed[k], was+free)
+		grown := bottomOf(placed[k]) - was
+		rows[k], free = rows[k]+grown, free-grown
 	}
 	b.Cards, b.Columns, b.Rows, b.Top = nil, nil, whole.H-free, 0
 	y := whole.Y
@@ -180,10 +183,17 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 		for i := range placed[k] {
 			placed[k][i].Rect.Y += own.area.Y
 		}
-		b.WrapReasonsOf(placed[k], own.area.Y+own.area.H)
 		b.Cards, b.Columns = append(b.Cards, placed[k]...), append(b.Columns, own.columns...)
 		y += rows[k]
 	}
+}
+
+// bottomOf returns the row below some cards.
+func bottomOf(own []cards.Card) (y int) {
+	for _, c := range own {
+		y = max(y, c.Rect.Y+c.Rect.H)
+	}
+	return y
 }
 
 // rank returns the rank of the most urgent group in some columns.

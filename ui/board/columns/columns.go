@@ -6,7 +6,6 @@ package columns
 import (
 	"slices"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/cards"
 	"lockstep/ui/board/graph"
@@ -39,6 +38,7 @@ func (b *Board) Place(f cards.Frame) {
 		b.place(f)
 		b.selectShown()
 	}
+	b.Graph.ShortKinds = b.NeedsShortKinds()
 }
 
 // selectShown replaces a selected group that is not on the board by the one of the same name.
@@ -72,7 +72,7 @@ func (b *Board) place(f cards.Frame) bool {
 		return false
 	}
 	b.Area.Y++ // titles
-	b.Area.H = max(b.Area.H-1, 0)
+	b.Area.H, b.Room = max(b.Area.H-1, 0), max(b.Room-1, 0)
 	ws := b.Widths()
 	b.Tight = ws.tight
 	b.Columns = b.across(ws, b.First, 1)
@@ -109,7 +109,7 @@ func (b *Board) drawColumns() {
 
 // lanes returns how many rows the edges that skip columns take.
 func (b *Board) lanes() int {
-	if b.Area.H+b.StateRows < 12 {
+	if b.Room < 12 {
 		return min(b.Graph.Lanes, 1)
 	}
 	return min(b.Graph.Lanes, 3)
@@ -172,33 +172,11 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return from, from + c.Rect.H
 }
 
-// SteadyRows returns how many rows the board takes with all groups and objects. With that height,
-// the pane does not move with the run or the selection; only long reasons can move it.
+// SteadyRows returns how many rows a list takes with all groups and objects. With that height, the pane does not move with the
+// run or the selection.
 func (b *Board) SteadyRows() int {
-	if b.Detail != screen.Auto || b.ShowsAll {
+	if b.Detail != screen.Auto {
 		return b.Rows
 	}
-	if b.Narrow() {
-		return b.ListedRows(b.Visible()) - len(b.Visible())
-	}
-	rows := 0
-	for _, i := range b.columns() {
-		rows = max(rows, b.columnRows(i))
-	}
-	return rows
-}
-
-// columnRows returns how many rows a column takes with all its groups and objects.
-func (b *Board) columnRows(i int) int {
-	rows := b.lanes()
-	for _, n := range b.ShownIn(i) {
-		rows += 2 + max(len(b.ShownObjects(n)), 1)
-		if n.Single() {
-			rows--
-		}
-		if n.Status == event.Waiting {
-			rows += len(n.Ins)
-		}
-	}
-	return rows
+	return b.ListedRows(b.Visible()) - len(b.Visible())
 }

@@ -60,7 +60,7 @@ func (b *Board) allFitAsCards(cols []int) bool {
 	for _, i := range cols {
 		tallest = max(tallest, len(b.ShownIn(i)))
 	}
-	return tallest+b.lanes() < b.Area.H && b.fits(b.Widths(), cols[0], cols[len(cols)-1])
+	return tallest+b.lanes() < b.Room && b.fits(b.Widths(), cols[0], cols[len(cols)-1])
 }
 
 // named returns the grid with the widest cells that show names. groups has the number of groups in
@@ -100,7 +100,7 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 
 // placeGrid places the groups. Free rows of a column show objects that are not ready.
 func (b *Board) placeGrid(g grid, cols []int) {
-	b.ShowsAll = true
+	b.ShowsAll, b.LinesOnly = true, true
 	at, top, end := 0, 0, 0 // the column in the band, the band's first row and its end
 	for _, i := range cols {
 		nodes := b.ShownIn(i)

@@ -35,6 +35,9 @@ type Graph struct {
 	Nets  []*Net            // by column
 	Lanes int               // rows for edges that skip columns, if all are side by side
 
+	// ShortKinds means that the screen writes kubectl's short kinds, since longer ones do not fit all cards.
+	ShortKinds bool
+
 	release string // most objects' names start with it
 	charts  bool   // its groups are from several charts
 	removes bool   // the operation deletes all groups, or its groups are releases
@@ -265,13 +268,16 @@ func (g *Graph) Select(is func(*Node) bool) []*Node {
 	return out
 }
 
-// Shorten replaces group IDs in a message with the board's short names.
+// Shorten replaces group IDs in a message with the board's short names, and kinds if the screen writes short ones.
 func (g *Graph) Shorten(message string) string {
 	words := strings.Split(message, " ")
 	for i, w := range words {
 		id := strings.TrimRight(w, ":,;")
+		kind, name, isObject := strings.Cut(id, "/")
 		if short, ok := g.short[id]; ok {
 			words[i] = short + w[len(id):]
+		} else if short := shortestKinds[kind]; isObject && g.ShortKinds && short != "" {
+			words[i] = short + "/" + name + w[len(id):]
 		}
 	}
 	return strings.Join(words, " ")

@@ -35,13 +35,17 @@ func shortKind(o plan.Object) string { return cmp.Or(shortKinds[o.Kind], o.Kind)
 // ShortObject returns an object's name with a short kind.
 func ShortObject(o plan.Object) string { return shortKind(o) + "/" + o.Name }
 
-// ShortestObject returns an object's name with kubectl's short kind.
-func ShortestObject(o plan.Object) string { return shortestKind(o) + "/" + o.Name }
+// Object returns an object's name as the whole screen writes it.
+func (g *Graph) Object(o plan.Object) string {
+	if g.ShortKinds {
+		return shortestKind(o) + "/" + o.Name
+	}
+	return ShortObject(o)
+}
 
-// ObjectIn fits an object's name into a width: if needed, with kubectl's short kind, then without
-// the release's prefix or the middle of the name.
+// ObjectIn fits an object's name into a width: if needed, without the release's prefix or the middle of the name.
 func (g *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
-	if name := canvas.Clean(ShortObject(o)); canvas.Width(name) <= w {
+	if name := canvas.Clean(g.Object(o)); canvas.Width(name) <= w {
 		return name
 	}
 	kind, name := shortestKind(o)+"/", canvas.Clean(o.Name)
@@ -76,7 +80,7 @@ func GroupIn(name string, w int, ellipsis string) string {
 	return canvas.FitMiddle(name, w, ellipsis)
 }
 
-// NameStyle is how one card shortens the names of all its objects.
+// NameStyle is how one card writes the names of all its objects.
 type NameStyle struct {
 	Short bool   // kubectl's short kinds
 	Cut   string // a prefix to omit
@@ -109,18 +113,29 @@ func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 	return all
 }
 
-// NameStyle returns the style with the longest names that fit a width.
-func (n *Node) NameStyle(w int) NameStyle {
-	if n.styles == nil { // lazily, because most nodes of a large plan are not visible
-		n.styles = nameStyles(n.Objects, n.release)
+// NameStyle returns the style with the longest names of a group's objects that fit a width.
+func (g *Graph) NameStyle(n *Node, w int) NameStyle {
+	all := n.nameStyles()
+	if g.ShortKinds {
+		all = all[1:]
 	}
-	for _, s := range n.styles {
+	for _, s := range all {
 		if s.Width <= w {
 			return s
 		}
 	}
-	return n.styles[len(n.styles)-1]
+	return all[len(all)-1]
 }
+
+func (n *Node) nameStyles() []NameStyle {
+	if n.styles == nil { // lazily, because most nodes of a large plan are not visible
+		n.styles = nameStyles(n.Objects, n.release)
+	}
+	return n.styles
+}
+
+// NeedsShortKinds reports whether the names of a group's objects fit a width only with short kinds.
+func (n *Node) NeedsShortKinds(w int) bool { return n.nameStyles()[0].Width > w }
 
 // Object fits an object's name into a width; if needed, it cuts the middle.
 func (s NameStyle) Object(o plan.Object, w int, ellipsis string) string {

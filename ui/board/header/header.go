@@ -36,6 +36,14 @@ func (h *Header) Rows() int {
 	return rows
 }
 
+// UsualRows returns how many rows the header takes while nothing has failed.
+func (h *Header) UsualRows() int {
+	if h.H >= 36 {
+		return 3
+	}
+	return 2
+}
+
 // Draw draws the operation, the state, and the keys that resolve a failure.
 func (h *Header) Draw(hints []keys.Hint) {
 	h.drawOperation()
@@ -113,7 +121,7 @@ func (h *Header) location() (out []string) {
 	add(text.Count(h.screens(), "screen"), h.screens() > 1 && !h.Over() && !h.Replayed)
 	add("live", h.Observed != nil && h.NotLive == "")
 	add(h.NotLive, h.NotLive != "")
-	add(canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
+	add("timeout "+canvas.Clock(op.ReadinessTimeout)+" per object", op.ReadinessTimeout > 0 && !h.PlanOnly())
 	return out
 }
 

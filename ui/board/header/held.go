@@ -41,7 +41,7 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	if r.Object == nil {
 		return h.Graph.Shorten(r.Cause)
 	}
-	name := graph.ShortObject(r.Object.Object)
+	name := h.Graph.Object(r.Object.Object)
 	if n.Name == name || n.Name == r.Object.Object.String() {
 		return r.Cause
 	}
@@ -52,7 +52,7 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 func (h *Header) nowReady() string {
 	for _, n := range h.Failing() {
 		if o := h.RootOf(n).Object; o != nil && o.Done() {
-			return graph.ShortObject(o.Object)
+			return h.Graph.Object(o.Object)
 		}
 	}
 	return ""

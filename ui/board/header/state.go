@@ -275,7 +275,7 @@ func (h *Header) changesSince() string {
 	for _, n := range h.Graph.Nodes {
 		if n.Degraded > 0 && text == "" {
 			o := picture.Worst(n)
-			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object),
+			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, h.Graph.Object(o.Object),
 				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o)))
 		}
 		degraded += n.Degraded

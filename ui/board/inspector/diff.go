@@ -39,14 +39,14 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Quiet, Text: " (" + shared + ")"})
 	}
 	for _, x := range all {
-		names = max(names, canvas.Width(graph.ShortObject(x.item.Object)))
+		names = max(names, canvas.Width(s.Graph.Object(x.item.Object)))
 	}
 	names = min(names, max(width/2, 12))
 	for _, x := range all {
 		if shared != "" {
 			x.change.Message = ""
 		}
-		out = append(out, changeLines(x, names, room, width, s.Theme.Lines.Ellipsis)...)
+		out = append(out, changeLines(x, s.Graph.Object(x.item.Object), names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
 	if more := len(s.Node.Objects) - maxCompared; s.Object == nil && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
@@ -106,7 +106,7 @@ func diffHead(all []comparison, objects int) canvas.Line {
 func ChangeLines(c inspect.Change, names, width int, ellipsis string) []canvas.Line {
 	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true}
 	x.set(c, nil)
-	return changeLines(x, names, unlimited, width, ellipsis)
+	return changeLines(x, graph.ShortObject(x.object.Object), names, unlimited, width, ellipsis)
 }
 
 // SharedChange returns a change that several objects have in common, as the diff shows it.
@@ -122,8 +122,8 @@ func SharedChange(objects []plan.Object, c inspect.Change, width int) []canvas.L
 }
 
 // changeLines returns one line for an object's change, and below it the fields.
-func changeLines(x comparison, names, room, width int, ellipsis string) []canvas.Line {
-	name := canvas.FitMiddle(graph.ShortObject(x.object.Object), names, ellipsis)
+func changeLines(x comparison, name string, names, room, width int, ellipsis string) []canvas.Line {
+	name = canvas.FitMiddle(name, names, ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}, {Role: theme.Quiet}}
 	change := &head[1]
 	switch {

@@ -127,10 +127,10 @@ func (i *Inspector) Title() string {
 	}
 	title := n.Name
 	if n.Single() {
-		title = n.FullName()
+		title = i.Graph.Object(n.Objects[0].Object)
 	}
-	if o := i.Object(); o != nil && o.Object.String() != n.Name && !i.IsRelease() {
-		title += " " + i.Theme.Lines.Dot + " " + o.Object.String()
+	if o := i.Object(); o != nil && !n.Single() && !i.IsRelease() {
+		title += " " + i.Theme.Lines.Dot + " " + i.Graph.Object(o.Object)
 	}
 	return title
 }

@@ -42,7 +42,7 @@ func (i *Inspector) head(width int) (out []canvas.Line) {
 		return nil
 	}
 	if i.Tab != TabManifest && s.Object == nil && len(s.Node.Objects) > 1 {
-		out = append(out, canvas.Plain(theme.Quiet, i.queried.Object.String()+":"))
+		out = append(out, canvas.Plain(theme.Quiet, i.Graph.Object(i.queried.Object)+":"))
 	}
 	if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
 		out = append(out, canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis)))
@@ -66,7 +66,7 @@ func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 		}
 	}
 	if i.Tab == TabManifest && i.cluster != nil {
-		out = append(out, canvas.Plain(theme.Quiet, i.queried.Object.String()+" "+i.manifestState(s)+":"))
+		out = append(out, canvas.Plain(theme.Quiet, i.Graph.Object(i.queried.Object)+" "+i.manifestState(s)+":"))
 	}
 	for _, l := range i.text {
 		out = i.appendLine(out, "", theme.Text, l, width)
@@ -157,7 +157,7 @@ func (s Subject) Objects() []canvas.Line {
 	out := []canvas.Line{nil}
 	for _, o := range objects {
 		why := s.objectWhy(n, o)
-		out = append(out, slices.Insert(why, 1, canvas.Piece{Role: theme.Text, Text: o.Object.String() + "  "}))
+		out = append(out, slices.Insert(why, 1, canvas.Piece{Role: theme.Text, Text: s.Graph.Object(o.Object) + "  "}))
 	}
 	if more := len(n.Objects) - maxListed; more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", s.Theme.Lines.Ellipsis, more)))
@@ -172,7 +172,7 @@ func (s Subject) Names() canvas.Line {
 	}
 	var names []string
 	for _, o := range s.Node.Objects[:min(len(s.Node.Objects), maxListed)] {
-		names = append(names, graph.ShortObject(o.Object))
+		names = append(names, s.Graph.Object(o.Object))
 	}
 	return canvas.Plain(theme.Text, "  "+strings.Join(names, ", "))
 }

@@ -34,7 +34,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	if o != nil {
 		l := s.objectWhy(n, o)
 		if s.Object == nil {
-			l = slices.Insert(l, 0, canvas.Piece{Role: l[0].Role, Text: graph.ShortObject(o.Object) + " "})
+			l = slices.Insert(l, 0, canvas.Piece{Role: l[0].Role, Text: s.Graph.Object(o.Object) + " "})
 		}
 		head = append(head, l)
 	}
@@ -60,7 +60,7 @@ func (s Subject) releaseLines() (lines []canvas.Line) {
 			}
 			mark := s.Theme.Mark(string(o.Shown()))
 			why := cmp.Or(phrase.CauseAt(g, o, s.Now()), o.Message)
-			lines = append(lines, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: text.Join(": ", graph.ShortObject(o.Object), why)}})
+			lines = append(lines, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: text.Join(": ", s.Graph.Object(o.Object), why)}})
 		}
 	}
 	return lines

@@ -377,6 +377,12 @@ func (p *Picture) Join(parts ...string) string {
 // Active reports whether a group is running or at a breakpoint.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.AtBreakpoint }
 
+// InTrouble reports whether a group has failed or is degraded, or has objects that are not ready for a known cause or that others
+// have changed.
+func InTrouble(n *graph.Node) bool {
+	return n.Status == event.Failed || n.Degraded > 0 || slices.ContainsFunc(n.Objects, func(o *event.ObjectState) bool { return o.InTrouble() || Drifted(n, o) })
+}
+
 // PausedAt returns why the run paused before a group: a breakpoint or a run-to target. It returns "" if the
 // breakpoint was removed or disabled afterwards.
 func (p *Picture) PausedAt(n *graph.Node) string {

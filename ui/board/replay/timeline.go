@@ -11,7 +11,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
-	"lockstep/ui/board/graph"
 )
 
 // Draw draws whether it plays, the speed, the time, a line with failures and pauses, and the
@@ -72,7 +71,7 @@ func (r *Replay) Describe(e event.Event) string {
 	about := e.Group
 	switch n := r.Graph.ByKey[e.Unit()]; {
 	case e.Object != nil:
-		about = graph.ShortObject(*e.Object)
+		about = r.Graph.Object(*e.Object)
 	case n != nil:
 		about = n.Name
 	case e.Kind == event.KindCommand:
