@@ -2,26 +2,26 @@
 package images
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"golang.org/x/sync/errgroup"
-	"oras.land/oras-go/v2/content"
-	"oras.land/oras-go/v2/errdef"
-	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
-	"oras.land/oras-go/v2/registry/remote/errcode"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 const (
@@ -77,135 +77,144 @@ func (r Registries) Check(ctx context.Context, platforms map[string][]string) ma
 }
 
 // problem returns why an image cannot be pulled, "" if it can.
-func (r Registries) problem(ctx context.Context, image string, platforms []string) string {
-	ref, err := Parse(image)
+func (r Registries) problem(ctx context.Context, image string, platforms []string) (why string) {
+	ref, err := name.ParseReference(image)
 	if err != nil {
 		return fmt.Sprintf("is not a valid name (%v)", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	var first string
-	for n, credential := range r.credentials(ctx, ref.Registry) {
-		why, denied := ask(ctx, ref, credential, platforms)
-		if !denied {
-			return why
-		}
-		if n == 0 {
-			first = why
+	for _, login := range r.logins(ctx, ref.Context()) {
+		if why, err = ask(ctx, ref, login, platforms); !isDenied(err) {
+			break
 		}
 	}
-	return first
+	if err != nil {
+		return explain(ctx, dockerHub(ref.Context().RegistryStr()), err)
+	}
+	return why
 }
 
-// Parse reads the name of an image as the kubelet does: nginx is docker.io/library/nginx:latest.
-func Parse(image string) (registry.Reference, error) {
-	host, rest, found := strings.Cut(image, "/")
-	switch {
-	case !found:
-		image = "docker.io/library/" + image
-	case !strings.ContainsAny(host, ".:") && host != "localhost":
-		image = "docker.io/" + image
-	case host == "docker.io" && !strings.Contains(rest, "/"):
-		image = "docker.io/library/" + rest
+// dockerHub returns a registry with Docker Hub under the name that people use.
+func dockerHub(registry string) string {
+	if registry == name.DefaultRegistry {
+		return "docker.io"
 	}
-	ref, err := registry.ParseReference(image)
-	if err == nil && ref.Reference == "" {
-		ref.Reference = "latest"
-	}
-	return ref, err
+	return registry
 }
 
-// credentials returns how to log in to a registry, as the kubelet tries it, and at last without a login.
-func (r Registries) credentials(ctx context.Context, host string) (all []auth.Credential) {
-	var stores []credentials.Store
+// logins returns how to log in to a repository, as the kubelet tries it, and at last without a login.
+func (r Registries) logins(ctx context.Context, repo name.Repository) (all []authn.Authenticator) {
 	for _, secret := range r.Secrets {
-		if store, err := credentials.NewMemoryStoreFromDockerConfig(secret); err == nil {
-			stores = append(stores, store)
+		var config struct {
+			Auths map[string]authn.AuthConfig `json:"auths"`
 		}
-	}
-	if r.Keychain != nil {
-		stores = append(stores, r.Keychain)
-	}
-	for _, store := range stores {
-		for _, address := range []string{credentials.ServerAddressFromRegistry(host), host, "index." + host} { // Docker Hub has several
-			if c, err := store.Get(ctx, address); err == nil && c != auth.EmptyCredential && !slices.Contains(all, c) {
-				all = append(all, c)
+		if json.Unmarshal(secret, &config) != nil {
+			continue
+		}
+		for _, key := range slices.Backward(slices.Sorted(maps.Keys(config.Auths))) { // the longest path of a host first
+			if opens(key, repo) {
+				all = append(all, authn.FromConfig(config.Auths[key]))
 			}
 		}
 	}
-	return append(all, auth.EmptyCredential)
+	if r.Keychain != nil {
+		host := dockerHub(repo.RegistryStr())
+		for _, address := range []string{credentials.ServerAddressFromRegistry(host), host, "index." + host} { // Docker Hub has several
+			if c, err := r.Keychain.Get(ctx, address); err == nil && c != auth.EmptyCredential {
+				all = append(all, authn.FromConfig(authn.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.RefreshToken, RegistryToken: c.AccessToken}))
+			}
+		}
+	}
+	return append(all, authn.Anonymous)
 }
 
-// ask asks a registry for an image. denied means that another credential may help.
-func ask(ctx context.Context, ref registry.Reference, c auth.Credential, platforms []string) (why string, denied bool) {
-	repo := &remote.Repository{Reference: ref, PlainHTTP: isLocal(ref.Registry)}
-	repo.Client = &auth.Client{Client: &http.Client{}, Credential: auth.StaticCredential(ref.Host(), c)}
-	found, err := repo.Resolve(ctx, ref.Reference)
+// opens reports whether a login is for a repository. Its key in a pull Secret is a host, in which * is a label or a part of one,
+// and the prefix of a path.
+func opens(key string, repo name.Repository) bool {
+	if _, rest, found := strings.Cut(key, "://"); found {
+		key = rest
+	}
+	host, prefix, _ := strings.Cut(key, "/")
+	prefix = strings.TrimPrefix(strings.TrimPrefix(prefix, "v1/"), "v2/")
+	labels := func(host string) string { return strings.ReplaceAll(dockerHub(host), ".", "/") } // what * does not match
+	matched, err := path.Match(labels(host), labels(repo.RegistryStr()))
+	return err == nil && matched && strings.HasPrefix(repo.RepositoryStr(), prefix)
+}
+
+// ask asks a registry for an image.
+func ask(ctx context.Context, ref name.Reference, login authn.Authenticator, platforms []string) (why string, err error) {
+	registry, err := remote.NewPuller(remote.WithAuth(login))
 	if err != nil {
-		return explain(ctx, ref, err)
+		return "", err
 	}
-	if found.MediaType != ocispec.MediaTypeImageIndex && found.MediaType != "application/vnd.docker.distribution.manifest.list.v2+json" {
-		return "", false // its only architecture is in its config
+	found, err := registry.Head(ctx, ref)
+	if err != nil || !found.MediaType.IsIndex() { // the only architecture of an image is in its config
+		return "", err
 	}
-	data, err := content.FetchAll(ctx, repo.Manifests(), found)
+	answer, err := registry.Get(ctx, ref)
 	if err != nil {
-		return explain(ctx, ref, err)
+		return "", err
 	}
-	var index ocispec.Index
-	if err := json.Unmarshal(data, &index); err != nil {
-		return fmt.Sprintf("has an index that cannot be read (%v)", err), false
+	index, err := v1.ParseIndexManifest(bytes.NewReader(answer.Manifest))
+	if err != nil {
+		return fmt.Sprintf("has an index that cannot be read (%v)", err), nil
 	}
-	return lacking(ctx, repo, index, platforms)
+	return lacking(ctx, registry, ref.Context(), index.Manifests, platforms)
 }
 
 // lacking says which platforms an index does not name, or names although the registry does not have their manifests.
-func lacking(ctx context.Context, repo *remote.Repository, index ocispec.Index, platforms []string) (why string, denied bool) {
+func lacking(ctx context.Context, registry *remote.Puller, repo name.Repository, manifests []v1.Descriptor, platforms []string) (why string, err error) {
 	var named []string
-	for _, m := range index.Manifests {
+	for _, m := range manifests {
 		if m.Platform != nil && m.Platform.OS != "unknown" { // an attestation
 			named = append(named, m.Platform.OS+"/"+m.Platform.Architecture)
 		}
 	}
 	for _, needed := range platforms {
 		if !slices.Contains(named, needed) {
-			return fmt.Sprintf("has no %s, which nodes of the cluster need (it has %s)", needed, strings.Join(slices.Compact(named), ", ")), false
+			return fmt.Sprintf("has no %s, which nodes of the cluster need (it has %s)", needed, strings.Join(slices.Compact(named), ", ")), nil
 		}
 	}
-	for _, m := range index.Manifests {
+	for _, m := range manifests {
 		if m.Platform == nil || !slices.Contains(platforms, m.Platform.OS+"/"+m.Platform.Architecture) {
 			continue
 		}
-		if _, err := repo.Resolve(ctx, m.Digest.String()); errors.Is(err, errdef.ErrNotFound) {
-			return fmt.Sprintf("names %s/%s, which nodes of the cluster need, but its registry does not have that manifest (%s)", m.Platform.OS, m.Platform.Architecture, m.Digest), false
+		if _, err := registry.Head(ctx, repo.Digest(m.Digest.String())); statusOf(err) == http.StatusNotFound {
+			return fmt.Sprintf("names %s/%s, which nodes of the cluster need, but its registry does not have that manifest (%s)", m.Platform.OS, m.Platform.Architecture, m.Digest), nil
 		} else if err != nil {
-			return explain(ctx, repo.Reference, err)
+			return "", err
 		}
 	}
-	return "", false
+	return "", nil
+}
+
+// statusOf returns the HTTP status with which a registry refused a request, 0 if it has not answered.
+func statusOf(err error) int {
+	answer := (*transport.Error)(nil)
+	if errors.As(err, &answer) {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// isDenied reports whether another login may help.
+func isDenied(err error) bool {
+	status := statusOf(err)
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
 // explain says why a request for an image failed.
-func explain(ctx context.Context, ref registry.Reference, err error) (why string, denied bool) {
-	answer := (*errcode.ErrorResponse)(nil)
-	switch {
+func explain(ctx context.Context, registry string, err error) string {
+	switch status := statusOf(err); {
 	case ctx.Err() != nil:
-		return fmt.Sprintf("is unknown: registry %s did not answer within %s", ref.Registry, maxTime), false
-	case errors.Is(err, errdef.ErrNotFound):
-		return "does not exist in registry " + ref.Registry, false
-	case errors.Is(err, auth.ErrBasicCredentialNotFound), errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
-		return "is denied by registry " + ref.Registry + ", or does not exist; check imagePullSecrets, or log in", true
-	case answer != nil:
-		return fmt.Sprintf("is unknown: registry %s answered with status %d", ref.Registry, answer.StatusCode), false
+		return fmt.Sprintf("is unknown: registry %s did not answer within %s", registry, maxTime)
+	case status == http.StatusNotFound:
+		return "does not exist in registry " + registry
+	case isDenied(err):
+		return "is denied by registry " + registry + ", or does not exist; check imagePullSecrets, or log in"
+	case status != 0:
+		return fmt.Sprintf("is unknown: registry %s answered with status %d", registry, status)
 	}
-	return fmt.Sprintf("is unknown: registry %s cannot be reached: %v", ref.Registry, err), false
-}
-
-// isLocal reports whether a registry is on this machine, and so has no TLS.
-func isLocal(registry string) bool {
-	host, _, err := net.SplitHostPort(registry)
-	if err != nil {
-		host = registry
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return fmt.Sprintf("is unknown: registry %s cannot be reached: %v", registry, err)
 }

@@ -1,8 +1,13 @@
 package images
 
 import (
+	"io"
+	"log"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"lockstep/kube/throwaway/ociregistry"
 )
@@ -16,12 +21,18 @@ func TestCheck(t *testing.T) {
 	closed.User = "user:password"
 	hanging := ociregistry.ServeImages(t, nil)
 	hanging.Hangs = true
+	single := open.Digest(t, "a/single:1")
+	encrypted := httptest.NewTLSServer(nil) // nobody trusts its certificate
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(encrypted.Close)
 	both := []string{"linux/amd64", "linux/arm64"}
 	want := map[string]string{
 		open.Host + "/a/single:1": "", open.Host + "/a/both:1": "", open.Host + "/a/one:1": "has no linux/arm64, which nodes of the cluster need (it has linux/amd64)",
 		open.Host + "/a/hollow:1": "names linux/arm64, which nodes of the cluster need, but its registry does not have that manifest (sha256:",
 		open.Host + "/a/single:2": "does not exist in registry " + open.Host, open.Host + "/none": "does not exist in registry",
 		closed.Host + "/a/single:1": "is denied by registry " + closed.Host, closed.Host + "/a/single:2": "is denied",
+		open.Host + "/a/single:1@" + single: "", open.Host + "/a/single@sha256:" + strings.Repeat("0", 64): "does not exist",
+		strings.TrimPrefix(encrypted.URL, "https://") + "/a/b:1": "is unknown: registry 127.0.0.1:", "": "is not a valid name", "A/b:1": "is not a valid name",
 		hanging.Host + "/a/single:1": "is unknown: registry " + hanging.Host + " did not answer within 5s", "127.0.0.1:1/a/b:1": "is unknown: registry 127.0.0.1:1 cannot be reached", "A b": "is not a valid name",
 	}
 	needed := map[string][]string{}
@@ -44,20 +55,23 @@ func TestCheck(t *testing.T) {
 	check(Registries{Secrets: [][]byte{[]byte("no JSON"), []byte(other), []byte(closed.DockerConfig())}})
 }
 
-// TestParse: names are completed as the kubelet does.
-func TestParse(t *testing.T) {
-	for image, want := range map[string]string{
-		"nginx": "docker.io/library/nginx:latest", "nginx:1": "docker.io/library/nginx:1", "a/b": "docker.io/a/b:latest", "docker.io/nginx": "docker.io/library/nginx:latest",
-		"quay.io/a/b:1": "quay.io/a/b:1", "localhost/a:1": "localhost/a:1", "reg:5000/a": "reg:5000/a:latest",
-		"a@sha256:" + strings.Repeat("0", 64): "docker.io/library/a@sha256:" + strings.Repeat("0", 64),
+// TestOpens: a login of a pull Secret is for the repositories for which the kubelet uses it.
+func TestOpens(t *testing.T) {
+	for key, images := range map[string][]string{
+		"https://index.docker.io/v1/": {"nginx", "a/b:1", "docker.io/a/b", "!quay.io/a/b"},
+		"docker.io":                   {"nginx", "!reg:5000/nginx"},
+		"quay.io/team":                {"quay.io/team/app:1", "quay.io/team/sub/app", "!quay.io/other/app", "!quay.io.example.com/team/app"},
+		"*.example.com":               {"reg.example.com/a", "!example.com/a", "!a.b.example.com/a"},
+		"reg.example.com:5000":        {"reg.example.com:5000/a@sha256:" + strings.Repeat("0", 64), "!reg.example.com/a", "!reg.example.com:5001/a"},
+		"http://10.0.0.1:5000/v2/":    {"10.0.0.1:5000/a:1"},
+		"[":                           {"!nginx"},
 	} {
-		if got, err := Parse(image); err != nil || got.String() != want {
-			t.Errorf("%s: %s, %v, want %s", image, got, err, want)
-		}
-	}
-	for _, wrong := range []string{"", "a b", "A/b:", "a:b:c", "/a"} {
-		if got, err := Parse(wrong); err == nil {
-			t.Errorf("%q: %s", wrong, got)
+		for _, image := range images {
+			image, not := strings.CutPrefix(image, "!")
+			ref, err := name.ParseReference(image)
+			if err != nil || opens(key, ref.Context()) == not {
+				t.Errorf("key %s, image %s: %v, %v", key, image, !not, err)
+			}
 		}
 	}
 }

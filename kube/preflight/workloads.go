@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/refs"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/images"
+	"lockstep/kube/manifest"
 	"lockstep/kube/session"
 )
 
@@ -153,7 +154,7 @@ func (v *clusterView) checkImages(planned *plannedObjects, p *session.Prepared) 
 	}
 	ask := images.Registries{Keychain: images.Keychain(v.Client.RegistryConfig())}
 	for _, s := range slices.SortedFunc(maps.Keys(secrets), plan.Object.Compare) {
-		if config := v.dockerConfig(planned, s); config != nil {
+		if config := v.dockerConfig(planned, s); len(config) > 0 {
 			ask.Secrets = append(ask.Secrets, config)
 		}
 	}
@@ -218,38 +219,32 @@ func (v *clusterView) addPullSecrets(planned *plannedObjects, o *incomingObject,
 			account = r.To
 		}
 	}
-	fields := map[string]any{}
-	if known := planned.byObject[account]; known != nil && known.fields != nil {
-		fields = known.fields
-	} else if found, err := v.Client.Clientset.CoreV1().ServiceAccounts(account.Namespace).Get(v.Context, account.Name, metav1.GetOptions{}); err == nil {
-		for _, s := range found.ImagePullSecrets {
-			secrets[plan.Object{Kind: "Secret", Namespace: account.Namespace, Name: s.Name}] = true
-		}
-	}
-	for _, r := range refs.Find(account, fields) {
+	for _, r := range refs.Find(account, v.fields(planned, account, "serviceaccounts")) {
 		if r.Use == refs.Pull {
 			secrets[r.To] = true
 		}
 	}
 }
 
-// dockerConfig returns the content of an image pull Secret of the plan or the cluster, nil if it has none or may not be read.
+// dockerConfig returns the content of an image pull Secret, nil if it has none or may not be read.
 func (v *clusterView) dockerConfig(planned *plannedObjects, secret plan.Object) []byte {
-	const key = ".dockerconfigjson"
-	if known := planned.byObject[secret]; known != nil && known.fields != nil {
-		if text, _, _ := unstructured.NestedString(known.fields, "stringData", key); text != "" {
-			return []byte(text)
-		}
-		text, _, _ := unstructured.NestedString(known.fields, "data", key)
-		config, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-		if err != nil {
-			return nil
-		}
-		return config
-	}
-	found, err := v.Client.Clientset.CoreV1().Secrets(secret.Namespace).Get(v.Context, secret.Name, metav1.GetOptions{})
+	stored := manifest.AsStored(&unstructured.Unstructured{Object: v.fields(planned, secret, "secrets")})
+	text, _, _ := unstructured.NestedString(stored.Object, "data", ".dockerconfigjson")
+	config, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil {
 		return nil
 	}
-	return found.Data[key]
+	return config
+}
+
+// fields returns an object of the core group as the plan has it, or else the cluster; none if it may not be read.
+func (v *clusterView) fields(planned *plannedObjects, o plan.Object, resource string) map[string]any {
+	if known := planned.byObject[o]; known != nil && known.fields != nil {
+		return known.fields
+	}
+	live, err := v.Client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(o.Namespace).Get(v.Context, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return map[string]any{}
+	}
+	return live.Object
 }

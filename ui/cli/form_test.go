@@ -120,7 +120,7 @@ func TestFormInstallsFromHome(t *testing.T) {
 func TestFormWithAChartFromARegistry(t *testing.T) {
 	t.Parallel()
 	r := newFormRig(t, "form-registry")
-	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "basket", Version: "1.0.0", Archive: helmPackage(t, filepath.Join(r.dir, "basket"))})
+	_, ref := ociregistry.Serve(t, "basket", "1.0.0", helmPackage(t, filepath.Join(r.dir, "basket")))
 	c := r.open("install", "cart", "--plain-http")
 	c.await(0, "A chart of the test")
 	c.press(ref+tab, "versions")

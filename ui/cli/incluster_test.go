@@ -457,15 +457,14 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	archive := helmPackage(t, dir)
 	fetched := make(chan string, 100)
 	var gone atomic.Bool
-	ref := ociregistry.Serve(t, ociregistry.Chart{
-		Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", Gone: &gone,
-		OnRequest: func(path string) {
-			select {
-			case fetched <- path:
-			default: // counted already
-			}
-		},
-	})
+	registry, ref := ociregistry.Serve(t, "large", "1.0.0", archive)
+	registry.User, registry.Gone = "ann:pass-1", &gone
+	registry.OnRequest = func(path string) {
+		select {
+		case fetched <- path:
+		default: // counted already
+		}
+	}
 	from := []string{ref, "--plain-http", "--username", "ann", "--password", "pass-1"}
 	if s := m.run(0, slices.Concat([]string{"install", "s"}, from, in)...); !strings.Contains(s, "install s done") {
 		t.Errorf("from a registry: %s", s)

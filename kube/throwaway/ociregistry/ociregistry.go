@@ -1,95 +1,157 @@
-// Package ociregistry serves a packaged chart like an OCI registry, for tests. It supports only pulls.
+// Package ociregistry serves images and packaged charts from the registry of go-containerregistry in this process, for tests.
 package ociregistry
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"helm.sh/helm/v4/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	helmregistry "helm.sh/helm/v4/pkg/registry"
 )
 
-// Chart is a packaged chart to serve as charts/NAME.
-type Chart struct {
-	Name, Version, Archive string
-	// User and Password are needed to pull the chart, unless they are "".
-	User, Password string
-	// Gone makes the registry forget the chart. It may be nil.
+// Registry is a registry. Set its fields once it has what it serves.
+type Registry struct {
+	Host string // 127.0.0.1:PORT
+	// User is the only one that may read, as user:password; "" for everybody.
+	User string
+	// Hangs makes the registry never answer.
+	Hangs bool
+	// Gone makes it forget all that it has. It may be nil.
 	Gone *atomic.Bool
 	// OnRequest is called with the path of each authorized request. It may be nil.
 	OnRequest func(path string)
+
+	handler http.Handler
 }
 
-// Serve serves a chart over HTTP until the test ends, and returns its oci:// reference.
-func Serve(t *testing.T, c Chart) string {
-	t.Helper()
-	data, err := os.ReadFile(c.Archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blobs := map[string][]byte{}
-	put := func(mediaType string, b []byte) map[string]any {
-		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(b))
-		blobs[digest] = b
-		return map[string]any{"mediaType": mediaType, "digest": digest, "size": len(b)}
-	}
-	const manifestType = "application/vnd.oci.image.manifest.v1+json"
-	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": manifestType,
-		"config": put(registry.ConfigMediaType, fmt.Appendf(nil, `{"name":%q,"version":%q,"apiVersion":"v2"}`, c.Name, c.Version)),
-		"layers": []any{put(registry.ChartLayerMediaType, data)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest := put(manifestType, manifest)["digest"].(string)
-	path := "/v2/charts/" + c.Name
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v2/", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc(path+"/tags/list", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"name":"charts/%s","tags":[%q]}`, c.Name, c.Version)
-	})
-	mux.HandleFunc(path+"/manifests/{ref}", func(w http.ResponseWriter, r *http.Request) {
-		if ref := r.PathValue("ref"); ref != c.Version && ref != digest {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", manifestType)
-		w.Header().Set("Docker-Content-Digest", digest)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(manifest))
-	})
-	mux.HandleFunc(path+"/blobs/{digest}", func(w http.ResponseWriter, r *http.Request) {
-		b, ok := blobs[r.PathValue("digest")]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
-	})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != c.User || password != c.Password {
-			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		if c.OnRequest != nil {
-			c.OnRequest(r.URL.Path)
-		}
-		if c.Gone != nil && c.Gone.Load() {
-			http.NotFound(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
+func serve(t *testing.T) *Registry {
+	r := &Registry{handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	return "oci://" + strings.TrimPrefix(server.URL, "http://") + "/charts/" + c.Name
+	r.Host = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.Hangs {
+		<-req.Context().Done()
+		return
+	}
+	if user, password, _ := req.BasicAuth(); r.User != "" && user+":"+password != r.User {
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if r.OnRequest != nil {
+		r.OnRequest(req.URL.Path)
+	}
+	if r.Gone != nil && r.Gone.Load() {
+		http.NotFound(w, req)
+		return
+	}
+	r.handler.ServeHTTP(w, req)
+}
+
+// DockerConfig returns the content of an image pull Secret for the registry.
+func (r *Registry) DockerConfig() string {
+	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, base64.StdEncoding.EncodeToString([]byte(r.User)))
+}
+
+// Serve serves a packaged chart over HTTP until the test ends, and returns its oci:// reference.
+func Serve(t *testing.T, chart, version, archive string) (r *Registry, ref string) {
+	t.Helper()
+	r = serve(t)
+	ref = r.Host + "/charts/" + chart
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
+	if err == nil {
+		_, err = client.Push(data, ref+":"+version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, "oci://" + ref
+}
+
+// ServeImages serves images, which have no layers, over HTTP until the test ends. An image has a name and a tag, and the platforms
+// of its index (OS/ARCH); an image without platforms has no index. The registry lacks the manifest of a platform with a leading !.
+func ServeImages(t *testing.T, images map[string][]string) *Registry {
+	t.Helper()
+	r := serve(t)
+	for image, platforms := range images {
+		if err := r.push(image, platforms); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// Digest returns the digest of an image.
+func (r *Registry) Digest(t *testing.T, image string) string {
+	t.Helper()
+	ref, err := name.ParseReference(r.Host + "/" + image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := remote.Head(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Digest.String()
+}
+
+func (r *Registry) push(image string, platforms []string) error {
+	ref, err := name.ParseReference(r.Host + "/" + image)
+	if err != nil {
+		return err
+	}
+	if len(platforms) == 0 {
+		return remote.Write(ref, empty.Image)
+	}
+	var index v1.ImageIndex = empty.Index
+	var lacking []v1.Hash
+	for _, p := range platforms {
+		p, lacks := strings.CutPrefix(p, "!")
+		platform, err := v1.ParsePlatform(p)
+		if err != nil {
+			return err
+		}
+		child, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Author: image + p}) // each has its own digest
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: child, Descriptor: v1.Descriptor{Platform: platform}})
+		digest, err := child.Digest()
+		if err != nil {
+			return err
+		}
+		if lacks {
+			lacking = append(lacking, digest)
+		}
+	}
+	if err := remote.WriteIndex(ref, index); err != nil {
+		return err
+	}
+	for _, digest := range lacking {
+		if err := remote.Delete(ref.Context().Digest(digest.String())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
