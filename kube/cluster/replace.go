@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 )
@@ -24,7 +26,7 @@ type Replacement struct {
 	plan.Object
 	// UID is that of the object which was planned; "" for the one that the release owns by then.
 	UID types.UID
-	// Message says why, and what is deleted with it.
+	// Message says why, and at its end what is deleted with it.
 	Message string
 	// Failed means that it is a failed Job or Pod: it is replaced, whatever --replace says, while it is failed (R50).
 	Failed bool
@@ -51,7 +53,10 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 			return failed(why)
 		}
 		next, _ := i.Object.(*unstructured.Unstructured)
-		policy, _ := deletion(r.Object, live, next)
+		policy, what := deletion(r.Object, live, next)
+		if r.UID != "" && !strings.HasSuffix(r.Message, what) {
+			return failed("it has changed since it was planned, and now " + what)
+		}
 		found, kept, err := t.session.Delete(ctx, i, Removal{Policy: policy, Planned: r.UID, Taken: t.session.Taken})
 		switch {
 		case kept != "":
@@ -90,14 +95,22 @@ func deletion(o plan.Object, live, next *unstructured.Unstructured) (policy meta
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
 	case kind == plan.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		whenDeleted, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
-		switch {
-		case takesPodsOver(live, next):
-			return metav1.DeletePropagationOrphan, "its pods and claims stay"
-		case whenDeleted == "Delete":
-			return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
+		retention := func(u *unstructured.Unstructured, when string) string {
+			policy, _, _ := unstructured.NestedString(u.Object, "spec", "persistentVolumeClaimRetentionPolicy", when)
+			return policy
 		}
-		return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
+		switch to := replicas(next); {
+		case !takesPodsOver(live, next) && retention(live, "whenDeleted") == "Delete":
+			return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
+		case !takesPodsOver(live, next):
+			return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
+		case to >= replicas(live):
+			return metav1.DeletePropagationOrphan, "its pods and claims stay"
+		case retention(next, "whenScaled") == "Delete":
+			return metav1.DeletePropagationOrphan, "it is scaled down to " + text.Count(to, "replica") + "; the other pods and their claims are deleted, and so is the data in them"
+		default:
+			return metav1.DeletePropagationOrphan, "it is scaled down to " + text.Count(to, "replica") + "; its claims stay"
+		}
 	case kind == plan.GroupKind{Kind: "PersistentVolumeClaim"}, kind == plan.GroupKind{Kind: "PersistentVolume"}:
 		what = "its data is deleted with it, unless the reclaim policy of its volume is Retain"
 	case kind == plan.GroupKind{Kind: "Namespace"}:
@@ -108,6 +121,19 @@ func deletion(o plan.Object, live, next *unstructured.Unstructured) (policy meta
 		return metav1.DeletePropagationForeground, "its pods are deleted with it"
 	}
 	return metav1.DeletePropagationBackground, what
+}
+
+// replicas returns how many pods a StatefulSet has, as the API server reads it.
+func replicas(u *unstructured.Unstructured) int {
+	if u == nil {
+		return 0
+	}
+	n, found, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas")
+	if !found || err != nil {
+		return 1
+	}
+	count, _ := strconv.Atoi(fmt.Sprint(n))
+	return count
 }
 
 // takesPodsOver reports whether a StatefulSet selects all pods of another one: each of them has the labels that that one selects.

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -86,6 +87,7 @@ func transitions() map[string]transition {
 		"StatefulSet, volumeClaimTemplates":   set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "2Gi"), "spec.volumeClaimTemplates", "its pods and claims stay", true),
 		"StatefulSet, serviceName":            set(statefulSet("app: set", "app: set", "1Gi", "  serviceName: a"), statefulSet("app: set", "app: set", "1Gi", "  serviceName: b"), "spec.serviceName", "its pods and claims stay", true),
 		"StatefulSet, podManagementPolicy":    set(statefulSet("app: set", "app: set", "1Gi"), statefulSet("app: set", "app: set", "1Gi", "  podManagementPolicy: Parallel"), "spec.podManagementPolicy", "its pods and claims stay", true),
+		"StatefulSet, fewer replicas":         set(statefulSet("app: set", "app: set", "1Gi"), strings.Replace(statefulSet("app: set", "app: set", "2Gi"), "replicas: 2", "replicas: 1", 1), "spec.volumeClaimTemplates", "it is scaled down to 1 replica; its claims stay", false),
 		"Service, clusterIP":                  service,
 		"Job, template":                       image,
 		"Job, completionMode":                 job("", "  completionMode: Indexed\n  completions: 1", "spec.completionMode"),
@@ -335,6 +337,38 @@ func TestReplacementOfAnotherObject(t *testing.T) {
 		if e.Change == event.Replaced {
 			t.Errorf("%s was replaced", fmt.Sprint(e.Object))
 		}
+	}
+}
+
+// TestReplacementOfAScaledStatefulSet: if somebody scales it after the plan, which said that its pods stay, nothing is deleted (R30b).
+func TestReplacementOfAScaledStatefulSet(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, statefulSet("app: set", "app: set", "1Gi")), nil))
+	next := rig.UseChart(rig.ChartOf(t, statefulSet("app: set", "app: set", "2Gi")), func(u *kube.Deploy) { u.ReplaceObjects, u.ForceConflicts = []string{"StatefulSet"}, true })
+	op, err := r.Upgrade("plain", next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := func(replicas string) {
+		patch := []byte(`{"spec":{"replicas":` + replicas + `}}`)
+		if _, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Patch(t.Context(), "set", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"}, "scale"); err != nil {
+			t.Fatal(err)
+		}
+		r.Eventually(replicas+" pods are ready", func() bool {
+			set, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Get(t.Context(), "set", metav1.GetOptions{})
+			return err == nil && fmt.Sprint(set.Status.ReadyReplicas) == replicas
+		})
+	}
+	scale("3")
+	before, pods := uids(r, "statefulsets.v1.apps", "set")
+	r.MustFail(op, nil, "it cannot be replaced: it has changed since it was planned, and now it is scaled down to 2 replicas; its claims stay")
+	if after, left := uids(r, "statefulsets.v1.apps", "set"); after != before || !maps.Equal(left, pods) {
+		t.Errorf("before: %s, %v; after: %s, %v", before, pods, after, left)
+	}
+	scale("2")
+	if out := r.MustRun(r.Upgrade("plain", next)); out.State.Changes().Replaced != 1 {
+		t.Errorf("the outcome counts %s", out.State.Changes())
 	}
 }
 
