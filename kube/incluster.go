@@ -178,12 +178,15 @@ func (c *Client) FindApprovals(ctx context.Context, namespace, release string) (
 	return incluster.FindApprovals(ctx, c.Clientset, namespace, release)
 }
 
-// Approve writes approvals to where a run reads them, in the name of the user of this connection. It returns that name.
-func (c *Client) Approve(ctx context.Context, at event.ApprovalsAt, approvals []plan.Approval) (user string, err error) {
-	user = preflight.Username(ctx, c.Client)
+// Approve writes approvals to where a run reads them, in the name of the user of this connection. It returns who has approved.
+func (c *Client) Approve(ctx context.Context, at event.ApprovalsAt, approvals []plan.Approval) (by string, err error) {
+	user := preflight.Username(ctx, c.Client)
+	if user == "" {
+		return "", incluster.ErrNoUser
+	}
 	var keys []string
 	for _, a := range approvals {
 		keys = append(keys, incluster.ApprovalKey(at.Plan, a))
 	}
-	return user, incluster.Approve(ctx, c.Clientset, at.Lease, keys, user)
+	return incluster.Approve(ctx, c.Clientset, at.Lease, keys, user)
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,6 +42,9 @@ const (
 	// approvalsVar is the environment variable that makes the pod of a run accept only approvals in its Lease.
 	approvalsVar = "LOCKSTEP_JOB_APPROVALS"
 )
+
+// ErrNoUser is the error for a user of unknown name.
+var ErrNoUser = errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
 
 // ApprovalKey is the annotation of an approval. It is bound to a plan by its digest.
 func ApprovalKey(digest string, a plan.Approval) string {
@@ -132,27 +136,32 @@ func ApprovalsLease() string {
 	return JobName()
 }
 
-// Approve writes approvals, by their keys, to a Lease, as namespace/name. user is who asks.
-func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys []string, user string) error {
+// Approve writes approvals, by their keys, to a Lease, as namespace/name. user is who asks. It returns who has approved: somebody
+// else may have been faster.
+func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys []string, user string) (by string, err error) {
 	namespace, name, _ := strings.Cut(lease, "/")
 	leases := kube.CoordinationV1().Leases(namespace)
-	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
+	var users []string
+	err = retry.OnError(backoff, apierrors.IsConflict, func() error {
 		found, err := leases.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
+		users = nil
 		for _, key := range keys {
 			if found.Annotations[key] == "" {
 				metav1.SetMetaDataAnnotation(&found.ObjectMeta, key, user)
 			}
+			users = append(users, found.Annotations[key])
 		}
 		_, err = leases.Update(ctx, found, metav1.UpdateOptions{})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write the approval to Lease %s: %w", lease, err)
+		return "", fmt.Errorf("write the approval to Lease %s: %w", lease, err)
 	}
-	return nil
+	slices.Sort(users)
+	return strings.Join(slices.Compact(users), ", "), nil
 }
 
 // WatchApprovals calls found with the users by key, now and after each change of a Lease, until ctx ends.

@@ -169,7 +169,7 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 	if at.Lease == "" {
 		user := op.Username(ctx)
 		if user == "" {
-			return end, errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
+			return end, incluster.ErrNoUser
 		}
 		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, user, asks); err != nil {
 			return end, err

@@ -203,14 +203,15 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 	if c.Name == "" {
 		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
+	now := r.Now(cmd.Context())
+	if all, found := clusterApprovals(now); c.Name == event.Approve && found {
+		return a.approveInCluster(cmd, all, c.Group)
+	}
 	commands := []event.Command{c}
 	if c.Group != "" && !r.Operation.IsStack() { // a stack resolves the names of groups itself
-		if commands, err = expandGroups(c, r.Now(cmd.Context())); err != nil {
+		if commands, err = expandGroups(c, now); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
-	}
-	if now := r.Now(cmd.Context()); c.Name == event.Approve && readsApprovals(now) {
-		return a.approveInCluster(cmd, now, commands)
 	}
 	var refused error
 	for _, one := range commands {
