@@ -63,7 +63,7 @@ func (a *Saved) Compare(now Release, started bool) (moved []inspect.Moved) {
 	if a.Values != now.Values {
 		moved = append(moved, inspect.Moved{What: inspect.MovedValues})
 	}
-	for _, name := range keys(a.Options, now.Options) {
+	for _, name := range Keys(a.Options, now.Options) {
 		add(inspect.MovedOption, name, a.Options[name], now.Options[name])
 	}
 	return append(append(moved, a.compareOrder(now)...), a.compareObjects(now, started)...)
@@ -118,7 +118,7 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 			moved = append(moved, inspect.Moved{What: what, Object: &o.Object, Field: field, Was: was, Is: is})
 		}
 	}
-	for _, path := range keys(o.Sent, now.Sent) {
+	for _, path := range Keys(o.Sent, now.Sent) {
 		if o.Sent[path] != now.Sent[path] {
 			moved = append(moved, inspect.Moved{What: inspect.MovedSent, Object: &o.Object, Field: path})
 		}
@@ -133,7 +133,7 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 	if o.Action != now.Action {
 		return moved
 	}
-	for _, path := range keys(o.Changed, now.Changed) {
+	for _, path := range Keys(o.Changed, now.Changed) {
 		if o.Changed[path] != now.Changed[path] && o.Sent[path] == now.Sent[path] { // else it is named already
 			moved = append(moved, inspect.Moved{What: inspect.MovedLive, Object: &o.Object, Field: path})
 		}
@@ -148,7 +148,7 @@ func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
 func (a *Saved) compareOrder(now Release) (moved []inspect.Moved) {
 	created := withoutNamespace(a.Phases, now.Phases)
 	was, is := groups(a.Phases), groups(now.Phases)
-	for _, unit := range keys(was, is) {
+	for _, unit := range Keys(was, is) {
 		if was[unit] != is[unit] && (created == nil || !strings.HasPrefix(unit, created.Name+" ")) {
 			_, group, _ := strings.Cut(unit, " ")
 			moved = append(moved, inspect.Moved{What: inspect.MovedOrder, Field: group})
@@ -172,8 +172,8 @@ func groups(phases []event.Phase) map[string]string {
 	return out
 }
 
-// keys returns the keys of both maps, sorted.
-func keys[V any](a, b map[string]V) []string {
+// Keys returns the keys of both maps, sorted.
+func Keys[V any](a, b map[string]V) []string {
 	all := map[string]bool{}
 	for k := range a {
 		all[k] = true

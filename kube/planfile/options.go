@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// steering are the options that decide who watches a run, when it pauses and how long it may take, not what it writes, and those
-// that the plan has elsewhere.
+// steering are the options that decide who watches a run, when it pauses, what it checks and how long it may take, not what it
+// writes, and those that the plan has elsewhere: what has to be approved is in its groups.
 var steering = []string{
 	"Timeout", "ReadinessTimeout", "FirstStatusTimeout", "Settle",
-	"Release", "Namespace", "Step", "BreakOn", "HoldOnFailure", "PlanOnly", "SkipPreflight", "Heartbeat", "Job", "Stack", "Source", "Install", "CreateNamespace", "Strict",
+	"Release", "Namespace", "Step", "BreakOn", "Approve", "CheckImages", "HoldOnFailure", "PlanOnly", "SkipPreflight", "Heartbeat", "Job", "Stack", "Source", "Install", "CreateNamespace", "Strict",
 }
 
 // Options returns the options of an operation that are set, by name. options is a struct; fields that are no text, number, truth
@@ -59,16 +59,11 @@ func isPlain(t reflect.Type) bool {
 	return false
 }
 
-var acronyms = strings.NewReplacer("CRDs", "Crds", "DNS", "Dns", "OpenAPI", "Openapi")
+// wordEnd is where the name of a field has the next word of a flag.
+var wordEnd = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // kebab returns the name of a field as a flag has it: UpgradeCRDs is upgrade-crds.
 func kebab(name string) string {
-	var b strings.Builder
-	for i, r := range acronyms.Replace(name) {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+	name = strings.Replace(name, "OpenAPI", "Openapi", 1)
+	return strings.ToLower(wordEnd.ReplaceAllString(name, "$1-$2"))
 }

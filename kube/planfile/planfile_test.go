@@ -65,7 +65,7 @@ func TestSecretFieldsHaveOneSlowDigest(t *testing.T) {
 		return o
 	}
 	o := object("salt")
-	if got := slices.Concat(keys(o.Sent, nil), keys(o.Changed, nil)); !slices.Equal(got, []string{"a", "a"}) {
+	if got := slices.Concat(Keys(o.Sent, nil), Keys(o.Changed, nil)); !slices.Equal(got, []string{"a", "a"}) {
 		t.Errorf("digests of %q", got)
 	}
 	if !strings.HasPrefix(o.SecretSent, "scrypt:") || !strings.HasPrefix(o.SecretChanged, "scrypt:") {
@@ -178,6 +178,9 @@ func TestOptionsByName(t *testing.T) {
 		BreakOn   []string
 		WaitFor   []string
 		OnStep    func(string)
+
+		Approve     []string
+		CheckImages string
 	}
 	yes := true
 	got := Options(&struct {
@@ -189,7 +192,7 @@ func TestOptionsByName(t *testing.T) {
 		Labels        map[string]string
 		Readiness     []struct{ Wait *bool }
 		NoHooks       bool
-	}{Common{time.Minute, "prod", []string{"a"}, []string{"Job/x"}, nil}, true, true, 10, map[string]any{"a": 1}, map[string]string{"b": "2"}, []struct{ Wait *bool }{{&yes}}, false})
+	}{Common{time.Minute, "prod", []string{"a"}, []string{"Job/x"}, nil, []string{"a"}, "error"}, true, true, 10, map[string]any{"a": 1}, map[string]string{"b": "2"}, []struct{ Wait *bool }{{&yes}}, false})
 	want := map[string]string{
 		"wait-for": `["Job/x"]`, "cleanup-on-fail": "true", "upgrade-crds": "true", "history-max": "10", "labels": `{"b":"2"}`, "readiness": `[{"Wait":true}]`,
 	}

@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
@@ -42,21 +41,24 @@ func (s *Stack) checkSavedPlan() error {
 	if s.opts.SavedPlan == nil || s.begunEarlier() {
 		return nil
 	}
-	var moved []inspect.Moved
-	now := map[string]bool{}
+	was, is := map[string]string{}, map[string]string{} // what releases need
+	for _, r := range s.opts.SavedPlan.Releases {
+		was[r.Scope] = fmt.Sprint("needs", r.Needs)
+	}
 	for _, m := range s.Releases() {
-		now[m.ID] = m.Operation != nil
-		switch approved := s.opts.SavedPlan.Release(m.ID); {
-		case m.Operation == nil:
-		case approved == nil:
-			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: m.ID, Is: m.ID})
-		case !slices.Equal(approved.Needs, m.Needs):
-			moved = append(moved, inspect.Moved{What: inspect.MovedNeeds, Field: m.ID})
+		if m.Operation != nil {
+			is[m.ID] = fmt.Sprint("needs", m.Needs)
 		}
 	}
-	for _, r := range s.opts.SavedPlan.Releases {
-		if !now[r.Scope] {
-			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: r.Scope, Was: r.Scope})
+	var moved []inspect.Moved
+	for _, id := range planfile.Keys(was, is) {
+		switch {
+		case is[id] == "":
+			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: id, Was: id})
+		case was[id] == "":
+			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: id, Is: id})
+		case was[id] != is[id]:
+			moved = append(moved, inspect.Moved{What: inspect.MovedNeeds, Field: id})
 		}
 	}
 	if moved = append(moved, movedHooks(s.opts.SavedPlan.Hooks, s.Steps())...); len(moved) > 0 {
@@ -67,19 +69,17 @@ func (s *Stack) checkSavedPlan() error {
 
 // movedHooks returns how the hooks of a run differ from those of the plan that it follows.
 func movedHooks(approved, now []plan.PlannedStep) (moved []inspect.Moved) {
-	lines := map[string]string{}
-	for _, h := range now {
-		lines[h.ID] = h.Line()
-	}
-	known := map[string]bool{}
-	for _, h := range approved {
-		if known[h.ID] = true; lines[h.ID] != h.Line() {
-			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: h.ID, Is: lines[h.ID], Was: h.Line()})
+	lines := func(hooks []plan.PlannedStep) map[string]string {
+		lines := map[string]string{}
+		for _, h := range hooks {
+			lines[h.ID] = h.Line()
 		}
+		return lines
 	}
-	for _, h := range now {
-		if !known[h.ID] {
-			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: h.ID, Is: h.Line()})
+	was, is := lines(approved), lines(now)
+	for _, id := range planfile.Keys(was, is) {
+		if was[id] != is[id] {
+			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: id, Is: is[id], Was: was[id]})
 		}
 	}
 	return moved

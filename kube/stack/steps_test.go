@@ -59,7 +59,7 @@ func TestMovedHooks(t *testing.T) {
 	for _, m := range movedHooks([]plan.PlannedStep{hook("same", "1"), hook("other", "1"), hook("gone")}, []plan.PlannedStep{hook("same", "1"), hook("other", "2"), hook("new")}) {
 		got = append(got, phrase.Moved(m))
 	}
-	want := []string{"hook other runs run 2, approved was run 1", "hook gone is approved, but does not run", "hook new is not in the approved plan"}
+	want := []string{"hook gone is approved, but does not run", "hook new is not in the approved plan", "hook other runs run 2, approved was run 1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

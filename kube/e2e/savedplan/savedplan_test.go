@@ -161,8 +161,8 @@ func TestWhatMovedIsNamed(t *testing.T) {
 	elsewhere := *approved
 	elsewhere.Cluster.UID = "another"
 	expect("cluster", upgrade(after, &elsewhere, nil), "the cluster is another one")
-	expect("options", upgrade(after, approved, func(d *kube.Deploy) { d.RollbackOnFailure, d.Timeout = true, 2*time.Minute }),
-		"option rollback-on-failure is true, approved was not set") // and no time limit
+	expect("options", upgrade(after, approved, func(d *kube.Deploy) { d.RollbackOnFailure, d.Timeout, d.Approve = true, 2*time.Minute, []string{"b"} }),
+		"option rollback-on-failure is true, approved was not set") // and neither a time limit nor who approves
 	expect("values", upgrade(after, approved, func(d *kube.Deploy) { d.Values = map[string]any{"a": 1} }), "the values have changed")
 	third := rig.ChartOf(t, strings.Split(strings.NewReplacer("color: green", "color: blue", canary+"-2", canary+"-3").Replace(text(t, after)), "\n---\n")...)
 	expect("chart", upgrade(third, approved, nil), "the files of chart edge-1.0.0 have changed",
