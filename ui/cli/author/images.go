@@ -1,7 +1,6 @@
 package author
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/kube/mask"
+	"lockstep/kube/stack"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
@@ -94,29 +94,19 @@ func (a *app) release(ctx context.Context, name string) (*rel1.Release, error) {
 }
 
 // stackImages adds the images of all releases of a helmfile.
-func (a *app) stackImages(cmd *cobra.Command, stack *input.HelmfileFlags, to *report.Images) error {
-	file, err := stack.Read(a.App, cmd)
+func (a *app) stackImages(cmd *cobra.Command, flags *input.HelmfileFlags, to *report.Images) error {
+	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
 	}
-	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{})
+	all, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]stack.RenderedRelease, error) {
+		return a.renderStack(ctx, file, &mask.Mask{})
+	})
 	if err != nil {
 		return err
 	}
-	for _, rel := range file.Releases {
-		in, err := loader.Load(cmd.Context(), rel)
-		if err != nil {
-			return fmt.Errorf("release %s: %w", rel.ID(), err)
-		}
-		rendered, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*charts.Rendered, error) {
-			return charts.Render(ctx, in.Chart, in.Values, input.RenderOptions(in, rel.Name, cmp.Or(rel.Namespace, a.Settings.Namespace())))
-		})
-		if err != nil {
-			var secrets mask.Mask
-			secrets.AddPaths(rel.Namespace, rel.Name, in.Values, in.SecretPaths)
-			return fmt.Errorf("release %s: %w", rel.ID(), secrets.Error(err))
-		}
-		if err := addImages(to, rendered.Release, true); err != nil {
+	for _, r := range all {
+		if err := addImages(to, r.Release, true); err != nil {
 			return err
 		}
 	}

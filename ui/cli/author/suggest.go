@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,12 +192,24 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *input.HelmfileFlags, write
 
 // impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
 func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Need, error) {
+	var secrets mask.Mask // of all releases, because the reasons quote several
+	all, err := a.renderStack(ctx, file, &secrets)
+	if err != nil {
+		return nil, err
+	}
+	needs := stack.SuggestNeeds(all)
+	for i := range needs {
+		needs[i].Why = secrets.Text(needs[i].Why)
+	}
+	return needs, nil
+}
+
+// renderStack renders all releases of a helmfile, without a cluster, and adds their secrets.
+func (a *app) renderStack(ctx context.Context, file *helmfile.File, secrets *mask.Mask) (all []stack.RenderedRelease, err error) {
 	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var all []stack.RenderedRelease
-	var secrets mask.Mask // of all releases, because the reasons quote several
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue // it has no values, and needs nothing (S12)
@@ -205,21 +218,17 @@ func (a *app) impliedNeeds(ctx context.Context, file *helmfile.File) ([]stack.Ne
 		var r *charts.Rendered
 		if err == nil {
 			secrets.AddPaths(rel.Namespace, rel.Name, chart.Values, chart.SecretPaths)
-			r, err = charts.Render(ctx, chart.Chart, chart.Values, input.RenderOptions(chart, rel.Name, rel.Namespace))
+			r, err = charts.Render(ctx, chart.Chart, chart.Values, input.RenderOptions(chart, rel.Name, cmp.Or(rel.Namespace, a.Settings.Namespace())))
 		}
 		if err != nil {
 			return nil, helmfile.Locate(rel.At, rel.ID(), secrets.Error(err))
 		}
-		r.AddSecrets(&secrets)
+		r.AddSecrets(secrets)
 		secrets.AddNames(rel.ID(), rel.Name, rel.Namespace)
 		all = append(all, stack.RenderedRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
 	}
 	if len(all) == 0 {
 		return nil, stack.NoReleases(file)
 	}
-	needs := stack.SuggestNeeds(all)
-	for i := range needs {
-		needs[i].Why = secrets.Text(needs[i].Why)
-	}
-	return needs, nil
+	return all, nil
 }
