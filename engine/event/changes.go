@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -223,21 +224,38 @@ func (o *ObjectState) applyChange(e Event) (first bool) {
 // Drift is a field that somebody has changed or removed since its object was applied.
 type Drift struct {
 	Field string `json:"field"` // spec.template.spec.containers[web].image
-	Gone  bool   `json:"gone,omitempty"`
+	// Gone is set if the cluster lacks the field.
+	Gone bool `json:"gone,omitempty"`
 	// Manager is the field manager that has changed it, and At when that last wrote. They are empty if the managed fields do not
 	// tell.
 	Manager string    `json:"manager,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
 
-// Drifted returns the objects that others have changed, in the order of the plan.
-func (s *State) Drifted() (objects []*ObjectState) {
-	for g := range s.GroupStates() {
-		for _, o := range g.Objects {
-			if len(o.Drift) > 0 {
-				objects = append(objects, o)
+// Drifted yields the objects that others have changed, in the order of the plan. In a stack, the key is the release's ID.
+func (s *State) Drifted() iter.Seq2[string, *ObjectState] {
+	return func(yield func(string, *ObjectState) bool) {
+		for g := range s.GroupStates() {
+			if release := s.Scopes[g.ID]; release != nil {
+				for _, o := range release.Drifted() {
+					if !yield(g.ID, o) {
+						return
+					}
+				}
+			}
+			for _, o := range g.Objects {
+				if len(o.Drift) > 0 && !yield("", o) {
+					return
+				}
 			}
 		}
 	}
-	return objects
+}
+
+// HasDrift reports whether others have changed an object.
+func (s *State) HasDrift() bool {
+	for range s.Drifted() {
+		return true
+	}
+	return false
 }

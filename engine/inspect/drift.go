@@ -1,8 +1,7 @@
 package inspect
 
 import (
-	"time"
-
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
 
@@ -11,6 +10,7 @@ type Drift struct {
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
 	Context   string `json:"context,omitempty"` // of the kubeconfig, if the releases have several
+	At        string `json:"at,omitempty"`      // of the release in a helmfile, file:line
 	Revision  int    `json:"revision,omitempty"`
 	// Compared are the objects that the record has, in its order, and Objects those that differ. Both are empty if Error says why
 	// the release could not be compared.
@@ -32,19 +32,15 @@ type DriftedObject struct {
 	Unread string `json:"unread,omitempty"`
 }
 
-// DriftedField is a field that the cluster has otherwise.
+// DriftedField is a field that the cluster has otherwise, or lacks.
 type DriftedField struct {
-	Field   string `json:"field"`   // spec.template.spec.containers[web].image
+	event.Drift
 	Pointer string `json:"pointer"` // the JSON pointer to it, in the record
 	From    any    `json:"from"`
 	// To is the value in the cluster, null if the field is gone.
-	To   any  `json:"to"`
-	Gone bool `json:"gone,omitempty"`
-	// Manager is the field manager that has the field now, with the subresource that it wrote, and At when it last wrote. They
-	// are empty if the managed fields do not tell.
-	Manager     string    `json:"manager,omitempty"`
-	Subresource string    `json:"subresource,omitempty"`
-	At          time.Time `json:"at,omitzero"`
+	To any `json:"to"`
+	// Subresource is the one that the manager wrote.
+	Subresource string `json:"subresource,omitempty"`
 }
 
 // Drifted returns how many objects differ, and how many could not be compared.

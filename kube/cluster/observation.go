@@ -63,7 +63,7 @@ func driftOf(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured
 	return func(live *unstructured.Unstructured) (drift []event.Drift) {
 		for _, d := range manifest.Taken(recorded, live) {
 			if d.Manager != "" && d.Manager != autoscaler && !plan.InPointer(d.Pointer(), ignored) {
-				drift = append(drift, event.Drift{Field: d.Field(), Gone: d.Gone, Manager: d.Manager, At: d.At})
+				drift = append(drift, d.Drift)
 			}
 		}
 		return drift

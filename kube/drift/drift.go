@@ -200,10 +200,9 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 	shown := t.live.DeepCopy()
 	mask.Object(shown.Object, recorded.Object)
 	for _, d := range counted {
-		fields = append(fields, inspect.DriftedField{
-			Field: secrets.Text(d.Field()), Pointer: secrets.Text(d.Pointer()), From: hidden(d.Recorded(recorded.Object), secrets), To: hidden(d.Live(shown.Object), secrets),
-			Gone: d.Gone, Manager: d.Manager, Subresource: d.Subresource, At: d.At,
-		})
+		f := inspect.DriftedField{Drift: d.Drift, Subresource: d.Subresource, From: hidden(d.Recorded(recorded.Object), secrets), To: hidden(d.Live(shown.Object), secrets)}
+		f.Field, f.Pointer = secrets.Text(d.Field), secrets.Text(d.Pointer())
+		fields = append(fields, f)
 	}
 	return fields
 }

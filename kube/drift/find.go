@@ -9,6 +9,7 @@ import (
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
 
 	"lockstep/engine/inspect"
 	"lockstep/kube/connect"
@@ -22,50 +23,40 @@ import (
 // Find compares releases with the cluster, in the order of the keys. A release that cannot be compared, because it does not
 // exist or its latest revision is not deployed, has an Error.
 func Find(ctx context.Context, c *connect.Client, keys []overview.Key) ([]inspect.Drift, error) {
-	return find(ctx, c, func(f *finder) error {
-		byNamespace := map[string][]overview.Key{}
-		for _, k := range keys {
-			byNamespace[k.Namespace] = append(byNamespace[k.Namespace], k)
-		}
+	byNamespace := map[string][]overview.Key{}
+	for _, k := range keys {
+		byNamespace[k.Namespace] = append(byNamespace[k.Namespace], k)
+	}
+	return find(ctx, c, func(f *finder) ([]overview.Key, error) {
 		for namespace, wanted := range byNamespace {
 			if err := f.read(namespace, wanted); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		for _, k := range keys {
-			f.add(k, true)
-		}
-		return nil
+		return keys, nil
 	})
 }
 
 // FindAll is like Find for the releases of a namespace, "" for all. It omits those that are uninstalled.
 func FindAll(ctx context.Context, c *connect.Client, namespace string) ([]inspect.Drift, error) {
-	return find(ctx, c, func(f *finder) error {
-		if err := f.list(namespace); err != nil {
-			return err
-		}
-		for _, k := range slices.SortedFunc(maps.Keys(f.latest), func(a, b overview.Key) int {
+	return find(ctx, c, func(f *finder) ([]overview.Key, error) {
+		err := f.list(namespace)
+		maps.DeleteFunc(f.latest, func(_ overview.Key, rel *rel1.Release) bool { return rel.Info.Status == rcommon.StatusUninstalled })
+		return slices.SortedFunc(maps.Keys(f.latest), func(a, b overview.Key) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		}) {
-			f.add(k, f.latest[k].Info.Status != rcommon.StatusUninstalled)
-		}
-		return nil
+		}), err
 	})
 }
 
-// finder reads records. The order of its results is that of add.
+// finder reads records.
 type finder struct {
-	ctx      context.Context
-	client   *connect.Client
-	mask     *mask.Mask
-	latest   map[overview.Key]*rel1.Release
-	results  []inspect.Drift
-	deployed []*rel1.Release // those to compare
-	at       []int           // their indexes in results
+	client *connect.Client
+	mask   *mask.Mask
+	latest map[overview.Key]*rel1.Release
 }
 
-func find(ctx context.Context, c *connect.Client, readRecords func(*finder) error) ([]inspect.Drift, error) {
+// find compares the releases that readRecords returns once it has read them.
+func find(ctx context.Context, c *connect.Client, readRecords func(*finder) ([]overview.Key, error)) ([]inspect.Drift, error) {
 	ctx = connect.WithRetryTimeout(ctx, session.CheckRetryTimeout)
 	bound, err := c.Bind(ctx, &connect.Writes{})
 	if err != nil {
@@ -74,18 +65,28 @@ func find(ctx context.Context, c *connect.Client, readRecords func(*finder) erro
 	if err := bound.CheckReachable(ctx); err != nil {
 		return nil, err
 	}
-	f := &finder{ctx: ctx, client: bound, mask: &mask.Mask{}, latest: map[overview.Key]*rel1.Release{}}
-	if err := readRecords(f); err != nil {
-		return nil, f.mask.Error(err)
-	}
-	compared, err := Compare(ctx, bound, f.mask, f.deployed)
+	f := &finder{client: bound, mask: &mask.Mask{}, latest: map[overview.Key]*rel1.Release{}}
+	keys, err := readRecords(f)
 	if err != nil {
 		return nil, f.mask.Error(err)
 	}
-	for n, r := range compared {
-		f.results[f.at[n]] = r.Drift
+	results, deployed, at := make([]inspect.Drift, len(keys)), []*rel1.Release{}, []int{}
+	for n, k := range keys {
+		results[n] = inspect.Drift{Release: k.Name, Namespace: k.Namespace, Objects: []inspect.DriftedObject{}}
+		switch rel := f.latest[k]; {
+		case rel == nil:
+			results[n].Error = (&release.NotFound{Name: k.Name, Namespace: k.Namespace}).Error()
+		case rel.Info.Status != rcommon.StatusDeployed:
+			results[n].Revision, results[n].Error = rel.Version, NotDeployed(rel).Error()
+		default:
+			deployed, at = append(deployed, rel), append(at, n)
+		}
 	}
-	return f.results, nil
+	compared, err := Compare(ctx, bound, f.mask, deployed)
+	for n, r := range compared {
+		results[at[n]] = r.Drift
+	}
+	return results, f.mask.Error(err)
 }
 
 // read reads the latest revisions of releases in a namespace. All revisions are read, because the mask must know their secrets.
@@ -93,11 +94,11 @@ func (f *finder) read(namespace string, wanted []overview.Key) error {
 	if len(wanted) > 1 {
 		return f.list(namespace)
 	}
-	s, err := session.New(f.ctx, f.client, session.Common{Release: wanted[0].Name, Namespace: namespace, Mask: f.mask}, &connect.Writes{}, release.NewLedger(namespace, wanted[0].Name))
+	records, err := f.records(namespace)
 	if err != nil {
 		return err
 	}
-	all, found, err := release.Read(s.Releases(), wanted[0].Name)
+	all, found, err := release.Read(records, wanted[0].Name)
 	if err != nil {
 		return fmt.Errorf("read release %s in namespace %s: %w", wanted[0].Name, namespace, preflight.ExplainDenied(f.client, err))
 	}
@@ -107,14 +108,23 @@ func (f *finder) read(namespace string, wanted []overview.Key) error {
 	return nil
 }
 
+// records returns the records of a namespace, "" for all, whose secrets the mask learns.
+func (f *finder) records(namespace string) (*storage.Storage, error) {
+	helm, err := f.client.Helm(namespace)
+	if err != nil {
+		return nil, err
+	}
+	helm.Config.Releases.Driver = release.Checked(helm.Config.Releases.Driver, f.mask)
+	return helm.Config.Releases, nil
+}
+
 // list reads the latest revisions of all releases in a namespace, "" for all namespaces, with one request.
 func (f *finder) list(namespace string) error {
-	helm, err := f.client.Helm(namespace)
+	records, err := f.records(namespace)
 	if err != nil {
 		return err
 	}
-	helm.Config.Releases.Driver = release.Checked(helm.Config.Releases.Driver, f.mask)
-	list, err := helm.Config.Releases.ListReleases()
+	list, err := records.ListReleases()
 	if err != nil {
 		return fmt.Errorf("list the releases: %w", preflight.ExplainDenied(f.client, err))
 	}
@@ -129,23 +139,6 @@ func (f *finder) list(namespace string) error {
 		}
 	}
 	return nil
-}
-
-// add adds a release to the results. It adds one without a deployed revision only if reported is set.
-func (f *finder) add(k overview.Key, reported bool) {
-	rel := f.latest[k]
-	d := inspect.Drift{Release: k.Name, Namespace: k.Namespace, Objects: []inspect.DriftedObject{}}
-	switch {
-	case rel == nil:
-		d.Error = (&release.NotFound{Name: k.Name, Namespace: k.Namespace}).Error()
-	case rel.Info.Status != rcommon.StatusDeployed:
-		d.Revision, d.Error = rel.Version, NotDeployed(rel).Error()
-	default:
-		f.deployed, f.at = append(f.deployed, rel), append(f.at, len(f.results))
-	}
-	if d.Error == "" || reported {
-		f.results = append(f.results, d)
-	}
 }
 
 // NotDeployed returns an error that says why a revision cannot be compared with the cluster.

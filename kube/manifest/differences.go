@@ -17,16 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"lockstep/engine/event"
 	"lockstep/kube/connect"
 )
 
 // Difference is a field of a recorded object that the live object has otherwise, or lacks.
 type Difference struct {
-	// Gone is set if the live object lacks the field.
-	Gone bool
-	// Manager has changed it last, "" if the managed fields do not tell. Subresource and At are those of its entry; At may be zero.
-	Manager, Subresource string
-	At                   time.Time
+	event.Drift
+	// Subresource is the one that the manager wrote.
+	Subresource string
 
 	path []step
 }
@@ -38,10 +37,10 @@ type step struct {
 	recorded, live int // indexes of the element
 }
 
-// Field returns the path of the field as people write it: spec.template.spec.containers[web].image.
-func (d Difference) Field() string {
+// fieldOf returns a path as people write it: spec.template.spec.containers[web].image.
+func fieldOf(path []step) string {
 	var b strings.Builder
-	for n, s := range d.path {
+	for n, s := range path {
 		switch {
 		case s.element || strings.ContainsAny(s.name, "./"):
 			b.WriteString("[" + s.name + "]")
@@ -255,7 +254,7 @@ type comparison struct {
 }
 
 func (c *comparison) add(path []step, gone bool, by owners) {
-	d := Difference{Gone: gone, path: slices.Clone(path)}
+	d := Difference{Drift: event.Drift{Field: fieldOf(path), Gone: gone}, path: slices.Clone(path)}
 	for _, m := range by {
 		at := time.Time{} // a scale has none
 		if m.Time != nil {

@@ -55,7 +55,7 @@ func TestDifferences(t *testing.T) {
 			for _, d := range Differences(recorded, live) {
 				from, _ := json.Marshal(d.Recorded(recorded.Object))
 				to, _ := json.Marshal(d.Live(live.Object))
-				got = append(got, fmt.Sprintf("%s %s: %s → %s by %s", d.Pointer(), d.Field(), from, to, d.Manager))
+				got = append(got, fmt.Sprintf("%s %s: %s → %s by %s", d.Pointer(), d.Field, from, to, d.Manager))
 				d.Keep(sent.Object, live.Object)
 			}
 			if text := strings.Join(got, "\n"); text != tt.want {

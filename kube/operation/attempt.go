@@ -235,7 +235,7 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 		a.session.Applied.Reported(o.Object)
 		var drift []event.Drift
 		for _, f := range o.Fields {
-			drift = append(drift, event.Drift{Field: f.Field, Gone: f.Gone, Manager: f.Manager, At: f.At})
+			drift = append(drift, f.Drift)
 		}
 		if drift == nil {
 			continue

@@ -71,9 +71,14 @@ func TestDriftCommand(t *testing.T) {
 	if s := m.run(0, "watch", "two", "-n", ns, "--once"); !regexp.MustCompile(`ConfigMap/conf +.*, changed by test \([-0-9: ]+\): data\.mine, data\.password\n`).MatchString(s) {
 		t.Errorf("watch: %s", s)
 	}
-	if s := m.run(2, "drift", "-f", file, "--detailed-exitcode"); !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\n") || strings.Contains(s, "one in") {
+	if want := "next: lockstep drift two -n " + ns + " --repair\n"; !strings.HasSuffix(text, want) {
+		t.Errorf("%q does not end\n%s", want, text)
+	}
+	s := m.run(2, "drift", "-f", file, "-l", "name!=none", "--detailed-exitcode", "--report", "junit="+junit, "--report", "sarif="+sarif)
+	if !strings.Contains(s, "\n2 releases: 1 without drift, 1 with drift\nnext: lockstep drift -f "+file+" -l 'name!=none' --repair\n") || strings.Contains(s, "one in") {
 		t.Errorf("a helmfile: %s", s)
 	}
+	checkStackReports(t, file, junit, sarif)
 	var found struct {
 		Releases []struct {
 			Release string
@@ -103,6 +108,28 @@ func TestDriftCommand(t *testing.T) {
 		{"drift", "two", "-A"}, {"drift", "two", "-f", file}, {"drift", "-A", "-f", file}, {"drift", "two", "--report", "html=x"}, {"drift", "two", "--timeout", "0"}, {"drift", "two", "--report", "sarif=" + dir},
 	} {
 		m.run(2, append(wrong, "-n", ns)...)
+	}
+}
+
+// checkStackReports checks the report files of the helmfile: a suite for each release, and results at the line of theirs.
+func checkStackReports(t *testing.T, file, junit, sarif string) {
+	t.Helper()
+	xml, err := os.ReadFile(junit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<testsuite name="drifting/one" time="0.000" tests="`, `" failures="0" errors="0"`, `<testsuite name="drifting/two" time="0.000" tests="2" failures="2"`} {
+		if !strings.Contains(string(xml), want) {
+			t.Errorf("JUnit lacks %s:\n%s", want, xml)
+		}
+	}
+	text, err := os.ReadFile(sarif)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := `"uri":"` + file + `"},"region":{"startLine":3}`
+	if got := strings.Count(strings.Join(strings.Fields(string(text)), ""), place); got != 3 {
+		t.Errorf("SARIF names line 3 of the helmfile %d times:\n%s", got, text)
 	}
 }
 

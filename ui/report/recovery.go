@@ -135,9 +135,10 @@ func (r Recovery) marks() (lines []string) {
 // Drift is how the cluster differs from the records of releases (S18).
 type Drift struct {
 	Releases []inspect.Drift `json:"releases"`
+	Next     string          `json:"next,omitempty"` // the command that repairs it
 }
 
-func (d Drift) jsonForm() any { return Drift{append([]inspect.Drift{}, d.Releases...)} } // never null
+func (d Drift) jsonForm() any { return Drift{append([]inspect.Drift{}, d.Releases...), d.Next} } // never null
 
 func (d Drift) text(to Stream) string {
 	var b strings.Builder
@@ -161,6 +162,9 @@ func (d Drift) text(to Stream) string {
 			counts = append(counts, fmt.Sprintf("%d not compared completely", failed))
 		}
 		fmt.Fprintf(&b, "%s: %s\n", text.Count(n, "release"), strings.Join(counts, ", "))
+	}
+	if d.Next != "" {
+		fmt.Fprintln(&b, "next:", clean(d.Next))
 	}
 	return b.String()
 }

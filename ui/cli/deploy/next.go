@@ -194,11 +194,14 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 	return next
 }
 
+// undoDrift is why to run drift --repair.
+const undoDrift = "to undo what others have changed"
+
 // afterSuccess suggests how to find the cause if an object has not stayed ready, as its group's result says only that, and how to
 // undo what others have changed.
 func (s suggester) afterSuccess(state *event.State) []string {
-	if len(state.Drifted()) > 0 {
-		return []string{s.related(state, "to undo what others have changed", "drift", state.Operation.Release, "--repair")}
+	if state.HasDrift() {
+		return []string{s.related(state, undoDrift, "drift", state.Operation.Release, "--repair")}
 	}
 	for g := range state.GroupStates() {
 		if format.GroupStatus(g) == event.Degraded {

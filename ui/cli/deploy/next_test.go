@@ -194,6 +194,29 @@ func TestRerunOfStack(t *testing.T) {
 	if got := p.afterStack(state, false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	p = mustParse(t, "up", "-f", "hf.yaml", "-l", "tier=db", "-n", "n", "--kube-context", "c", "--timeout", "9m")
+	if got := p.afterStack(driftedStack(), false); !slices.Equal(got, []string{"lockstep drift -f hf.yaml -n n -l tier=db --repair --kube-context c   # to undo what others have changed"}) {
+		t.Errorf("after drift: %q", got)
+	}
+}
+
+// driftedStack returns the state of a stack of one release, in which others have changed an object.
+func driftedStack() *event.State {
+	s := &event.State{}
+	object := plan.Object{Kind: "ConfigMap", Name: "conf"}
+	at := func(group string) []event.Phase {
+		return []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: group, Objects: []plan.Object{object}}}}}
+	}
+	for _, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "hf"}},
+		{Kind: event.KindPlan, Phases: at("shop")},
+		{Kind: event.KindPlan, Scope: "shop", Phases: at("shop:a")},
+		{Kind: event.KindDrift, Scope: "shop", Phase: "apply", Group: "shop:a", Object: &object, Drift: []event.Drift{{Field: "data.a", Manager: "kubectl"}}},
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: new(int)},
+	} {
+		s.Apply(e)
+	}
+	return s
 }
 
 // TestRerunUsesSavedValues: the file with saved values replaces all flags for values.

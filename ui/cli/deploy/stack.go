@@ -410,10 +410,26 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 	})
 }
 
-// afterStack suggests the same command after a stack failed or was aborted. It resumes the stack (S7).
+// afterStack suggests the same command after a stack failed or was aborted. It resumes the stack (S7). After a stack in which others
+// have changed objects, it suggests how to undo that.
 func (s suggester) afterStack(state *event.State, sandbox bool) []string {
-	if state.Status == event.Succeeded || sandbox || wroteNothing(state) {
+	switch {
+	case sandbox || wroteNothing(state) || state.Status == event.Succeeded && !state.HasDrift():
 		return nil
+	case state.Status == event.Succeeded:
+		return []string{s.related(state, undoDrift, append([]string{"drift"}, append(s.selection(), "--repair")...)...)}
 	}
 	return []string{s.rerun(state, nil)}
+}
+
+// selection returns the flags that select the helmfile and its releases.
+func (s suggester) selection() (words []string) {
+	selects := &cobra.Command{}
+	(&input.HelmfileFlags{}).Add(selects)
+	command.VisitSetFlags(s.cmd, func(name string, set []string) {
+		if selects.Flags().Lookup(name) != nil || name == "namespace" {
+			words = append(words, set...)
+		}
+	}, s.mask)
+	return words
 }

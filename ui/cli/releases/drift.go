@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
+	"lockstep/kube/helmfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
@@ -32,9 +35,9 @@ keeps its revision. A group that needs an approval waits for it ("lockstep help 
 Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
 --detailed-exitcode: 2 if something differs and was not repaired.
 
--o json prints one object: releases (release, namespace, context, revision, objects, warnings, error). Each object has object,
-gone, message, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the events of the
-repairs follow.`
+-o json prints one object: releases (release, namespace, context, at, revision, objects, warnings, error) and next. Each object
+has object, gone, message, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the
+events of the repairs follow.`
 
 type driftFlags struct {
 	stack       input.HelmfileFlags
@@ -87,19 +90,25 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	}
 	d := a.Display(cmd)
 	command.WarnIf(d.Notices, files.Report(found))
-	if err := d.Show(report.Drift{Releases: found}); err != nil {
-		return err
-	}
 	drifted, incomplete := 0, 0
 	for _, r := range found {
 		differ, unread := r.Drifted()
 		if r.Error != "" || unread > 0 {
 			incomplete++
 		}
-		if differ == 0 {
-			continue
+		if differ > 0 {
+			drifted++
 		}
-		if drifted++; flags.repair {
+	}
+	shown := report.Drift{Releases: found}
+	if drifted > 0 && !flags.repair {
+		shown.Next = repairCommand(cmd, args)
+	}
+	if err := d.Show(shown); err != nil {
+		return err
+	}
+	for _, r := range found {
+		if differ, _ := r.Drifted(); differ > 0 && flags.repair {
 			if err := a.repairDrift(cmd, r, flags.timeout); err != nil {
 				return err
 			}
@@ -116,6 +125,17 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	return nil
 }
 
+// repairCommand returns the command line that repairs what this one has found.
+func repairCommand(cmd *cobra.Command, args []string) string {
+	words := append([]string{"lockstep", "drift"}, args...)
+	command.VisitSetFlags(cmd, func(name string, set []string) {
+		if name != "report" && name != "output" && name != "detailed-exitcode" {
+			words = append(words, set...)
+		}
+	}, nil)
+	return command.ShellJoin(append(words, "--repair"))
+}
+
 // repairDrift repairs a release.
 func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, timeout time.Duration) error {
 	settings := *a.Settings
@@ -128,44 +148,45 @@ func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, timeout time.Dura
 
 // findDrift compares the releases that the command selects.
 func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([]inspect.Drift, error) {
-	keys := map[string][]kube.ReleaseKey{} // by context
-	contexts := []string{""}
+	var releases []helmfile.Release
 	for _, name := range args {
-		keys[""] = append(keys[""], kube.ReleaseKey{Namespace: a.Settings.Namespace(), Name: name})
+		releases = append(releases, helmfile.Release{Name: name, Namespace: a.Settings.Namespace()})
 	}
 	if len(args) == 0 && !flags.all {
 		file, err := flags.stack.Read(a.App, cmd)
 		if err != nil {
 			return nil, err
 		}
-		contexts = nil
-		for _, rel := range file.Releases {
-			if keys[rel.Context] == nil {
-				contexts = append(contexts, rel.Context)
-			}
-			keys[rel.Context] = append(keys[rel.Context], kube.ReleaseKey{Namespace: rel.Namespace, Name: rel.Name})
-		}
+		releases = file.Releases
+	}
+	byContext := map[string][]helmfile.Release{}
+	for _, rel := range releases {
+		byContext[rel.Context] = append(byContext[rel.Context], rel)
+	}
+	if flags.all {
+		byContext[""] = nil
 	}
 	var all []inspect.Drift
-	for _, name := range contexts {
+	for _, name := range slices.Sorted(maps.Keys(byContext)) {
 		client, err := a.connectTo(name)
 		if err != nil {
 			return nil, err
 		}
-		for n, k := range keys[name] {
-			keys[name][n].Namespace = cmp.Or(k.Namespace, client.Namespace())
+		var keys []kube.ReleaseKey
+		for _, rel := range byContext[name] {
+			keys = append(keys, kube.ReleaseKey{Namespace: cmp.Or(rel.Namespace, client.Namespace()), Name: rel.Name})
 		}
 		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]inspect.Drift, error) {
 			if flags.all {
 				return client.DriftOfAll(ctx, "")
 			}
-			return client.Drift(ctx, keys[name])
+			return client.Drift(ctx, keys)
 		})
 		if err != nil {
 			return nil, err
 		}
-		for n := range found {
-			found[n].Context = name
+		for n, rel := range byContext[name] {
+			found[n].Context, found[n].At = name, rel.At
 		}
 		all = append(all, found...)
 	}

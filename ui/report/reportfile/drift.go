@@ -1,6 +1,8 @@
 package reportfile
 
 import (
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"lockstep/engine/inspect"
@@ -62,7 +64,7 @@ func driftJUnit(releases []inspect.Drift) []byte {
 }
 
 // driftSARIF returns a result for each field that differs, each object that is gone, and each that could not be compared. The
-// file of a result is the release, because scanners need one.
+// place of a result is that of the release in its helmfile or, because scanners need a file, the release.
 func driftSARIF(releases []inspect.Drift) []byte {
 	run := sarifRun{Tool: sarifTool{sarifDriver{"lockstep", []sarifRule{
 		{"drift/changed", sarifText{"A field is not as the record of its release says"}},
@@ -72,6 +74,10 @@ func driftSARIF(releases []inspect.Drift) []byte {
 	add := func(r inspect.Drift, rule, level, object, pointer, message string) {
 		l := sarifLocation{Logical: []sarifLogical{{text.Join("/", releasePath(r), object) + pointer, "resource"}}}
 		l.Physical.Artifact.URI = releasePath(r)
+		if at := strings.LastIndex(r.At, ":"); at > 0 {
+			line, _ := strconv.Atoi(r.At[at+1:]) // it is one
+			l.Physical.Artifact.URI, l.Physical.Region = filepath.ToSlash(r.At[:at]), &sarifRegion{line}
+		}
 		run.Results = append(run.Results, sarifResult{rule, level, sarifText{text.Line(text.Join(": ", object, message))}, []sarifLocation{l},
 			map[string]string{"lockstep/drift": l.Logical[0].Name}})
 	}

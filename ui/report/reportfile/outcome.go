@@ -126,8 +126,8 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	for _, w := range s.Warnings {
 		o.Warnings = append(o.Warnings, Warning{w.Rule, w.Object, w.Message})
 	}
-	for _, d := range s.Drifted() {
-		o.Warnings = append(o.Warnings, Warning{"R21", &d.Object, phrase.Drift(d.Drift)})
+	for release, d := range s.Drifted() {
+		o.Warnings = append(o.Warnings, Warning{"R21", &d.Object, text.Join(": ", release, phrase.Drift(d.Drift))})
 	}
 	return o
 }

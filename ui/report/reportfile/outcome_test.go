@@ -138,6 +138,24 @@ func poison(v reflect.Value) {
 	}
 }
 
+// TestReportsOfDriftInAStack: the report of a stack names what others have changed in its releases, with the release.
+func TestReportsOfDriftInAStack(t *testing.T) {
+	o := plan.Object{Kind: "ConfigMap", Name: "conf"}
+	phases := func(group string) []event.Phase {
+		return []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: group, Objects: []plan.Object{o}}}}}
+	}
+	out := outcomeOf([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: phases("n/shop")}, {Kind: event.KindPlan, Scope: "n/shop", Phases: phases("shop:a")},
+		{Kind: event.KindDrift, Scope: "n/shop", Phase: "apply", Group: "shop:a", Object: &o, Drift: []event.Drift{{Field: "data.a", Manager: "kubectl"}}},
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: new(int)},
+	})
+	want := []Warning{{"R21", &o, "n/shop: changed by kubectl: data.a"}}
+	if !reflect.DeepEqual(out.Warnings, want) {
+		t.Errorf("%+v, want %+v", out.Warnings, want)
+	}
+}
+
 // TestReportsOfUnsafeText expects that reports contain no unsafe character and can be parsed.
 func TestReportsOfUnsafeText(t *testing.T) {
 	for _, name := range []string{"succeeded", "failed", "aborted", "rolledback", "roots"} {

@@ -46,6 +46,10 @@ type (
 		Artifact struct {
 			URI string `json:"uri"`
 		} `json:"artifactLocation"`
+		Region *sarifRegion `json:"region,omitempty"`
+	}
+	sarifRegion struct {
+		Line int `json:"startLine"`
 	}
 	sarifLogical struct {
 		Name string `json:"fullyQualifiedName"`
