@@ -50,12 +50,14 @@ func Line(s string) string { return clean(s, "") }
 // Block is like Line, but keeps line breaks and tabs.
 func Block(s string) string { return clean(s, "\n\t") }
 
-func isSafe(s string) bool {
+// isSafe reports whether clean would return s as it is.
+func isSafe(s, keep string) bool {
+	removed := func(r rune) bool { return unsafe(r) && !strings.ContainsRune(keep, r) }
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
-			return utf8.ValidString(s) && !strings.ContainsFunc(s, unsafe)
+			return utf8.ValidString(s) && !strings.ContainsFunc(s, removed)
 		}
-		if !Safe(rune(s[i])) {
+		if removed(rune(s[i])) {
 			return false
 		}
 	}
@@ -66,7 +68,7 @@ func unsafe(r rune) bool { return !Safe(r) }
 
 // clean returns safe text. It also keeps the characters in keep.
 func clean(s, keep string) string {
-	if isSafe(s) {
+	if isSafe(s, keep) {
 		return s
 	}
 	s = sequences.ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), "")

@@ -208,6 +208,7 @@ func (s *session) commands() error {
 		{"help", 1, []string{"--help"}, []string{"--help"}},
 		{"completion", 1, []string{"completion", "bash"}, []string{"completion", "bash"}},
 		{"dag of 10,000 objects (helm: template)", 1.3, []string{"dag", chart}, []string{"template", chart}},
+		{"template of 10,000 objects", 1.3, []string{"template", chart}, []string{"template", chart}},
 	} {
 		err := s.alternate(7*s.rounds, func(tool, _ string) error {
 			args := c.ours

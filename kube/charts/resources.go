@@ -115,12 +115,12 @@ func annotations(u *unstructured.Unstructured) map[string]string {
 // isLoadBalancer reports whether an object is a Service of type LoadBalancer.
 func isLoadBalancer(u *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "type")
-	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Service"} && kind == "LoadBalancer"
+	return kind == "LoadBalancer" && u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Service"}
 }
 
 // defines returns the kind that a CustomResourceDefinition defines (R17).
 func defines(u *unstructured.Unstructured) plan.GroupKind {
-	if u.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+	if u.GetKind() != "CustomResourceDefinition" || u.GroupVersionKind().Group != "apiextensions.k8s.io" {
 		return plan.GroupKind{}
 	}
 	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -89,15 +90,64 @@ func (r *Reader) ParseAll(docs []string) []Value {
 // Parse parses one document.
 func (r *Reader) Parse(doc string) (value any, err error) {
 	if r == nil {
-		r = &Reader{}
+		return parse(doc)
 	}
-	data, cached := r.json.Load(doc)
-	if !cached {
-		if data, err = yaml.YAMLToJSON([]byte(doc)); err != nil {
-			return nil, fmt.Errorf("invalid YAML: %w", err)
-		}
+	if data, cached := r.json.Load(doc); cached {
+		return value, json.Unmarshal(data.([]byte), &value)
+	}
+	if value, err = parse(doc); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
 		r.json.Store(doc, data)
 	}
-	err = json.Unmarshal(data.([]byte), &value)
 	return value, err
+}
+
+// parse parses a document as sigs.k8s.io/yaml does, but writes and reads JSON only if a value needs to be converted.
+func parse(doc string) (value any, err error) {
+	err = yamlv2.Unmarshal([]byte(doc), &value)
+	if plain, ok := plainJSON(value); err == nil && ok {
+		return plain, nil
+	}
+	data, err := yaml.YAMLToJSON([]byte(doc))
+	if err != nil {
+		return nil, fmt.Errorf("invalid YAML: %w", err)
+	}
+	value = nil
+	return value, json.Unmarshal(data, &value)
+}
+
+// plainJSON returns a value of yamlv2 with the types of JSON, and false if that would convert more than types.
+func plainJSON(v any) (any, bool) {
+	switch v := v.(type) {
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for key, e := range v {
+			name, isString := key.(string)
+			plain, ok := plainJSON(e)
+			if !isString || !utf8.ValidString(name) || !ok {
+				return nil, false
+			}
+			out[name] = plain
+		}
+		return out, true
+	case []any:
+		for i, e := range v {
+			plain, ok := plainJSON(e)
+			if !ok {
+				return nil, false
+			}
+			v[i] = plain
+		}
+		return v, true
+	case string:
+		return v, utf8.ValidString(v)
+	case int:
+		return int64(v), true
+	case bool, nil:
+		return v, true
+	}
+	return nil, false
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -122,6 +123,27 @@ func TestWriteMatchesSigsYAML(t *testing.T) {
 			t.Errorf("%v, %q, want %q", err, got, want)
 		}
 	}
+}
+
+// FuzzParse compares Parse with sigs.k8s.io/yaml, which converts all YAML to JSON.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"", "# x", "a: 1\nb: [1.0, 1.5, 1e3, 1e100, .nan, 9007199254740993, 18446744073709551615, 0x10, 0o7, 012, 1_000]", "{1: a, true: b, 1.5: c, null: d}",
+		"a: !!binary /w==\n? !!binary /w==\n: b", "a: 2026-01-01\nb: 12:30\nc: !!float 1\nd: !!str 1\ne: yes", "a: &a {b: 1}\nc: {<<: *a, d: *a}", "[]", "{}", "a: b: c", "a: \"\\u2028<\\uFFFD\\0\"",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := (*Reader)(nil).Parse(text)
+		var want any
+		data, failed := yaml.YAMLToJSON([]byte(text))
+		if failed == nil {
+			failed = json.Unmarshal(data, &want)
+		}
+		if (err == nil) != (failed == nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %#v, %v, want %#v, %v", text, got, err, want, failed)
+		}
+	})
 }
 
 func TestCutSource(t *testing.T) {
