@@ -17,7 +17,8 @@
 #               platforms, archives, deb, rpm and apk packages, archives of the Helm
 #               plugin, licences, SBOMs, provenance and checksums. DOWNLOAD=URL adds
 #               manifests for Homebrew, Scoop and krew, PGP_KEY=FILE signs the Helm
-#               plugin, SIGN_KEY=FILE the checksums (CONTRIBUTING.md, Releases)
+#               plugin, SIGN_KEY=FILE the checksums (CONTRIBUTING.md, Releases);
+#               PLUGIN=registry/path/lockstep pushes the Helm plugin
 # make image    builds the container image for linux/amd64 and linux/arm64, as an OCI
 #               layout in dist/image/oci; IMAGE=registry/name:tag pushes it instead,
 #               with the credentials of ~/.docker/config.json
@@ -140,7 +141,7 @@ release: binaries
 			$$host completion $${file%:*} > $(DIST)/generated/$${file#*:}; \
 		done; $$host man > $(DIST)/generated/lockstep.1
 	cd .release && $(STATIC) $(GO) run ./pack -source $(CURDIR) -dist $(DIST) -time $$($(COMMITTED)) -version "$(VERSION)" \
-		-download "$(DOWNLOAD)" -pgp-key "$(PGP_KEY)" $(foreach p,$(PLATFORMS),$(call binary,$(p)))
+		-download "$(DOWNLOAD)" -pgp-key "$(PGP_KEY)" -plugin-repository "$(PLUGIN)" -artifact-hub "$(ARTIFACT_HUB)" $(foreach p,$(PLATFORMS),$(call binary,$(p)))
 	cd .release && $(STATIC) $(GO) run ./sign -dist $(DIST) -time $$($(COMMITTED)) -version "$(VERSION)" -commit $$(git rev-parse HEAD) -key "$(SIGN_KEY)"
 
 binaries:

@@ -2,7 +2,7 @@
 // Helm plugin, and, if it is known where they will be published, manifests for Homebrew, Scoop and krew. The same files give
 // the same bytes.
 //
-//	pack -source DIR -dist DIST -time RFC3339 -version V [-download URL] [-pgp-key FILE] BINARY...
+//	pack -source DIR -dist DIST -time RFC3339 -version V [-download URL] [-pgp-key FILE] [-plugin-repository NAME] [-artifact-hub ID] BINARY...
 //
 // Each BINARY is named lockstep_OS_ARCH, with .exe for Windows. DIST has LICENSES.txt, and in the folder "generated" the
 // completion scripts and the man page, which pack removes.
@@ -28,6 +28,8 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "version (default: the binaries' version)")
 	flag.StringVar(&r.download, "download", "", "URL of the directory where the archives will be published; without it, no manifests are written")
 	flag.StringVar(&r.pgpKey, "pgp-key", "", "file with a private OpenPGP key without a passphrase, for the provenance of the Helm plugin; without it, none is written")
+	flag.StringVar(&r.pluginRepository, "plugin-repository", "", "repository to push the Helm plugin to: REGISTRY/PATH/lockstep; without it, nothing is pushed")
+	flag.StringVar(&r.artifactHub, "artifact-hub", "", "ID of the repository at Artifact Hub, for artifacthub-repo.yml; without it, none is written")
 	flag.Parse()
 	err := r.run(*committed, flag.Args())
 	if err != nil {
@@ -38,7 +40,7 @@ func main() {
 
 // release is what all platforms share.
 type release struct {
-	source, dist, version, download, pgpKey string
+	source, dist, version, download, pgpKey, pluginRepository, artifactHub string
 
 	time   time.Time
 	common []file // of every platform
@@ -90,6 +92,11 @@ func (r *release) run(committed string, binaries []string) error {
 	}
 	if r.download != "" {
 		if err := r.writeManifests(platforms); err != nil {
+			return err
+		}
+	}
+	if r.artifactHub != "" { // proves to Artifact Hub who owns the repository
+		if err := os.WriteFile(filepath.Join(r.dist, "artifacthub-repo.yml"), []byte("repositoryID: "+r.artifactHub+"\n"), 0o644); err != nil {
 			return err
 		}
 	}

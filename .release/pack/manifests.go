@@ -106,6 +106,10 @@ const krewHead = `apiVersion: krew.googlecontainertools.github.com/v1alpha2
 kind: Plugin
 metadata:
   name: lockstep
+  annotations:
+    artifacthub.io/category: integration-delivery
+    artifacthub.io/license: Apache-2.0
+    artifacthub.io/keywords: helm,deployment,order,dependencies
 spec:
   version: v%s
   homepage: %s

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/sassoftware/go-rpmutils"
 	"go.yaml.in/yaml/v3"
 )
@@ -37,7 +40,10 @@ var wanted = []string{"README.md", "LICENSE", "LICENSES.txt", "completions/locks
 	"completions/lockstep.ps1", "man/lockstep.1", "examples/shop/Chart.yaml", "examples/shop/templates/migrate.yaml"}
 
 // packed is a release made of a small program that prints its name and arguments.
-func packed(t *testing.T, pgpKey string) (dist string) {
+func packed(t *testing.T, pgpKey string) (dist string) { return pushed(t, pgpKey, "") }
+
+// pushed is like packed, and pushes the Helm plugin to a repository.
+func pushed(t *testing.T, pgpKey, repository string) (dist string) {
 	t.Helper()
 	dist = t.TempDir()
 	program := small(t)
@@ -51,7 +57,7 @@ func packed(t *testing.T, pgpKey string) (dist string) {
 	for _, g := range generated {
 		write(t, filepath.Join(dist, "generated", g.name), []byte(".TH LOCKSTEP 1 \"2020-02-02\" \"lockstep\"\n"))
 	}
-	r := release{source: "../..", dist: dist, version: "v" + version, download: download, pgpKey: pgpKey}
+	r := release{source: "../..", dist: dist, version: "v" + version, download: download, pgpKey: pgpKey, artifactHub: "0a1b", pluginRepository: repository}
 	if err := r.run(committed, binaries); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +94,7 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("%s differs", e.Name())
 		}
 	}
-	if len(entries) != 19 {
+	if len(entries) != 20 {
 		t.Errorf("files: %v", entries)
 	}
 }
@@ -244,11 +250,15 @@ func checkTree(t *testing.T, root string, program []byte) {
 	}
 }
 
-// TestHelmPlugin installs the plugin's archive as Helm does, with the provenance checked against a keyring, and runs it.
-// Helm refuses a changed archive.
+// TestHelmPlugin installs the plugin as Helm does, from a registry and from its archive, with the provenance checked against a
+// keyring, and runs it. Helm refuses a changed archive, and an unknown key.
 func TestHelmPlugin(t *testing.T) {
 	private, public := keys(t)
-	dist := packed(t, private)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := strings.TrimPrefix(server.URL, "http://") + "/tools/lockstep"
+	dist := pushed(t, private, repository)
+	oci := "oci://" + repository + ":" + version + "-linux-" + runtime.GOARCH
 	helm := os.Getenv("TEST_HELM")
 	if helm == "" {
 		cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm")
@@ -270,14 +280,25 @@ func TestHelmPlugin(t *testing.T) {
 	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "sha256 sum does not match") {
 		t.Errorf("a changed archive: %v\n%s", err, out)
 	}
-	if out := output(t, env, helm, "plugin", "install", archive, "--verify", "--keyring", public); !strings.Contains(out, "Signed by: lockstep") {
-		t.Errorf("install:\n%s", out)
+	_, otherKey := keys(t)
+	unknown := exec.CommandContext(t.Context(), helm, "plugin", "install", oci, "--plain-http", "--keyring", otherKey)
+	unknown.Env = append(os.Environ(), env...)
+	if out, err := unknown.CombinedOutput(); err == nil || !strings.Contains(string(out), "signature") {
+		t.Errorf("a key that is not in the keyring: %v\n%s", err, out)
+	}
+	for _, from := range [][]string{{oci, "--plain-http"}, {archive}} {
+		if out := output(t, env, helm, append(append([]string{"plugin", "install"}, from...), "--verify", "--keyring", public)...); !strings.Contains(out, "Signed by: lockstep") {
+			t.Errorf("install %s:\n%s", from, out)
+		}
+		if out := output(t, env, helm, "lockstep", "dag"); out != filepath.Join(home, "plugins/lockstep/bin/lockstep")+"\ndag\n" {
+			t.Errorf("helm lockstep dag: %s", out)
+		}
+		if from[0] == oci {
+			output(t, env, helm, "plugin", "uninstall", "lockstep")
+		}
 	}
 	if out := output(t, env, helm, "plugin", "list"); !strings.Contains(out, "lockstep\t"+version) && !regexp.MustCompile(`lockstep\s+1\.2\.3`).MatchString(out) {
 		t.Errorf("list:\n%s", out)
-	}
-	if out := output(t, env, helm, "lockstep", "dag"); out != filepath.Join(home, "plugins/lockstep/bin/lockstep")+"\ndag\n" {
-		t.Errorf("helm lockstep dag: %s", out)
 	}
 }
 
@@ -354,7 +375,10 @@ func TestManifests(t *testing.T) {
 	var krew struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
-		Metadata   struct{ Name string }
+		Metadata   struct {
+			Name        string
+			Annotations map[string]string
+		}
 		Spec       struct {
 			Version, Homepage, Description string
 			ShortDescription               string `yaml:"shortDescription"`
@@ -369,8 +393,11 @@ func TestManifests(t *testing.T) {
 	}
 	known := yaml.NewDecoder(bytes.NewReader(read(t, filepath.Join(dist, "krew.yaml"))))
 	known.KnownFields(true)
-	if err := known.Decode(&krew); err != nil || krew.Kind != "Plugin" || krew.Metadata.Name != "lockstep" || krew.Spec.Version != "v"+version || len(krew.Spec.Platforms) != 3 {
+	if err := known.Decode(&krew); err != nil || krew.Kind != "Plugin" || krew.Metadata.Name != "lockstep" || krew.Metadata.Annotations["artifacthub.io/license"] != "Apache-2.0" || krew.Spec.Version != "v"+version || len(krew.Spec.Platforms) != 3 {
 		t.Errorf("%+v, %v", krew, err)
+	}
+	if got := string(read(t, filepath.Join(dist, "artifacthub-repo.yml"))); got != "repositoryID: 0a1b\n" {
+		t.Errorf("artifacthub-repo.yml: %s", got)
 	}
 	for _, p := range krew.Spec.Platforms {
 		check("krew", p.URI, p.SHA256, p.Bin)

@@ -39,14 +39,22 @@ func (r *release) writePlugin(p platform) error {
 		return err
 	}
 	name := r.pluginName(p)
-	if err := os.WriteFile(filepath.Join(r.dist, name), data, 0o644); err != nil || r.pgpKey == "" {
+	if err := os.WriteFile(filepath.Join(r.dist, name), data, 0o644); err != nil {
 		return err
 	}
-	signed, err := r.provenance(name, manifest, data)
-	if err != nil {
-		return fmt.Errorf("provenance of the Helm plugin: %w", err)
+	var signed []byte
+	if r.pgpKey != "" {
+		if signed, err = r.provenance(name, manifest, data); err == nil {
+			err = os.WriteFile(filepath.Join(r.dist, name+".prov"), signed, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("provenance of the Helm plugin: %w", err)
+		}
 	}
-	return os.WriteFile(filepath.Join(r.dist, name+".prov"), signed, 0o644)
+	if r.pluginRepository != "" {
+		return r.pushPlugin(p, data, signed)
+	}
+	return nil
 }
 
 // pluginName is the name of the plugin's archive. "-" and digits before a dot end the plugin's name for Helm, so only the
@@ -80,7 +88,8 @@ func (r *release) provenance(name string, manifest, archive []byte) ([]byte, err
 		return nil, err
 	}
 	// "..." ends the YAML document, because "---" has another meaning in signed text.
-	if _, err := fmt.Fprintf(w, "%s\n...\nfiles:\n  %s: sha256:%x\n", manifest, name, sha256.Sum256(archive)); err != nil {
+	// Helm saves an archive that it pulls from a registry as NAME-VERSION.tgz.
+	if _, err := fmt.Fprintf(w, "%s\n...\nfiles:\n  %s: sha256:%x\n  lockstep-%s.tgz: sha256:%[3]x\n", manifest, name, sha256.Sum256(archive), r.version); err != nil {
 		return nil, err
 	}
 	err = w.Close()
