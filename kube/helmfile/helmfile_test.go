@@ -244,7 +244,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []keys{fileKeys, defaultKeys, releaseKeys, environmentKeys, repositoryKeys, helmfileKeys, setKeys} {
+	for _, table := range keysOf {
 		for key := range table {
 			if !strings.Contains(string(text), "`"+key+"`") {
 				t.Errorf("the page does not name %s", key)

@@ -13,7 +13,6 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
-	"lockstep/kube/helmfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/help"
 	"lockstep/ui/report"
@@ -33,7 +32,7 @@ type object = map[string]any
 // New returns the schema command.
 func New() *cobra.Command {
 	schemas := map[string]func() any{
-		"annotations": func() any { return annotations() }, "chart": func() any { return chart() }, "helmfile": func() any { return helmfile.Schema() },
+		"annotations": func() any { return annotations() }, "chart": func() any { return chart() }, "helmfile": func() any { return helmfileSchema() },
 		"events": func() any { return json.RawMessage(report.EventsSchema) },
 	}
 	names := []string{"annotations", "chart", "helmfile", "events"}
