@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func isTarget(t connect.Target, o plan.Object) bool {
 	return t.Group == o.Group && t.Resource == plural.Resource && t.Namespace == o.Namespace && t.Name == o.Name
 }
 
-// Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
+// Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values, --order or the
 // manifests, and no object in the cluster; or that an earlier pod of the run's Job has deployed the release (S13). It writes
 // nothing. If it returns true, a later Check notices whatever anybody writes to the release from now on. A release whose tests are
 // to run and have not passed in this revision is changed (S11).
@@ -78,7 +79,8 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 		op.ledger.Seal(time.Time{})
 		return true, nil
 	}
-	if p.Last == nil || p.Last.Info.Status != rcommon.StatusDeployed || !sameRelease(p.Target.Release, p.Last) {
+	if p.Last == nil || p.Last.Info.Status != rcommon.StatusDeployed || !sameRelease(p.Target.Release, p.Last) ||
+		!sameOrder(p.Target.Record, release.ReadRecord(p.Last)) {
 		return false, nil
 	}
 	changed, err := op.changedObjects(ctx)
@@ -179,6 +181,15 @@ func sameRelease(rendered, stored *rel1.Release) bool {
 	}
 	a, b := rendered.Chart.Metadata, stored.Chart.Metadata
 	return a.Name == b.Name && a.Version == b.Version && a.AppVersion == b.AppVersion
+}
+
+// sameOrder reports whether two records have the same order, apart from what the chart declares. A revision without a record has any.
+func sameOrder(rendered, stored *release.Record) bool {
+	if rendered == nil || stored == nil || rendered.Tree == nil || stored.Tree == nil {
+		return true
+	}
+	a, b := rendered.Tree, stored.Tree
+	return a.Upstream == b.Upstream && (len(a.Inferred)+len(b.Inferred) == 0 || reflect.DeepEqual(a.Inferred, b.Inferred))
 }
 
 // sameValues compares values in the form in which they are stored.

@@ -54,7 +54,7 @@ type stackFlags struct {
 	skipDeps    bool
 	name        string
 	prune       bool
-	crds        string // --crds
+	crds, order string // --crds and --order
 	// allowHooks and skipHooks decide on the hooks of the helmfile.
 	allowHooks, skipHooks bool
 	// pruneNamespaces are additional namespaces for prune.
@@ -118,6 +118,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.run.addCheckImages(cmd)
 	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
 	addCRDs(cmd, &flags.crds)
+	command.AddOrder(cmd, &flags.order)
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
@@ -179,7 +180,7 @@ type clients map[string]*kube.Client
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := input.NewStackLoader(a.App, file, s, input.StackLoaderOptions{
-			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd), CRDs: flags.crds,
+			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd), CRDs: flags.crds, Order: flags.order,
 		})
 		if err != nil {
 			return err
@@ -357,7 +358,7 @@ func (a *app) addStack(
 		if err != nil {
 			return err
 		}
-		flags.set, flags.crds = chart.Values.Values, chart.Options.CRDs
+		flags.set, flags.crds, flags.order = chart.Values.Values, chart.Options.CRDs, chart.Options.Order
 		return do(cmd, &flags, r)
 	}
 }

@@ -40,6 +40,8 @@ type StackLoaderOptions struct {
 	SkipDeps bool     // do not download missing dependencies of local charts
 	// CRDs is --crds; skipCRDs of a release comes before it.
 	CRDs string
+	// Order is --order, inside each release.
+	Order string
 	// ForceConflicts takes over fields owned by other managers.
 	ForceConflicts bool
 }
@@ -88,7 +90,7 @@ func (l *StackLoader) Load(ctx context.Context, rel helmfile.Release) (kube.Char
 	return kube.ChartOptions{
 		Chart: chart, Values: read.values, SecretPaths: read.secret, Labels: labels, CRDs: crds, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
 		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: patches.Renderer(read.patches, renderer), Limits: l.limits,
-		ForceConflicts: l.options.ForceConflicts,
+		ForceConflicts: l.options.ForceConflicts, Order: l.options.Order,
 	}, nil
 }
 
