@@ -228,7 +228,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	}
 	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
-	loader, err := input.NewStackLoader(a.App, file, a.Settings, input.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
+	loader, err := input.NewStackLoader(a.App, file, a.Settings, flags.charts)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -197,8 +198,6 @@ func (r *runFlags) readinessTimeout(cmd *cobra.Command) (time.Duration, error) {
 	switch {
 	case timeout <= 0:
 		return 0, errors.New("--timeout must be more than 0")
-	case r.cluster.keepFor < 0:
-		return 0, errors.New("--keep-for must not be negative")
 	case !given, readiness == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
 		return 0, nil
 	case readiness <= 0:
@@ -219,18 +218,15 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if common.ReadinessTimeout, err = r.readinessTimeout(cmd); err != nil {
 		return runOptions{}, err
 	}
-	if r.approvalTimeout < 0 {
-		return runOptions{}, errors.New("--approval-timeout must not be negative")
+	for _, name := range []string{"approval-timeout", "keep-for", "first-status-timeout", "settle"} {
+		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), "-") {
+			return runOptions{}, fmt.Errorf("--%s must not be negative", name)
+		}
 	}
 	if r.provenApprovals && len(common.Approve) > 0 {
 		return runOptions{}, errors.New("--approve cannot be combined with --approval-in-cluster, where somebody else approves")
 	}
-	if common.FirstStatusTimeout < 0 {
-		return runOptions{}, errors.New("--first-status-timeout must not be negative")
-	}
 	switch {
-	case common.Settle < 0:
-		return runOptions{}, errors.New("--settle must not be negative")
 	case !changed("settle"):
 		common.Settle = min(common.Settle, common.Timeout)
 	case common.Settle > common.Timeout:

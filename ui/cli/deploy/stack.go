@@ -49,12 +49,10 @@ type stackFlags struct {
 	input.HelmfileFlags
 	down        bool // the command is down
 	run         *runFlags
-	set         []string
+	charts      input.StackLoaderOptions
 	concurrency int
-	skipDeps    bool
 	name        string
 	prune       bool
-	crds, order string // --crds and --order
 	// allowHooks and skipHooks decide on the hooks of the helmfile.
 	allowHooks, skipHooks bool
 	// pruneNamespaces are additional namespaces for prune.
@@ -69,7 +67,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&s.allowHooks, "allow-hooks", false, "run the hooks of the helmfile: programs on this machine, which plan lists")
 	f.BoolVar(&s.skipHooks, "skip-hooks", false, "do not run the hooks of the helmfile")
 	cmd.MarkFlagsMutuallyExclusive("allow-hooks", "skip-hooks")
-	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
+	f.BoolVar(&s.charts.SkipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.addPrune(cmd)
 	s.run.add(cmd)
 	f.Lookup("break-on").Usage = "pause before a release or group: RELEASE, RELEASE/GROUP, a group or pattern as in lockstep install, kind=Job, failure, or prune (repeatable)"
@@ -109,16 +107,16 @@ helmfile build --embed-values | lockstep up -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags) },
 	}
 	flags.add(cmd)
-	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.charts.Set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
 	flags.run.addTest(cmd)
 	flags.run.addReplace(cmd)
 	flags.run.addStrict(cmd)
 	flags.run.addPlan(cmd, executor{writes: true})
 	flags.run.addCheckImages(cmd)
-	cmd.Flags().Bool("force-conflicts", false, "take over fields owned by other managers")
-	addCRDs(cmd, &flags.crds)
-	command.AddOrder(cmd, &flags.order)
+	cmd.Flags().BoolVar(&flags.charts.ForceConflicts, "force-conflicts", false, "take over fields owned by other managers")
+	addCRDs(cmd, &flags.charts.CRDs)
+	command.AddOrder(cmd, &flags.charts.Order)
 	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
@@ -179,9 +177,7 @@ type clients map[string]*kube.Client
 // cluster.
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.File, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
-		loader, err := input.NewStackLoader(a.App, file, s, input.StackLoaderOptions{
-			Set: flags.set, SkipDeps: flags.skipDeps, ForceConflicts: forceConflicts(cmd), CRDs: flags.crds, Order: flags.order,
-		})
+		loader, err := input.NewStackLoader(a.App, file, s, flags.charts)
 		if err != nil {
 			return err
 		}
@@ -248,12 +244,6 @@ func hookEnv(s *helmcli.EnvSettings, sandbox bool) []string {
 		return nil
 	}
 	return []string{"KUBECONFIG=" + s.KubeConfig}
-}
-
-// forceConflicts returns the value of --force-conflicts, false if the command has no such flag.
-func forceConflicts(cmd *cobra.Command) bool {
-	force, err := cmd.Flags().GetBool("force-conflicts")
-	return err == nil && force
 }
 
 // planStack prints the changes of "up", release by release.
@@ -358,7 +348,9 @@ func (a *app) addStack(
 		if err != nil {
 			return err
 		}
-		flags.set, flags.crds, flags.order = chart.Values.Values, chart.Options.CRDs, chart.Options.Order
+		flags.charts = input.StackLoaderOptions{
+			Set: chart.Values.Values, CRDs: chart.Options.CRDs, Order: chart.Options.Order, ForceConflicts: chart.Options.ForceConflicts,
+		}
 		return do(cmd, &flags, r)
 	}
 }
