@@ -379,7 +379,7 @@ func TestManifests(t *testing.T) {
 			Name        string
 			Annotations map[string]string
 		}
-		Spec       struct {
+		Spec struct {
 			Version, Homepage, Description string
 			ShortDescription               string `yaml:"shortDescription"`
 			Platforms                      []struct {
