@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"lockstep/engine/parallel"
 )
 
@@ -23,11 +25,12 @@ type Link struct {
 	agent string // the User-Agent of all requests, "lockstep/3f9c21d4": it tells runs apart in the audit log
 
 	mu        sync.Mutex
-	connected bool                 // a connection has been accepted
-	responded bool                 // a response has arrived that accepts the credentials; then connected is true too
-	answered  time.Time            // when the last response arrived
-	proven    map[string]time.Time // when the last good response arrived, by gate
-	failures  map[string]int       // consecutive, by gate
+	connected bool                                 // a connection has been accepted
+	responded bool                                 // a response has arrived that accepts the credentials; then connected is true too
+	answered  time.Time                            // when the last response arrived
+	proven    map[string]time.Time                 // when the last good response arrived, by gate
+	served    map[metav1.GroupVersionResource]bool // resources of which a response has arrived
+	failures  map[string]int                       // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
 	nextID    int
@@ -70,7 +73,7 @@ const (
 )
 
 func newLink() *Link {
-	return &Link{agent: fmt.Sprintf("lockstep/%08x", rand.Uint32()), proven: map[string]time.Time{}, failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
+	return &Link{agent: fmt.Sprintf("lockstep/%08x", rand.Uint32()), proven: map[string]time.Time{}, served: map[metav1.GroupVersionResource]bool{}, failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
 }
 
 // gate is a closed gate: requests wait for it, except for one that probes.
@@ -131,6 +134,19 @@ func (l *Link) state() linkState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return linkState{unreachable: len(l.gates) > 0, connected: l.connected, responded: l.responded}
+}
+
+// serves reports whether a response has shown that the API server serves a resource.
+func (l *Link) serves(r metav1.GroupVersionResource) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.served[r]
+}
+
+func (l *Link) setServed(r metav1.GroupVersionResource) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.served[r] = true
 }
 
 func (l *Link) notifyRetry(w *Writes, t Target, since time.Time, reason string) {

@@ -128,6 +128,11 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if c.tries == 0 {
 			c.began = sent
 		}
+		if err == nil {
+			if err = c.foreign(resp); err != nil {
+				resp = nil
+			}
+		}
 		v := c.judge(resp, err)
 		renewed := ctx.Err() == nil && unauthorized(resp) && !c.refreshed && c.t.refresh(generation)
 		if renewed || ctx.Err() != nil { // ctx ends the call, whatever the response
@@ -301,11 +306,19 @@ func (c *call) judge(resp *http.Response, err error) verdict {
 		}
 		return verdict{outcome: busy, retry: true, retryAfter: retryAfter(resp), reason: reason}
 	}
+	if resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode == http.StatusNotFound && !c.unserved(resp) {
+		c.t.link.setServed(c.target.resource())
+	}
 	return verdict{outcome: responded}
 }
 
 func judgeError(err error, link *Link) verdict {
+	var foreign *foreignError
 	switch {
+	case errors.As(err, &foreign) && !link.state().responded: // the address may be wrong
+		return verdict{}
+	case errors.As(err, &foreign):
+		return verdict{outcome: busy, retry: true, serverError: foreign.refusal, reason: foreign.reason}
 	case untrusted(err):
 		return verdict{}
 	case noCredentials(err) && link.state().responded:

@@ -1,6 +1,10 @@
 package connect
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Target is the object or resource of a request.
 type Target struct {
@@ -34,6 +38,11 @@ func targetOf(server, path string) Target {
 		}
 	}
 	return t
+}
+
+// resource returns the resource of the request.
+func (t Target) resource() metav1.GroupVersionResource {
+	return metav1.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource}
 }
 
 // isReview reports whether the request creates a review: a query that the API server answers but does not store.
