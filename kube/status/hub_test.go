@@ -68,7 +68,7 @@ func TestRefresh(t *testing.T) {
 // TestWatchersShare expects one list and one watch for all Watchers, until the last one has been closed for a while. Each
 // Watcher gets only its own objects.
 func TestWatchersShare(t *testing.T) {
-	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
+	sharing(t, Options{Span: maxSpan}, func(t *testing.T, s *server, h *Hub) {
 		var a, b, c recorder
 		s.set("a", "Pending") // 101
 		one, two := h.Watcher(t.Context(), nil), h.Watcher(t.Context(), nil)

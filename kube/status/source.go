@@ -55,6 +55,8 @@ const (
 	maxSpan     = 5 * time.Minute // up to twice as long at random, so that watches do not all end at once
 	// eventMargin is how long before the end of a watch its first event must arrive to count as not delayed.
 	eventMargin = time.Second
+	// endMargin is how long after its end a watch is still read. Then its connection hangs, and the next one starts.
+	endMargin = 5 * time.Second
 )
 
 func newSource(s *stream) *source {
@@ -202,10 +204,13 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 		return version, err
 	}
 	defer w.Stop()
+	overdue := time.After(span + endMargin)
 	for {
 		select {
 		case <-ctx.Done():
 			return version, ctx.Err()
+		case <-overdue:
+			return version, nil
 		case e, ok := <-w.ResultChan():
 			if !ok {
 				if time.Since(started) >= span {

@@ -38,7 +38,7 @@ func want(t *testing.T, what string, got []string, want ...string) {
 func watching(t *testing.T, f func(t *testing.T, s *server, w *Watcher, notices *recorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, notices := newServer(), &recorder{}
-		h := NewHub(t.Context(), s, Options{})
+		h := NewHub(t.Context(), s, Options{Span: maxSpan}) // the server ends no watch
 		defer h.Close()
 		w := h.Watcher(t.Context(), notices.notice)
 		defer w.Close()
@@ -123,6 +123,30 @@ func TestWatchByName(t *testing.T) {
 		w.Watch(t.Context(), many, r.report)
 		synctest.Wait()
 		want(t, "requests for many objects", s.seen(), "list", "watch 101")
+	})
+}
+
+// TestWatchThatHangs expects that a watch that neither delivers events nor ends is replaced soon after the time at which the
+// server should have ended it (R53).
+func TestWatchThatHangs(t *testing.T) {
+	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
+		var r recorder
+		s.set("a", "Pending")
+		w := h.Watcher(t.Context(), nil)
+		w.Watch(t.Context(), []Target{target("a", true)}, r.report)
+		synctest.Wait()
+		r.take()
+		s.seen()
+		s.mu.Lock()
+		s.stalled = true
+		s.mu.Unlock()
+		s.set("a", "Running") // 102
+		time.Sleep(initialSpan + endMargin - time.Second)
+		synctest.Wait()
+		want(t, "requests while the watch may still end", s.seen())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want(t, "requests afterwards", s.seen(), "watch 101")
 	})
 }
 
