@@ -10,6 +10,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
@@ -349,8 +350,8 @@ func (l *Ledger) endDelete(revision int) {
 	delete(l.entries, revision)
 }
 
-// permanent reports whether repeating a failed write is useless.
+// permanent reports whether repeating a failed write is useless. An overload (429) passes.
 func permanent(err error) bool {
 	var lost *lease.LostError
-	return answered(err) || errors.As(err, &lost) || errors.Is(err, errDeployed)
+	return answered(err) && !apierrors.IsTooManyRequests(err) || errors.As(err, &lost) || errors.Is(err, errDeployed)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -22,6 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
+
+	"lockstep/engine/parallel"
 )
 
 // Helm's drivers overwrite a record even if it has changed. Ledger.Driver gives them a client that
@@ -208,8 +211,9 @@ func (v versionedClient[T, L]) Update(ctx context.Context, o T, opts metav1.Upda
 	if !ok {
 		return v.client.Update(ctx, o, opts)
 	}
-	for known := v.ledger.knows(s.revision); ; known = true {
-		if known {
+	known := v.ledger.knows(s.revision)
+	for tries := 0; ; tries++ {
+		if known || tries > 0 {
 			e, err := v.ledger.beginWrite(s.revision, s.status)
 			if err != nil {
 				return none, err
@@ -222,7 +226,7 @@ func (v versionedClient[T, L]) Update(ctx context.Context, o T, opts metav1.Upda
 				return updated, err
 			}
 		}
-		if err := v.readAgain(ctx, o.GetName()); err != nil {
+		if err := v.readAgain(ctx, o.GetName(), tries); err != nil {
 			return none, err
 		}
 	}
@@ -234,7 +238,7 @@ func (v versionedClient[T, L]) Delete(ctx context.Context, name string, opts met
 	if !ok {
 		return v.client.Delete(ctx, name, opts)
 	}
-	for {
+	for tries := 1; ; tries++ {
 		e, err := v.ledger.beginDelete(revision)
 		if err != nil {
 			return err
@@ -248,15 +252,24 @@ func (v versionedClient[T, L]) Delete(ctx context.Context, name string, opts met
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		if err := v.readAgain(ctx, name); err != nil {
+		if err := v.readAgain(ctx, name, tries); err != nil {
 			return err
 		}
 	}
 }
 
-// readAgain reads and observes a record. It returns an error if that fails, or if somebody else has
-// changed the record.
-func (v versionedClient[T, L]) readAgain(ctx context.Context, name string) error {
+// maxConflictPause limits the pause between two writes of a record that are refused with a conflict although nobody
+// changes it, as a webhook or a proxy may do for a while.
+const maxConflictPause = time.Second
+
+// readAgain reads and observes a record, from the second conflict on after a pause. It returns an error if that fails, or if
+// somebody else has changed the record.
+func (v versionedClient[T, L]) readAgain(ctx context.Context, name string, conflicts int) error {
+	if conflicts > 1 {
+		if err := parallel.Sleep(ctx, min(maxConflictPause, 10*time.Millisecond<<min(conflicts, 10))); err != nil {
+			return err
+		}
+	}
 	o, err := v.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
