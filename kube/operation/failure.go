@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	"helm.sh/helm/v4/pkg/storage"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -108,7 +109,7 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 		barred = op.engine.NoReturn()
 	}
 	if rollback && barred == "" && notKept == nil && op.rollback != nil && revisionCreated {
-		return r.rollBack(end, err, notes)
+		return r.rollBack(end, err, notes, a, final)
 	}
 	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
 	switch {
@@ -261,18 +262,34 @@ func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 		return finalState{err: err}, nil
 	}
 	sweepErr = a.client.Sweep(ctx, session)
+	return a.markFailed(ctx, releases, cause), sweepErr
+}
+
+// finalizeAgain is finalize for a revision that could not be marked failed before its rollback.
+func (a *attempt) finalizeAgain(cause error) finalState {
+	ctx, cancel := a.finalContext()
+	defer cancel()
+	releases, _, err := a.withContext(ctx)
+	if err != nil {
+		return finalState{err: err}
+	}
+	return a.markFailed(ctx, releases, cause)
+}
+
+// markFailed marks a release that is still pending or uninstalling as failed (R34).
+func (a *attempt) markFailed(ctx context.Context, releases *storage.Storage, cause error) (final finalState) {
 	if a.untested > 0 {
 		a.op.ledger.AllowFailed(a.untested)
 		final.left = rcommon.StatusDeployed
 	}
-	err = release.Retry(ctx, func() (err error) {
+	err := release.Retry(ctx, func() (err error) {
 		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.WriteResult(), a.untested, cause)
 		return err
 	})
 	if err != nil {
 		final.status, final.err = "", fmt.Errorf("write the release record: %w", err)
 	}
-	return final, sweepErr
+	return final
 }
 
 // confirmRecord makes sure that the record of a successful operation has its final status (R34), and returns that

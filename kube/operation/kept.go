@@ -283,7 +283,7 @@ func (r *runner) endAgain(end run.End, cause error, rollBack, started bool) erro
 	case created && release.RolledBackBy(last, job), !created && started && op.rollback.info.Name == "uninstall":
 		outcome = rolledBack(op.rollback.info)
 	case created:
-		if ended, err := r.rollBack(end, cause, nil); ended {
+		if ended, err := r.rollBack(end, cause, nil, nil, finalState{}); ended {
 			return err
 		}
 	}

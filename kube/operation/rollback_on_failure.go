@@ -26,8 +26,9 @@ func ShouldRollBack(c Common, ending *event.Command) bool {
 }
 
 // rollBack runs the rollback as part of the same run (R43) and closes the feed. ended is false if a command that ends the
-// run without a rollback was accepted before it could start (R48).
-func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
+// run without a rollback was accepted before it could start (R48). failed is the attempt that is rolled back, nil if it was an
+// earlier pod's, and marked how its revision was marked.
+func (r *runner) rollBack(end run.End, cause error, notes []string, failed *attempt, marked finalState) (ended bool, err error) {
 	info := r.op.rollback.info
 	if r.engine.StartRollback(info, cause.Error()) != nil {
 		return false, nil
@@ -38,9 +39,14 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	a, err := r.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()
-		if info.Name == "uninstall" {
+		switch {
+		case info.Name == "uninstall":
 			end.Release = event.NoRelease
 			notes = append(notes, leftBehind(r.op.feed.Events())) // such as its namespace and CRDs
+		case failed != nil && marked.err != nil:
+			if again := failed.finalizeAgain(cause); again.err != nil {
+				notes = append(notes, fmt.Sprintf("revision %d could not be marked failed: %v", failed.driver.WriteResult().Created, again.err))
+			}
 		}
 		notes = append(notes, r.op.taken.Kept())
 		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/faultproxy"
@@ -115,6 +117,14 @@ func (f *flaky) intercept(w http.ResponseWriter, r *http.Request, next http.Hand
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case f.cause == "504":
 		faultproxy.Refuse(w, http.StatusGatewayTimeout, "Timeout", "made to fail")
+	case f.cause == "web page":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html>Please log in</html>"))
+	case f.cause == "redirect":
+		w.Header().Set("Location", "https://login.example.com/")
+		w.WriteHeader(http.StatusFound)
+	case f.cause == "no route":
+		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
 }
 
@@ -138,11 +148,11 @@ func TestTransient(t *testing.T) {
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/leases/")
 		},
 	}
-	causes := []string{"401", "refused", "reset", "429", "500", "502", "503", "504"}
+	causes := []string{"401", "refused", "reset", "429", "500", "502", "503", "504", "web page", "redirect", "no route"}
 	points := []string{"last record", "write", "watch", "lease", "first record"}
 	for n, cause := range causes {
 		for i, at := range points {
-			if !rig.Long && i != n%len(points) && !(cause == "401" && at == "write") {
+			if !rig.Long && i != n%len(points) && !(cause == "401" && at == "write") && !(cause == "web page" && at == "lease") {
 				continue
 			}
 			t.Run(cause+" "+at, func(t *testing.T) {
@@ -170,4 +180,38 @@ func TestTransient(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestMarkedAfterRollback: the failed revision cannot be marked failed before the rollback. It is marked afterwards (R34).
+func TestMarkedAfterRollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil))
+	var failing, refused atomic.Bool
+	r.Client = r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/secrets") && refused.Load() { // of the rollback
+			failing.Store(false)
+		}
+		if req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, ".v2") || !failing.Load() {
+			return false
+		}
+		refused.Store(true)
+		return rig.InternalError(w)
+	}}, "")
+	never := rig.Deployment("web", rig.Group("b", "a"), "1h")
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: two"), never), func(d *kube.Deploy) {
+		d.Timeout, d.ReadinessTimeout, d.RollbackOnFailure = 6*time.Second, 3*time.Second, true
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Failed {
+			failing.Store(true)
+		}
+	})
+	if out.State.Exit != 1 || !refused.Load() || !strings.Contains(out.State.Message, "rolled back to revision 1") {
+		t.Errorf("exit %d, the mark was refused: %t: %s", out.State.Exit, refused.Load(), out.State.Message)
+	}
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 }
