@@ -251,21 +251,28 @@ func asFile(value string) any {
 	return nil
 }
 
-// parts returns the parts of a secret value that are secret, too, whatever they are called: the text that it encodes, the
-// password behind a user's name, and the values in a file that look like passwords.
+// parts returns the parts of a secret value that are secret, too, whatever they are called: the text that it encodes, and the
+// values in a file that look like passwords, in a short one also those in lines of user:password or "requirepass password".
 func parts(value string) (out []string) {
 	value = strings.TrimSpace(value)
 	if plain, err := base64.StdEncoding.DecodeString(value); err == nil && isPrintable(plain) {
 		out = append(out, string(plain))
 	}
 	_, password, _ := strings.Cut(value, ":")
-	for _, v := range append(scalars(asFile(value), nil), password) {
-		if len(v) >= minWordLength && isShortSecret(v) && token.MatchString(v) {
+	candidates := append(scalars(asFile(value), nil), password)
+	if strings.Count(value, "\n") < maxRareLines {
+		candidates = append(candidates, strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(fieldEnds, r) })...)
+	}
+	for _, v := range candidates {
+		if v != value && len(v) >= minWordLength && isShortSecret(v) && token.MatchString(v) {
 			out = append(out, v)
 		}
 	}
 	return out
 }
+
+// fieldEnds are the characters that separate a password from the rest of a line, in the formats of configuration files.
+const fieldEnds = `:;=<>"',`
 
 // token matches a value that is no path, address, URL or sentence.
 var token = regexp.MustCompile(`^[^\s/:.@]+$`)

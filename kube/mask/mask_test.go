@@ -29,6 +29,30 @@ func parse(t *testing.T, text string) map[string]any {
 	return o
 }
 
+// TestPasswordsInFilesOfSecrets hides the passwords in files of Secrets that are neither YAML nor lines of key=value.
+func TestPasswordsInFilesOfSecrets(t *testing.T) {
+	for name, file := range map[string]string{
+		"users":       "admin:%s\nother:x",
+		"second user": "other:x\nadmin:%s:role",
+		"pgpass":      "host:5432:db:user:%s",
+		"redis":       "port 6379\nrequirepass %s\nmaxclients 10",
+		"netrc":       "machine host login user password %s",
+		"Azure":       "DefaultEndpointsProtocol=https;AccountKey=%s==;EndpointSuffix=core.windows.net",
+		"section":     "[mysql]\npwd: %s",
+		"XML":         "<user><password>%s</password></user>",
+	} {
+		const password = "kQ7vX2mt"
+		var m Mask
+		m.AddObject(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}, "stringData": map[string]any{"file": fmt.Sprintf(file, password)}})
+		if got := m.Output("connecting with " + password + " to the server"); strings.Contains(got, password) {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got, want := m.Output("host: user logs in as admin"), "host: user logs in as admin"; got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestSecretsAreHiddenInEveryForm hides values that are raw, encoded, quoted, or in a file.
 func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
