@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,8 +93,8 @@ func NewApprovals(ctx context.Context, kube kubernetes.Interface, namespace, rel
 	return event.ApprovalsAt{Lease: namespace + "/" + created.Name, Plan: digest}, nil
 }
 
-// DeleteApprovals deletes the Leases of runs of a release outside of the cluster, except for those to keep. Call it while the
-// release is not locked: then those runs were killed, or they still wait for their first approval, and this run takes their place.
+// DeleteApprovals deletes the Leases of runs of a release outside of the cluster, except for those to keep. A run that is alive
+// creates its Lease again; those of killed runs stay deleted.
 func DeleteApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string, keep func(coordinationv1.Lease) bool) error {
 	left, err := listApprovals(ctx, kube, namespace, release)
 	for _, l := range slices.DeleteFunc(left, keep) {
@@ -104,18 +105,25 @@ func DeleteApprovals(ctx context.Context, kube kubernetes.Interface, namespace, 
 	return err
 }
 
-// FindApprovals returns where the newest run of a release outside of the cluster reads its approvals, and which it asks for. It
-// returns nil if there is none.
+// FindApprovals returns where the run of a release outside of the cluster reads its approvals, and which it asks for. It returns
+// nil if there is none, and an error if there are several.
 func FindApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release string) (at *event.ApprovalsAt, asks []plan.Approval, err error) {
 	found, err := listApprovals(ctx, kube, namespace, release)
 	if err != nil || len(found) == 0 {
 		return nil, nil, err
 	}
-	newest := slices.MaxFunc(found, func(a, b coordinationv1.Lease) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	if err := json.Unmarshal([]byte(newest.Annotations[annotationAsks]), &asks); err != nil {
-		return nil, nil, fmt.Errorf("read what Lease %s/%s asks for: %w", namespace, newest.Name, err)
+	if len(found) > 1 {
+		var runs []string
+		for _, l := range found {
+			runs = append(runs, fmt.Sprintf("Lease %s of %s, created at %s", l.Name, l.Annotations[annotationBy], l.CreationTimestamp.UTC().Format(time.RFC3339)))
+		}
+		return nil, nil, fmt.Errorf("%d runs of release %s ask for approvals (%s): stop all but one", len(found), release, strings.Join(runs, "; "))
 	}
-	return &event.ApprovalsAt{Lease: namespace + "/" + newest.Name, Plan: newest.Annotations[annotationPlan]}, asks, nil
+	at = &event.ApprovalsAt{Lease: namespace + "/" + found[0].Name, Plan: found[0].Annotations[annotationPlan]}
+	if err := json.Unmarshal([]byte(found[0].Annotations[annotationAsks]), &asks); err != nil {
+		return nil, nil, fmt.Errorf("read what Lease %s asks for: %w", at.Lease, err)
+	}
+	return at, asks, nil
 }
 
 // listApprovals returns the Leases of the runs of a release outside of the cluster.
@@ -164,12 +172,13 @@ func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys 
 	return strings.Join(slices.Compact(users), ", "), nil
 }
 
-// WatchApprovals calls found with the users by key, now and after each change of a Lease, until ctx ends.
-func WatchApprovals(ctx context.Context, kube kubernetes.Interface, lease string, found func(map[string]string)) {
+// WatchApprovals calls found with the users by key, now and after each change of a Lease, until ctx ends. If somebody deletes the
+// Lease, it creates it again, and calls failed whenever it cannot.
+func WatchApprovals(ctx context.Context, kube kubernetes.Interface, lease string, found func(map[string]string), failed func(error)) {
 	namespace, name, _ := strings.Cut(lease, "/")
 	in := inbox{leases: kube.CoordinationV1().Leases(namespace), name: name}
 	for ctx.Err() == nil {
-		for version := range in.versions(ctx) {
+		for version := range in.versions(ctx, failed) {
 			found(version.Annotations)
 		}
 		_ = parallel.Sleep(ctx, watchRetryDelay)

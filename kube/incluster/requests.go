@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/retry"
@@ -88,6 +89,20 @@ func JobID() string {
 	return JobName()
 }
 
+// Deleted returns the Job of the run in this pod, as namespace/name, if somebody has deleted it: no pod replaces this one then.
+// Otherwise, and if that cannot be read, it returns "".
+func Deleted(ctx context.Context, kube kubernetes.Interface) string {
+	namespace, name, ok := strings.Cut(JobName(), "/")
+	if !ok {
+		return ""
+	}
+	job, err := kube.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (job.DeletionTimestamp != nil || JobName()+"/"+string(job.UID) != JobID()) {
+		return JobName()
+	}
+	return ""
+}
+
 // Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It returns nil
 // outside of such a pod. Each request is removed from the Lease before it is returned, so it is returned only once.
 func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
@@ -99,7 +114,7 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 	in := inbox{leases: kube.CoordinationV1().Leases(namespace), name: name, seen: map[string]bool{}}
 	go func() {
 		for ctx.Err() == nil {
-			for lease := range in.versions(ctx) {
+			for lease := range in.versions(ctx, func(error) {}) { // the pod may be all that is left of a deleted Job
 				requests, err := in.take(ctx, lease)
 				for _, request := range requests {
 					if _, err := w.Write(append([]byte(request), '\n')); err != nil {
@@ -121,16 +136,26 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 type inbox struct {
 	leases coordinationclient.LeaseInterface
 	name   string
-	seen   map[string]bool // ids of returned requests
+	last   *coordinationv1.Lease // as last seen
+	seen   map[string]bool       // ids of returned requests
 	// unconfirmed are the annotations that may have been removed: the last attempt to remove them failed.
 	unconfirmed map[string]string
 }
 
-// versions yields the current version of the Lease and each later one, until an error.
-func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
+// versions yields the current version of the Lease and each later one, until an error. If somebody has deleted the Lease, it
+// creates it again, and calls failed if it cannot.
+func (in *inbox) versions(ctx context.Context, failed func(error)) iter.Seq[*coordinationv1.Lease] {
 	return func(yield func(*coordinationv1.Lease) bool) {
 		lease, err := in.leases.Get(ctx, in.name, metav1.GetOptions{})
-		if err != nil || !yield(lease) {
+		if apierrors.IsNotFound(err) && in.last != nil {
+			if lease, err = in.leases.Create(ctx, in.emptied(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+				failed(err)
+			}
+		}
+		if err != nil {
+			return
+		}
+		if in.last = lease; !yield(lease) {
 			return
 		}
 		events, err := in.leases.Watch(ctx, metav1.ListOptions{ResourceVersion: lease.ResourceVersion, FieldSelector: fields.OneTermEqualSelector("metadata.name", in.name).String()})
@@ -139,11 +164,29 @@ func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 		}
 		defer events.Stop()
 		for e := range events.ResultChan() {
-			if lease, ok := e.Object.(*coordinationv1.Lease); ok && !yield(lease) {
+			lease, ok := e.Object.(*coordinationv1.Lease)
+			if e.Type == watch.Deleted {
 				return
+			}
+			if ok {
+				if in.last = lease; !yield(lease) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// emptied returns the Lease as it was created, without the requests and approvals that others have added.
+func (in *inbox) emptied() *coordinationv1.Lease {
+	was := in.last
+	lease := &coordinationv1.Lease{Spec: was.Spec, ObjectMeta: metav1.ObjectMeta{
+		Name: was.Name, Namespace: was.Namespace, Labels: was.Labels, Annotations: maps.Clone(was.Annotations), OwnerReferences: was.OwnerReferences,
+	}}
+	maps.DeleteFunc(lease.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, requestPrefix) || strings.HasPrefix(key, approvalPrefix)
+	})
+	return lease
 }
 
 // take removes the requests from a version of the Lease and returns them in order. If the removal fails, a later call

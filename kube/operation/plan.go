@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -152,8 +153,8 @@ func (op *Operation) Approvals() (asked []plan.Approval) {
 }
 
 // ProveApprovals makes the run accept only approvals that are written to an object of the cluster: the Lease of the Job in whose
-// pod this process runs, or one that it creates (R42a). A stack asks for release, which it gets by approve. end deletes the Lease.
-// If neither asks for anything, it does nothing. Call it before Run.
+// pod this process runs, or one that it creates (R42a). A stack asks for release, which it gets by approve. end deletes the Lease
+// that it created. If neither asks for anything, it does nothing. Call it before Run.
 func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval, approve func(event.Command)) (end func(), err error) {
 	end = func() {}
 	asks := slices.Concat(release, op.Approvals())
@@ -174,18 +175,23 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, user, asks); err != nil {
 			return end, err
 		}
-		_, name, _ := strings.Cut(at.Lease, "/")
-		end = func() {
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watched sync.WaitGroup
+	end = func() {
+		stop()
+		watched.Wait()
+		if namespace, name, _ := strings.Cut(at.Lease, "/"); incluster.ApprovalsLease() == "" {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			_ = kube.CoordinationV1().Leases(common.Namespace).Delete(ctx, name, metav1.DeleteOptions{}) // nothing reads it any more
+			_ = kube.CoordinationV1().Leases(namespace).Delete(ctx, name, metav1.DeleteOptions{}) // nothing reads it any more
 		}
 	}
 	p := *op.prepared
 	p.Info.Approvals = &at
 	op.prepared = &p
 	given := map[string]bool{}
-	go incluster.WatchApprovals(ctx, kube, at.Lease, func(users map[string]string) {
+	found := func(users map[string]string) {
 		give := func(phase, group string, a plan.Approval, to func(event.Command)) {
 			key := incluster.ApprovalKey(digest, a)
 			if user := users[key]; user != "" && !given[key] {
@@ -201,8 +207,27 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 				give(g.Phase.Name, g.ID, a, op.Command)
 			}
 		}
-	})
+	}
+	var warned sync.Once
+	failed := func(err error) {
+		warned.Do(func() {
+			op.warn(plan.Warning{Rule: "R42a", Message: fmt.Sprintf("somebody deleted Lease %s and it could not be created again, so nobody can approve this run: %v", at.Lease, err)})
+		})
+	}
+	watched.Go(func() { incluster.WatchApprovals(watching, kube, at.Lease, found, failed) })
 	return end, nil
+}
+
+// warn publishes a warning. Before the run has started, it logs it.
+func (op *Operation) warn(w plan.Warning) {
+	op.mu.Lock()
+	eng := op.engine
+	op.mu.Unlock()
+	if eng == nil {
+		op.client.Log().Warn(w.Message)
+		return
+	}
+	eng.Publish(event.WarningEvent(w))
 }
 
 // ForgetApprovals deletes the approvals that killed runs have left in the cluster. It is for an operation that asks for none.

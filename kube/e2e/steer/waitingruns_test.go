@@ -1,0 +1,114 @@
+package steer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestTwoRunsWaitForTheirFirstApproval (R42a): a run that still waits for its first approval has no lock, so a second run of the
+// release cannot tell it from one that was killed, and deletes its Lease. The first one creates it again, and can still be
+// approved. Nobody approves the plan of one instead of the other's. A Lease does not come back once its run has ended, although
+// the command continues.
+func TestTwoRunsWaitForTheirFirstApproval(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	leases := r.Cluster.CoordinationV1().Leases(r.Namespace)
+	exists := func(at event.ApprovalsAt) bool {
+		_, err := leases.Get(t.Context(), strings.TrimPrefix(at.Lease, r.Namespace+"/"), metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	prepare := func(version string) (op *kube.Operation, at event.ApprovalsAt, end func()) {
+		op, err := r.Install("shop", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("schema", map[string]string{"lockstep/approve": "drops table users"}, "v: "+version)), nil))
+		if err == nil {
+			end, err = op.ProveApprovals(t.Context(), nil, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return op, *op.Info().Approvals, end
+	}
+	first, at, end := prepare("one")
+	asked := false
+	out := r.Run(first, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Code != event.Unapproved || asked {
+			return
+		}
+		asked = true
+		second, other, endSecond := prepare("two")
+		r.Eventually("the first run has its Lease again", func() bool { return exists(at) })
+		if _, _, err := r.Client.FindApprovals(t.Context(), r.Namespace, "t"); err == nil || !strings.Contains(err.Error(), "2 runs of release t ask for approvals") {
+			t.Errorf("with two runs: %v", err)
+		}
+		endSecond()
+		if exists(other) {
+			t.Error("the second run has left its Lease")
+		}
+		found, asks, err := r.Client.FindApprovals(t.Context(), r.Namespace, "t")
+		if err != nil || found == nil || *found != at || !slices.Equal(asks, first.Approvals()) || !slices.Equal(asks, second.Approvals()) {
+			t.Fatalf("found %v, %v, %v", found, asks, err)
+		}
+		if _, err := r.Client.Approve(t.Context(), *found, asks); err != nil {
+			t.Error(err)
+		}
+	})
+	if out.Err != nil || len(out.State.Approvals) != 1 || r.ConfigMapData("schema")["v"] != "one" {
+		t.Errorf("%v, approvals %+v", out.Err, out.State.Approvals)
+	}
+	end()
+	time.Sleep(2 * time.Second) // longer than the watch needs to notice
+	if exists(at) {
+		t.Error("the Lease came back after the end of its run")
+	}
+}
+
+// TestALeaseForApprovalsCannotComeBack (R42a): a run whose Lease somebody has deleted, and that may not create it again, says that
+// nobody can approve it.
+func TestALeaseForApprovalsCannotComeBack(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	mine := r.WithClient(r.ConnectAs("runner", rig.Rule("coordination.k8s.io", "leases", "*"), rig.Rule("", "*", "*")))
+	op, err := mine.Install("shop", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("schema", map[string]string{"lockstep/approve": "drops table users"})), func(d *kube.Deploy) { d.SkipPreflight = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := op.ProveApprovals(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	_, lease, _ := strings.Cut(op.Info().Approvals.Lease, "/")
+	asked := false
+	out := mine.Run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Code == event.Unapproved && !asked:
+			asked = true
+			rules := []rbacv1.PolicyRule{rig.Rule("coordination.k8s.io", "leases", "get", "list", "watch"), rig.Rule("", "*", "*"), rig.Rule("t", "reduced", "get")}
+			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "runner"}, Rules: rules}
+			if _, err := r.Cluster.RbacV1().Roles(r.Namespace).Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+			r.AwaitAccess("runner", rules)
+			if err := r.Cluster.CoordinationV1().Leases(r.Namespace).Delete(t.Context(), lease, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		case e.Kind == event.KindWarning && e.Rule == "R42a":
+			op.Command(event.Command{Name: event.Abort})
+		}
+	})
+	if !out.HasWarning("R42a", "somebody deleted Lease "+r.Namespace+"/"+lease, "so nobody can approve this run", "forbidden") {
+		t.Errorf("%v, warnings %v", out.Err, out.State.Warnings)
+	}
+}
