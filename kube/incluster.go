@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,6 +26,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
+	"lockstep/kube/lease"
 	"lockstep/kube/preflight"
 )
 
@@ -118,6 +120,27 @@ func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show f
 // Requests returns a reader of the requests to this process, one per line. It returns nil if the process
 // does not run in the pod of a task.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
+
+// DeletedJob returns the Job in whose pod this process runs, as namespace/name, if somebody has deleted it, else "".
+func (c *Client) DeletedJob(ctx context.Context) string { return incluster.Deleted(ctx, c.Clientset) }
+
+// LostJob returns the Job of the run that holds the lock of a release, as namespace/name, if somebody has deleted it: the run is
+// over, and nothing has ended its revision. Otherwise, and if that cannot be read, it returns "".
+func (c *Client) LostJob(ctx context.Context, namespace, release string) string {
+	lock, err := c.Leases(namespace).Get(ctx, lease.Name(release), metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	id := strings.Split(lease.HolderOf(lock).Job, "/")
+	if len(id) != 3 {
+		return ""
+	}
+	job, err := c.Clientset.BatchV1().Jobs(id[0]).Get(ctx, id[1], metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(job.UID) != id[2] {
+		return id[0] + "/" + id[1]
+	}
+	return ""
+}
 
 // OpenJournal opens the journal of the run in this pod. It is nil outside of the pod of a task. The outage that replaced the pod
 // may last: it is waited out until the timeout (R53).

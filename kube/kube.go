@@ -184,6 +184,11 @@ func (c *Client) DriftOfAll(ctx context.Context, namespace string) ([]inspect.Dr
 	return drift.FindAll(ctx, c.Client, namespace)
 }
 
+// DeletionOf says that a namespace is being deleted and why it still exists, "" if it is not or if the user may not read it.
+func (c *Client) DeletionOf(ctx context.Context, namespace string) string {
+	return preflight.DeletionOf(ctx, c.Client, namespace)
+}
+
 // PrepareRepair prepares a repair of what the cluster has otherwise than the record of a release. Both results are nil if
 // nothing differs.
 func (c *Client) PrepareRepair(ctx context.Context, r Repair) (*Operation, error) {

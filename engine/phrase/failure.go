@@ -27,6 +27,15 @@ func GaveUp(t event.Timeout) string {
 	return text
 }
 
+// RunOver says what to do about a run that ended without a closing event.
+func RunOver(o event.Operation, why string) string {
+	if o.IsStack() {
+		return why + " before the run ended, so its releases may be pending: run the command again"
+	}
+	return fmt.Sprintf("%s before the run ended, so release %s may be pending: see what it left with: lockstep recover %s -n %s; then run the command again",
+		why, o.Release, text.ShellWord(o.Release), o.Namespace)
+}
+
 // Outage says how long the API server has been unreachable.
 func Outage(d time.Duration, why string) string {
 	return fmt.Sprintf("the API server has been unreachable for %s (%s)", d.Round(time.Second), why)

@@ -86,7 +86,27 @@ func find(ctx context.Context, c *connect.Client, readRecords func(*finder) ([]o
 	for n, r := range compared {
 		results[at[n]] = r.Drift
 	}
+	explainDeletions(ctx, bound, results)
 	return results, f.mask.Error(err)
+}
+
+// explainDeletions replaces the results of releases whose namespace is being deleted: records and objects are gone because of that,
+// and nothing can be repaired.
+func explainDeletions(ctx context.Context, c *connect.Client, results []inspect.Drift) {
+	deletions := map[string]string{}
+	for n, d := range results {
+		if d.Error == "" && !slices.ContainsFunc(d.Objects, func(o inspect.DriftedObject) bool { return o.Gone }) {
+			continue
+		}
+		text, known := deletions[d.Namespace]
+		if !known {
+			text = preflight.DeletionOf(ctx, c, d.Namespace)
+			deletions[d.Namespace] = text
+		}
+		if text != "" {
+			results[n].Error, results[n].Objects = text, []inspect.DriftedObject{}
+		}
+	}
 }
 
 // read reads the latest revisions of releases in a namespace. All revisions are read, because the mask must know their secrets.

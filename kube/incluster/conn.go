@@ -204,6 +204,14 @@ func (e *EndedError) Error() string {
 // ExitCode returns the exit code of the run.
 func (e *EndedError) ExitCode() int { return e.Code }
 
+// DeletedError is the error of a Conn to a run that is over because its Job was deleted, before its closing event was read.
+type DeletedError struct{ Job string } // namespace/name
+
+func (e *DeletedError) Error() string { return fmt.Sprintf("Job %s was deleted", e.Job) }
+
+// RunOver marks the error as one after which nothing continues the run.
+func (e *DeletedError) RunOver() {}
+
 // RotatedError is the error of a Conn to a run whose first events are gone: without its plan, nothing can be shown.
 type RotatedError struct{ job, pod string }
 
@@ -216,8 +224,8 @@ func (e *RotatedError) Error() string {
 // runEnded reports whether the run has ended, and the error to return then.
 func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, fmt.Errorf("no Job %s/%s in the cluster", f.run.Namespace, f.run.Name)
+	if apierrors.IsNotFound(err) || err == nil && job.UID != f.run.uid {
+		return true, &DeletedError{f.run.Namespace + "/" + f.run.Name}
 	}
 	if err != nil || !newRun(f.run.kube, job).Ended() {
 		return false, nil

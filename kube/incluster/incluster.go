@@ -57,6 +57,8 @@ const (
 	// startTimeout limits how long the Job waits for its Secrets. If lockstep is killed before it has created them, the
 	// Job fails after this time.
 	startTimeout = 2 * time.Minute
+	// stopSeconds is how long a run whose Job was deleted may take to end its release. Other pods end at once.
+	stopSeconds = 30
 	// maxPodReplacements limits how often a killed pod is replaced.
 	maxPodReplacements = 100
 )
@@ -162,7 +164,7 @@ func (t Task) podSpec(name string, secrets []*corev1.Secret) corev1.PodSpec {
 	}
 	return corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: t.ServiceAccount, EnableServiceLinks: new(false),
-		TerminationGracePeriodSeconds: new(int64(5)), NodeSelector: map[string]string{"kubernetes.io/os": "linux"},
+		TerminationGracePeriodSeconds: new(int64(stopSeconds)), NodeSelector: map[string]string{"kubernetes.io/os": "linux"},
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Volumes: []corev1.Volume{
 			{Name: "input", VolumeSource: corev1.VolumeSource{Projected: input}},
@@ -189,6 +191,7 @@ type Run struct {
 	Started              time.Time
 	State                string    // waiting, running, succeeded, failed or suspended
 	Over                 time.Time // when it succeeded or failed, else zero
+	uid                  types.UID
 	kube                 kubernetes.Interface
 }
 
@@ -300,7 +303,7 @@ func RunOf(kube kubernetes.Interface, job *batchv1.Job) Run { return newRun(kube
 func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 	r := Run{
 		Namespace: job.Namespace, Name: job.Name, Release: cmp.Or(job.Annotations[annotationRelease], job.Labels[LabelRelease]), Command: job.Annotations[annotationCommand], By: job.Annotations[annotationBy],
-		Started: job.CreationTimestamp.Time, State: "waiting", kube: kube,
+		Started: job.CreationTimestamp.Time, State: "waiting", uid: job.UID, kube: kube,
 	}
 	switch {
 	case job.Status.Active > 0 && job.Status.Ready != nil && *job.Status.Ready > 0:

@@ -68,7 +68,9 @@ func OpenJournal(ctx context.Context, kube kubernetes.Interface) (*journal.Journ
 		return nil, nil
 	}
 	key := strings.ReplaceAll(job, "/", ".")
-	return journal.Open(ctx, &secretStore{secrets: kube.CoreV1().Secrets(namespace), name: secret, key: key}, rand.Text())
+	return journal.Open(ctx, &secretStore{
+		secrets: kube.CoreV1().Secrets(namespace), name: secret, key: key, deleted: func(ctx context.Context) bool { return Deleted(ctx, kube) != "" },
+	}, rand.Text())
 }
 
 // secretStore stores a journal under a key of a Secret.
@@ -78,6 +80,8 @@ type secretStore struct {
 	key     string
 	version string // resourceVersion of the Secret as last seen
 	data    []byte // under the key, as last seen
+	// deleted reports whether the Job was deleted. The Secret goes with it, and no pod needs it any more.
+	deleted func(context.Context) bool
 }
 
 func (s *secretStore) Load(ctx context.Context) ([]byte, error) {
@@ -92,6 +96,9 @@ func (s *secretStore) Load(ctx context.Context) ([]byte, error) {
 func (s *secretStore) Save(ctx context.Context, data []byte) error {
 	for {
 		err := s.patch(ctx, data)
+		if apierrors.IsNotFound(err) && s.deleted(ctx) {
+			return nil
+		}
 		if !apierrors.IsConflict(err) {
 			return err
 		}

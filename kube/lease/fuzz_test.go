@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzHolder: whatever the annotation contains, holderOf agrees with the HolderIdentity that kubectl shows, and no run ID
+// FuzzHolder: whatever the annotation contains, HolderOf agrees with the HolderIdentity that kubectl shows, and no run ID
 // leads to a file outside the lock directory (R51).
 func FuzzHolder(f *testing.F) {
 	f.Add(`{"user":"ann","host":"box","process":7,"run":"abcdefgh","since":"2026-01-02T03:04:05Z"}`, "ann@box/7/abcdefgh")
@@ -37,9 +37,9 @@ func FuzzHolder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, annotation, identity string) {
 		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{holderKey: annotation}}}
 		l.Spec.HolderIdentity = &identity
-		h := holderOf(l)
+		h := HolderOf(l)
 		if got := h.identity(); got != identity && h.User != identity {
-			t.Errorf("holderOf(%s, %q) = %+v", annotation, identity, h)
+			t.Errorf("HolderOf(%s, %q) = %+v", annotation, identity, h)
 		}
 		if !strings.Contains(h.String(), h.User) {
 			t.Errorf("String of %+v lacks the user: %s", h, h)

@@ -229,7 +229,7 @@ func TestNamespaceIsRecreated(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			assertLost(t, l, other.self.String())
 			release(t, l)
-			if holderOf(r.s.lease("r")) != other.self {
+			if HolderOf(r.s.lease("r")) != other.self {
 				t.Error("release deleted or changed the Lease of another run")
 			}
 			release(t, other)

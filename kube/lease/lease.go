@@ -139,9 +139,9 @@ func (h Holder) identity() string {
 // holderKey is the annotation with the holder as JSON.
 const holderKey = "lockstep/holder"
 
-// holderOf returns the holder of a Lease. If the annotation is missing or does not match HolderIdentity, another program
+// HolderOf returns the holder of a Lease. If the annotation is missing or does not match HolderIdentity, another program
 // holds the Lease; then only HolderIdentity and AcquireTime describe the holder.
-func holderOf(l *coordinationv1.Lease) Holder {
+func HolderOf(l *coordinationv1.Lease) Holder {
 	identity := ptr.Deref(l.Spec.HolderIdentity, "")
 	var h Holder
 	if json.Unmarshal([]byte(l.Annotations[holderKey]), &h) == nil && h.identity() == identity {

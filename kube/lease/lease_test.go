@@ -51,7 +51,7 @@ func TestAShortRunSendsThreeRequests(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		l := acquire(t, s, upgrade, Options{LockDir: t.TempDir()})
-		h := holderOf(s.lease("r"))
+		h := HolderOf(s.lease("r"))
 		if h != l.self || h.Operation != "upgrade" || h.Process != os.Getpid() || !strings.Contains(h.String(), "upgrade by "+h.User) {
 			t.Errorf("the holder is %s", h)
 		}
@@ -97,7 +97,7 @@ func TestTakeoverAfterLeaseExpires(t *testing.T) { // R51
 			t.Fatalf("found %v after %s, error %v", found, elapsed, err)
 		}
 		l, _, err := Acquire(t.Context(), s, upgrade, found, Options{})
-		if err != nil || holderOf(s.lease("r")) != l.self || *s.lease("r").Spec.LeaseTransitions != 1 {
+		if err != nil || HolderOf(s.lease("r")) != l.self || *s.lease("r").Spec.LeaseTransitions != 1 {
 			t.Fatalf("error %v, lease %v", err, s.lease("r"))
 		}
 		release(t, l)
@@ -325,7 +325,7 @@ func TestGuardFailsAfterTakeover(t *testing.T) { // R51
 		}
 		<-l.Lost()
 		release(t, l)
-		if got := holderOf(s.lease("r")); got != other.self {
+		if got := HolderOf(s.lease("r")); got != other.self {
 			t.Errorf("release deleted or changed the Lease of another run: %s", got)
 		}
 		release(t, other)

@@ -110,7 +110,7 @@ func (o *observer) look(ctx context.Context) (State, error) {
 
 // judge decides whether the holder of l is alive; now is when l was read. known is false if another read is needed.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
-	h := holderOf(l)
+	h := HolderOf(l)
 	live, dead := State{Status: Live, Holder: h}, State{Status: Dead, Holder: h, lease: l}
 	if ptr.Deref(l.Spec.HolderIdentity, "") == "" {
 		return dead, true // released by something other than lockstep

@@ -180,7 +180,7 @@ func (l *Lease) setTakenOver(current *coordinationv1.Lease) {
 		l.setLostBecause("its Lease has no holder any more; something other than lockstep released it")
 		return
 	}
-	l.setLostBecause("another run took it over: " + holderOf(current).String())
+	l.setLostBecause("another run took it over: " + HolderOf(current).String())
 }
 
 func (l *Lease) setLostBecause(why string) {

@@ -36,7 +36,7 @@ func TestHolderNamesTheJob(t *testing.T) { // R51
 	params.Job = "ns/r-1"
 	l := acquire(t, s, params, Options{})
 	defer release(t, l)
-	if h := holderOf(s.lease("r")); h != l.self || h.Job != params.Job {
+	if h := HolderOf(s.lease("r")); h != l.self || h.Job != params.Job {
 		t.Errorf("holder %#v", h)
 	}
 }

@@ -47,6 +47,7 @@ const (
 	Details
 	Control
 	Keep
+	JobDeleted
 	BrokenPods
 )
 

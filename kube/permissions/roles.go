@@ -38,7 +38,8 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 		r.permissions, r.namespaces = Set{}, map[string]*Release{}
 	}
 	r.permissions.addAll(release.Permissions())
-	if r.InCluster { // the name of the run's Lease is random; the pod runs in the namespace of its account
+	if r.InCluster { // the name of the run's Job and Lease is random; the pod runs in the namespace of its account
+		r.permissions.Add(Permission{Verb: "get", Resource: schema.GroupResource{Group: "batch", Resource: "jobs"}, Namespace: r.Namespace, Use: JobDeleted})
 		for _, verb := range []string{"get", "watch", "patch"} {
 			r.permissions.Add(Permission{Verb: verb, Resource: leases, Namespace: r.Namespace, Use: Control})
 		}

@@ -30,6 +30,7 @@ var comments = map[Use]string{
 	Checks:         "Checks before the first write. Without these permissions lockstep skips the checks.",
 	Control:        "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
 	Keep:           "What a run in the cluster keeps for the pod that replaces its own. Without these permissions that pod starts over.",
+	JobDeleted:     "Whether the Job of a run in the cluster was deleted. Without this permission its end leaves the release pending.",
 	BrokenPods:     "Pods of StatefulSets that were never ready and block a rollout. Without this permission lockstep says how to delete them.",
 	Details:        "Logs, and why objects are not ready. Without these permissions lockstep names the objects that it cannot read.",
 }

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,13 +84,20 @@ func terminatingWarning(ns *corev1.Namespace, common session.Common) plan.Warnin
 // may not read counts as existing.
 func Terminating(ctx context.Context, c *connect.Client, names []string) (name string, err error) {
 	for _, name := range names {
-		ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if err == nil && ns.DeletionTimestamp != nil {
-			return name, fmt.Errorf("somebody deletes namespace %s, with all that is in it (since %s)%s; once it is gone, run the command again",
-				name, ns.DeletionTimestamp.UTC().Format("15:04:05 UTC"), whyTerminating(ns))
+		if text := DeletionOf(ctx, c, name); text != "" {
+			return name, errors.New(text + "; once it is gone, run the command again")
 		}
 	}
 	return "", nil
+}
+
+// DeletionOf says that a namespace is being deleted and why it still exists, "" if it is not or if the user may not read it.
+func DeletionOf(ctx context.Context, c *connect.Client, name string) string {
+	ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil || ns.DeletionTimestamp == nil {
+		return ""
+	}
+	return fmt.Sprintf("somebody deletes namespace %s, with all that is in it (since %s)%s", name, ns.DeletionTimestamp.UTC().Format("15:04:05 UTC"), whyTerminating(ns))
 }
 
 // checkMissingNamespace checks whether the plan creates a namespace before the objects in it. It returns

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"os"
@@ -8,8 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -130,6 +134,67 @@ func checkStackReports(t *testing.T, file, junit, sarif string) {
 	place := `"uri":"` + file + `"},"region":{"startLine":3}`
 	if got := strings.Count(strings.Join(strings.Fields(string(text)), ""), place); got != 3 {
 		t.Errorf("SARIF names line 3 of the helmfile %d times:\n%s", got, text)
+	}
+}
+
+// TestReleaseInATerminatingNamespace: while a namespace is being deleted, status and drift say so. Objects and records that are gone
+// because of that are no drift, and nothing is repaired.
+func TestReleaseInATerminatingNamespace(t *testing.T) {
+	t.Parallel()
+	const ns = "terminating-release"
+	client, m := inNamespace(t, ns), newMachine(t)
+	m.run(0, "install", "s", filepath.Join(data, "charts", "plain"), "-n", ns, "--no-tui")
+	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.com/stuck"}}}
+	if _, err := client.CoreV1().ConfigMaps(ns).Create(t.Context(), stuck, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		none := []byte(`{"metadata":{"finalizers":null}}`)
+		_, _ = client.CoreV1().ConfigMaps(ns).Patch(context.Background(), "stuck", types.MergePatchType, none, metav1.PatchOptions{})
+	})
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if left, err := client.CoreV1().Secrets(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"}); err == nil && len(left.Items) == 0 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("the records stay: %v", err)
+		}
+	}
+	const want = "somebody deletes namespace " + ns
+	for _, args := range [][]string{{"status", "s"}, {"drift", "s"}, {"drift", "s", "--repair"}} {
+		out, ends := m.start(append(args, "-n", ns)...)
+		if code := ends(); !strings.Contains(out.String(), want) || args[0] == "drift" && (code != 1 || strings.Contains(out.String(), "gone")) {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
+		}
+	}
+}
+
+// TestRepairsWaitForApprovals (R42a, R54): a repair of a group that asks for an approval waits for it, but not for ever; --approve
+// gives it beforehand, for one release.
+func TestRepairsWaitForApprovals(t *testing.T) {
+	t.Parallel()
+	const ns = "repairs-wait"
+	client, m, dir := inNamespace(t, ns), newMachine(t), t.TempDir()
+	writeFiles(t, dir, map[string]string{
+		"Chart.yaml":         "apiVersion: v2\nname: own\nversion: 1.0.0\n",
+		"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, annotations: {lockstep/approve: switches over}}\n",
+	})
+	m.run(0, "install", "s", dir, "-n", ns, "--no-tui", "--approve", "~")
+	if err := client.CoreV1().ConfigMaps(ns).Delete(t.Context(), "conf", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range [][]string{{"--approval-timeout", "1s"}, {"--timeout", "1s"}} { // which is the default of the other
+		if s := m.run(3, append([]string{"drift", "s", "-n", ns, "--repair"}, limit...)...); !strings.Contains(s, "not approved within 1s (--approval-timeout)") {
+			t.Errorf("%v: %s", limit, s)
+		}
+	}
+	if s := m.run(0, "drift", "s", "-n", ns, "--repair", "--approve", "~"); !strings.Contains(s, "1 group done: 1 created") {
+		t.Errorf("approved: %s", s)
+	}
+	for _, wrong := range [][]string{{"s", "--approve", "~"}, {"s", "other", "--repair", "--approve", "~"}, {"-A", "--repair", "--approve", "~"}, {"s", "--repair", "--approval-timeout", "-1s"}} {
+		m.run(2, append(append([]string{"drift"}, wrong...), "-n", ns)...)
 	}
 }
 

@@ -194,6 +194,13 @@ func (r *Run) read(lines *bufio.Reader) {
 	for r.err == nil {
 		r.err = r.readLine(lines)
 	}
+	var over interface { // nothing continues the run
+		error
+		RunOver()
+	}
+	if errors.As(r.err, &over) {
+		r.add(event.Event{Kind: event.KindOperation, Status: event.Failed, Exit: new(event.ExitFailed), Message: phrase.RunOver(r.Operation, over.Error())})
+	}
 	close(r.ended) // before the feed ends, so that Lost is correct then
 	r.feed.Close()
 	_ = r.conn.Close()

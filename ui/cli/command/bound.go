@@ -122,3 +122,9 @@ func Load[T any](ctx context.Context, what string, do func(context.Context) (T, 
 	}
 	return out, err
 }
+
+// Repairs are the flags of drift for repairs.
+type Repairs struct {
+	Timeout, ApprovalTimeout time.Duration
+	Approve                  []string // groups
+}

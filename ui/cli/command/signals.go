@@ -17,17 +17,15 @@ import (
 // abortSignals abort a run.
 var abortSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// ExitOnTerminate makes SIGTERM end the process at once instead of aborting the run: the next pod
-// of a Job resumes it (R50), so this one must not end it.
-func ExitOnTerminate() {
-	abortSignals = []os.Signal{os.Interrupt}
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
-	go func() {
-		<-terminated
-		os.Exit(128 + int(syscall.SIGTERM))
-	}()
-}
+// exitOnTerminate is set by ExitOnTerminate.
+var exitOnTerminate bool
+
+// ExitOnTerminate makes SIGTERM end the process at once instead of aborting the run: the next pod of a Job resumes it (R50), so this
+// one must not end it. If the policy knows that there will be no pod, SIGTERM aborts the run, and keeps the objects.
+func ExitOnTerminate() { exitOnTerminate = true }
+
+// exitTerminated is the exit code of a process that SIGTERM ends.
+const exitTerminated = 128 + int(syscall.SIGTERM)
 
 // ErrInterrupted is the error of a command that a signal ended before anything was written.
 var ErrInterrupted = errors.New("interrupted; nothing was written")
@@ -72,6 +70,8 @@ type SignalPolicy struct {
 	Outcome string
 	// Unattended is called when the terminal closes and the operation continues.
 	Unattended func()
+	// NoNextPod returns why no pod will replace this one, "" if one will. It sends a request. It may be nil.
+	NoNextPod func() string
 }
 
 // What happens to an operation whose terminal closes.
@@ -165,6 +165,8 @@ func (s *Signals) Handle(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case sig == syscall.SIGTERM && exitOnTerminate:
+		go s.endPod(s.op, s.policy.NoNextPod)
 	case sig == syscall.SIGHUP && s.closed: // terminals send several
 	case s.op == nil:
 		s.cancelCommand(sig)
@@ -174,6 +176,17 @@ func (s *Signals) Handle(sig os.Signal) {
 		s.signaled, s.last = true, sig
 		s.sendAbort(s.policy.Rollback)
 	}
+}
+
+// endPod ends the process, or the operation if no pod will continue it.
+func (s *Signals) endPod(op Operation, noNextPod func() string) {
+	if op != nil && noNextPod != nil {
+		if why := noNextPod(); why != "" {
+			op.Command(event.Command{Name: event.Abort, Via: signalNames[syscall.SIGTERM], Reason: why, KnowsRollback: true})
+			return
+		}
+	}
+	os.Exit(exitTerminated)
 }
 
 // cancelCommand ends a command without a bound operation.

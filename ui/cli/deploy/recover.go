@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -149,8 +148,8 @@ func (s suggester) afterRecovery(r *kube.Recovery) []string {
 
 // NewRepair returns a function that applies again what the cluster has otherwise than the record of a release (S18), and prints
 // the run as lines.
-func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, timeout time.Duration) error {
-	return func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, timeout time.Duration) error {
+func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {
+	return func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {
 		here := *shared
 		here.Settings = settings
 		a := &app{&here}
@@ -159,8 +158,11 @@ func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.E
 			return err
 		}
 		return a.prepareAndRun(cmd, operationSpec{
-			runOptions: runOptions{hangup: command.HangupContinue, reporter: reporter, common: kube.Common{Timeout: timeout, Heartbeat: heartbeat}},
-			release:    name, abortOutcome: "the record of the release does not change",
+			runOptions: runOptions{
+				hangup: command.HangupContinue, reporter: reporter, approvalTimeout: how.ApprovalTimeout,
+				common: kube.Common{Timeout: how.Timeout, Approve: how.Approve, Heartbeat: heartbeat},
+			},
+			release: name, abortOutcome: "the record of the release does not change",
 			next: func(s *event.State, m *mask.Mask) []string {
 				if s.Status == event.Succeeded || wroteNothing(s) {
 					return nil

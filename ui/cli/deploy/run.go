@@ -105,10 +105,10 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 		return err
 	}
 	defer server.Close()
-	inCluster := false // other machines attach without a connection to this process
+	var ownCluster *kube.Client // if this process runs in a Job: other machines attach without a connection to it
 	for _, client := range r.clients {
-		if in := client.Requests(cmd.Context()); in != nil { // this process runs in a Job
-			inCluster = true
+		if in := client.Requests(cmd.Context()); in != nil {
+			ownCluster = client
 			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), screens, r.op.Command, r.changes, r.board.Editor)
 		}
 	}
@@ -120,10 +120,13 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	}
 	unattended := &unattendedTimer{timeout: r.timeout(), approval: r.approvalTimeout, lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: unattended.start}
+	if ownCluster != nil {
+		policy.NoNextPod = func() string { return noNextPod(cmd.Context(), ownCluster) }
+	}
 	var notices *report.Notices
 	if !r.screen {
 		notices = &d.Notices
-		if !inCluster {
+		if ownCluster == nil {
 			unattended.start()
 		}
 	}
@@ -142,6 +145,17 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	}
 	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
+}
+
+// noNextPod returns why no pod of its Job will continue the run of this one, "" if one will.
+func noNextPod(ctx context.Context, client *kube.Client) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // Kubernetes kills the pod soon
+	defer cancel()
+	job := client.DeletedJob(ctx)
+	if job == "" {
+		return ""
+	}
+	return "Job " + job + " was deleted"
 }
 
 // run runs an operation and passes its events to the consumers.

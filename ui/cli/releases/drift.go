@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -30,7 +29,7 @@ Without RELEASE and -A, compare the releases of a helmfile: the one given with -
 
 --repair applies the objects that differ again, in the order of their groups, each group once those before it are ready. It
 takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
-keeps its revision. A group that needs an approval waits for it ("lockstep help approvals").
+keeps its revision. A group that needs an approval waits for it as long as --approval-timeout says ("lockstep help approvals").
 
 Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
 --detailed-exitcode: 2 if something differs and was not repaired.
@@ -42,7 +41,7 @@ events of the repairs follow.`
 type driftFlags struct {
 	stack       input.HelmfileFlags
 	all, repair bool
-	timeout     time.Duration
+	repairs     command.Repairs
 	reports     []string
 }
 
@@ -69,7 +68,9 @@ lockstep drift shop -n shop --repair`,
 	f := cmd.Flags()
 	f.BoolVarP(&flags.all, "all-namespaces", "A", false, "compare the releases of all namespaces")
 	f.BoolVar(&flags.repair, "repair", false, "apply what differs again, as the record of the release says")
-	f.DurationVar(&flags.timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
+	f.DurationVar(&flags.repairs.Timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
+	f.StringArrayVar(&flags.repairs.Approve, "approve", nil, "approve a group of the repair beforehand, named as in --break-on of upgrade (repeatable; only with one RELEASE)")
+	f.DurationVar(&flags.repairs.ApprovalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the repair is aborted (default: the value of --timeout)")
 	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
 	command.AddOutput(cmd)
 	command.AddDetailedExitCode(cmd, "drift")
@@ -77,8 +78,15 @@ lockstep drift shop -n shop --repair`,
 }
 
 func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error {
-	if flags.timeout <= 0 {
+	switch r := &flags.repairs; {
+	case r.Timeout <= 0:
 		return errors.New("--timeout must be more than 0")
+	case r.ApprovalTimeout < 0:
+		return errors.New("--approval-timeout must not be negative")
+	case len(r.Approve) > 0 && (!flags.repair || len(args) != 1):
+		return errors.New("--approve needs --repair and one RELEASE, whose groups it names")
+	case r.ApprovalTimeout == 0:
+		r.ApprovalTimeout = r.Timeout
 	}
 	files, err := reportfile.NewDriftFiles(flags.reports)
 	if err != nil {
@@ -109,7 +117,7 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	}
 	for _, r := range found {
 		if differ, _ := r.Drifted(); differ > 0 && flags.repair {
-			if err := a.repairDrift(cmd, r, flags.timeout); err != nil {
+			if err := a.repairDrift(cmd, r, flags.repairs); err != nil {
 				return err
 			}
 		}
@@ -137,13 +145,13 @@ func repairCommand(cmd *cobra.Command, args []string) string {
 }
 
 // repairDrift repairs a release.
-func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, timeout time.Duration) error {
+func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, how command.Repairs) error {
 	settings := *a.Settings
 	if r.Context != "" && r.Context != a.Settings.KubeContext {
 		settings = *command.ContextSettings(a.Settings, a.Settings.KubeConfig, r.Context)
 	}
 	settings.SetNamespace(r.Namespace)
-	return a.repair(cmd, &settings, r.Release, timeout)
+	return a.repair(cmd, &settings, r.Release, how)
 }
 
 // findDrift compares the releases that the command selects.
@@ -197,4 +205,4 @@ func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([
 }
 
 // Repair applies again what the cluster has otherwise than the record of a release.
-type Repair func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, timeout time.Duration) error
+type Repair func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, how command.Repairs) error

@@ -9,10 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -64,7 +66,12 @@ lockstep status -f helmfile.yaml`,
 
 func (a *app) status(cmd *cobra.Command, name string) error {
 	var mask mask.Mask
-	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name, &mask) })
+	var shown *rel1.Release
+	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) (err error) {
+		shown, err = a.helmStatus(cmd, out, name, &mask)
+		return err
+	})
+	a.warnOfEnd(cmd, a.Settings.Namespace(), shown)
 	if err != nil {
 		return err
 	}
@@ -79,6 +86,24 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	return d.Status([]byte(mask.Text(secrets.Text(text.String()))), live)
 }
 
+// warnOfEnd says that the namespace of a release is being deleted, or that the run of one that is pending is over, if that is known.
+// rel is nil if there is no such release.
+func (a *app) warnOfEnd(cmd *cobra.Command, namespace string, rel *rel1.Release) {
+	client, err := a.Connect()
+	if err != nil {
+		return
+	}
+	if text := client.DeletionOf(cmd.Context(), namespace); text != "" {
+		a.Display(cmd).Warn(text)
+	}
+	if rel == nil || !rel.Info.Status.IsPending() && rel.Info.Status != rcommon.StatusUninstalling {
+		return
+	}
+	if job := client.LostJob(cmd.Context(), rel.Namespace, rel.Name); job != "" {
+		a.Display(cmd).Warn(phrase.RunOver(event.Operation{Release: rel.Name, Namespace: rel.Namespace}, "Job "+job+" was deleted"))
+	}
+}
+
 // addLive adds the secrets in the live objects of a release, which somebody else may have changed, to a mask.
 func addLive(live *mask.Mask, rel *rel1.Release) {
 	for _, objects := range rel.Info.Resources {
@@ -90,22 +115,22 @@ func addLive(live *mask.Mask, rel *rel1.Release) {
 	}
 }
 
-// helmStatus prints a release as Helm does, and adds the secrets in its live objects to a mask.
-func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, live *mask.Mask) error {
+// helmStatus prints a release as Helm does and returns it. It adds the secrets in its live objects to a mask.
+func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, live *mask.Mask) (*rel1.Release, error) {
 	format := helmFormat(cmd)
 	status := action.NewStatus(a.Helm)
 	status.Version = revisionFlag(cmd)
 	status.ShowResourcesTable = format == output.Table
 	found, err := status.Run(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rel, err := command.V1Release(found)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	addLive(live, rel)
-	return likehelm.Status(out, format, rel)
+	return rel, likehelm.Status(out, format, rel)
 }
 
 // liveStatus returns the current state of a release's groups and who approved the revision. The mask hides the release's secret
