@@ -1,14 +1,18 @@
 package cluster
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
 	"lockstep/kube/status"
 )
@@ -22,7 +26,8 @@ type Applied struct {
 
 type appliedObject struct {
 	answered, seen objectState
-	owner          string // in the answer, in the form of manifest.OwnerOf
+	uid            types.UID // in the answer
+	owner          string    // in the answer, in the form of manifest.OwnerOf
 	hook           bool
 }
 
@@ -68,7 +73,7 @@ func (a *Applied) answered(o plan.Object, m metav1.Object, hook bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.of(o)
-	e.answered, e.owner, e.hook = stateOf(m), manifest.OwnerOf(m), hook
+	e.answered, e.uid, e.owner, e.hook = stateOf(m), m.GetUID(), manifest.OwnerOf(m), hook
 }
 
 // replaced records a state of an object in a watch. It reports whether that is another one than the run applied: somebody has
@@ -108,6 +113,31 @@ func (a *Applied) Taken(scope manifest.Scope, o plan.Object, live metav1.Object)
 		return ""
 	}
 	return scope.Other(manifest.SeenAs(live))
+}
+
+// UID returns the UID that an object had when it was applied, "" if it is unknown.
+func (a *Applied) UID(o plan.Object) types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.objects[o]; e != nil {
+		return e.uid
+	}
+	return ""
+}
+
+// Exists reads whether an object still exists. Another one of the same name does not count, even one of the release. One that it cannot read
+// counts.
+func Exists(ctx context.Context, c *connect.Client, o plan.Object, uid types.UID) bool {
+	mapper, err := c.Getter.ToRESTMapper()
+	if err != nil {
+		return true
+	}
+	mapping, err := mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+	if err != nil {
+		return true
+	}
+	live, err := c.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	return !apierrors.IsNotFound(err) && (err != nil || live.GetUID() == uid)
 }
 
 // Reported ends the search for writes to an object up to now.

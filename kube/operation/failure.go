@@ -121,7 +121,7 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 		outcome += ", and there is nothing to roll back to"
 	}
 	if cleanupFailure != "" || ending != nil && ending.Name == event.Stop {
-		notes = append(notes, leftBehind(op.feed.Events()))
+		notes = append(notes, op.leftBehind())
 	}
 	end.Release = final.status
 	end.Message, end.Outcome = ClosingTexts(outcome, err, append(notes, errorText(final.err))...)

@@ -1,16 +1,21 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/engine/parallel"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 	"lockstep/kube/preview"
 )
 
@@ -42,7 +47,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 		switch {
 		case info.Name == "uninstall":
 			end.Release = event.NoRelease
-			notes = append(notes, leftBehind(r.op.feed.Events())) // such as its namespace and CRDs
+			notes = append(notes, r.op.leftBehind()) // such as its namespace and CRDs
 		case failed != nil && marked.err != nil:
 			if again := failed.finalizeAgain(cause); again.err != nil {
 				notes = append(notes, fmt.Sprintf("revision %d could not be marked failed: %v", failed.driver.WriteResult().Created, again.err))
@@ -58,7 +63,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 		end.Release = final.status
 		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
-	notes = append(notes, leftBehind(r.op.feed.Events()), r.op.taken.Kept())
+	notes = append(notes, r.op.leftBehind(), r.op.taken.Kept())
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }
@@ -112,36 +117,67 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release was rolled back to revision %d", info.ToRevision)
 }
 
-// leftBehind names the objects that a run created and that still exist (R43), "" for none.
-func leftBehind(events []event.Event) string {
-	var deleting, left []string
-	for _, e := range events {
-		if e.Kind != event.KindObject || e.Object == nil {
-			continue
+// lookTimeout limits the reads of the objects that a run leaves.
+const lookTimeout = 10 * time.Second
+
+// leftBehind names the objects that the run created and that still exist (R43), "" for none.
+func (op *Operation) leftBehind() string {
+	deleting, left := leftBehind(op.feed.Events())
+	op.mu.Lock()
+	attempts := slices.Clone(op.attempts)
+	op.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	others := make([]bool, len(left))
+	parallel.Each(len(left), func(i int) {
+		for _, a := range slices.Backward(attempts) {
+			if uid := a.session.Applied.UID(left[i]); uid != "" {
+				others[i] = !cluster.Exists(ctx, op.client, left[i], uid)
+				return
+			}
 		}
-		name := e.Object.String()
-		is := func(s string) bool { return s == name }
-		switch created := slices.Contains(left, name); {
-		case e.Status == event.Gone || e.Change == event.Deleted && e.Status != event.Deleting:
-			left, deleting = slices.DeleteFunc(left, is), slices.DeleteFunc(deleting, is)
-		case e.Change == event.Deleted && created:
-			left, deleting = slices.DeleteFunc(left, is), append(deleting, name)
-		case e.Change == event.Created && !created:
-			left, deleting = append(left, name), slices.DeleteFunc(deleting, is)
+	})
+	var own []plan.Object
+	for i, o := range left {
+		if !others[i] {
+			own = append(own, o)
 		}
 	}
 	var notes []string
 	if len(deleting) > 0 {
 		notes = append(notes, "still being deleted: "+firstTen(deleting))
 	}
-	if len(left) > 0 {
-		notes = append(notes, "created by this run and not deleted: "+firstTen(left))
+	if len(own) > 0 {
+		notes = append(notes, "created by this run and not deleted: "+firstTen(own))
 	}
 	return strings.Join(notes, "; ")
 }
 
+// leftBehind returns the objects that a run created and that it has not seen gone, by its events.
+func leftBehind(events []event.Event) (deleting, left []plan.Object) {
+	for _, e := range events {
+		if e.Kind != event.KindObject || e.Object == nil {
+			continue
+		}
+		is := func(o plan.Object) bool { return o == *e.Object }
+		switch created := slices.ContainsFunc(left, is); {
+		case e.Status == event.Gone || e.Change == event.Deleted && e.Status != event.Deleting:
+			left, deleting = slices.DeleteFunc(left, is), slices.DeleteFunc(deleting, is)
+		case e.Change == event.Deleted && created:
+			left, deleting = slices.DeleteFunc(left, is), append(deleting, *e.Object)
+		case e.Change == event.Created && !created:
+			left, deleting = append(left, *e.Object), slices.DeleteFunc(deleting, is)
+		}
+	}
+	return deleting, left
+}
+
 // firstTen lists at most ten names, and counts the others.
-func firstTen(names []string) string {
+func firstTen(objects []plan.Object) string {
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.String())
+	}
 	if n := len(names); n > 10 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), n-10)
 	}
