@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// dependsOn is the annotation in the spelling that Helm accepts (R3).
+const dependsOn = "helm.sh/depends-on-resource-groups"
+
 // twinChart is a version of a chart, as its rendered objects.
 type twinChart struct {
 	objects []map[string]any
@@ -178,6 +181,12 @@ func (m generator) metadata(name string, groups bool) map[string]any {
 	}
 	if m.chance(10) {
 		annotations["helm.sh/resource-policy"] = "keep"
+	}
+	for _, key := range pickSome(m, "helm.sh/depends-on-subcharts", "helm.sh/install-before", "lockstep/ignore-drift") { // Helm applies what lockstep reads
+		annotations[key] = map[string]any{"helm.sh/install-before": "Deployment"}[key]
+		if annotations[key] == nil {
+			annotations[key] = `["none"]`
+		}
 	}
 	switch group := pick(m, "", "", "a", "b", "c"); {
 	case !groups:

@@ -79,9 +79,6 @@ func (s releaseState) settled() bool {
 	return true
 }
 
-// dependsOn is an annotation that Helm applies and lockstep does not (R3).
-const dependsOn = "helm.sh/depends-on-resource-groups"
-
 // comparableFields returns the applied fields of an object and their owners, without its identity and the fields that
 // controllers set.
 func comparableFields(o unstructured.Unstructured) map[string]any {
@@ -93,7 +90,6 @@ func comparableFields(o unstructured.Unstructured) map[string]any {
 	}
 	annotations := o.GetAnnotations()
 	delete(annotations, "deployment.kubernetes.io/revision")
-	delete(annotations, dependsOn)
 	out["labels"], out["annotations"], out["finalizers"] = o.GetLabels(), annotations, o.GetFinalizers()
 	out["owners"], out["deleted"] = o.GetOwnerReferences(), o.GetDeletionTimestamp() != nil
 	managers := map[string]any{}
@@ -103,7 +99,6 @@ func comparableFields(o unstructured.Unstructured) map[string]any {
 		}
 		fields := map[string]any{}
 		_ = json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields)
-		unstructured.RemoveNestedField(fields, "f:metadata", "f:annotations", "f:"+dependsOn)
 		managers[fmt.Sprintf("%s %s %s %s", f.Manager, f.Operation, f.APIVersion, f.Subresource)] = fields
 	}
 	out["managers"] = managers

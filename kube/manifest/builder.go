@@ -172,7 +172,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	res.Wait = b.scope.Readiness.Wait(res.Object, res.Labels, res.Wait)
 	res.Wait.By = string(rule.Own(u))
 	res.WaitFor = b.Outside(res.WaitFor)
-	strip(u)
+	respell(u)
 	generated := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}
 	f.before.Known = late || generated

@@ -114,20 +114,17 @@ func HasKeepPolicy(i *resource.Info) bool {
 	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
 }
 
-// strip removes the ordering annotations with two slashes in their keys, and the same ones in the
-// stored spelling: a rollback, which uses the stored manifest, must send the same object as the
-// install.
+// respell gives the ordering annotations with two slashes in their keys the spelling that the stored manifest has (RewriteKeys).
+// So a rollback, and Helm, which use that manifest, send the same object as the install.
 //
 // Rule R3: keys with two slashes are never sent to the cluster.
-func strip(u *unstructured.Unstructured) {
+func respell(u *unstructured.Unstructured) {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	n := len(annotations)
 	for _, k := range plan.TwoSlashKeys() {
-		delete(annotations, k)
-		delete(annotations, plan.StoredKey(k))
-	}
-	if len(annotations) == 0 && n > 0 {
-		delete(metadata, "annotations")
+		if value, ok := annotations[k]; ok {
+			delete(annotations, k)
+			annotations[plan.StoredKey(k)] = value
+		}
 	}
 }
