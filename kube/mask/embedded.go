@@ -28,6 +28,45 @@ func embeddedSecrets(value string) (out []string) {
 	return append(out, passwords(value)...)
 }
 
+// element matches an element of XML that contains only text.
+var element = regexp.MustCompile(`<([\w:.-]+)(?:\s[^<>]*)?>([^<>]+)</`)
+
+// secretsInLines returns what looks like a secret in a file of a Secret, whatever its format: what follows a word that is named like a
+// credential (requirepass X, .netrc), elements of XML, and the last fields of lines of nothing but fields (.pgpass, htpasswd).
+func secretsInLines(file string) (out []string) {
+	onlyFields := true
+	var last []string
+	for line := range strings.Lines(file) {
+		words := strings.Fields(line)
+		for i, word := range words[:max(len(words)-1, 0)] {
+			if v := strings.Trim(words[i+1], `"';,`); isCredential(strings.Trim(word, `"':=-`)) && !lowerCase.MatchString(v) && !variable.MatchString(v) {
+				out = append(out, v)
+			}
+		}
+		for _, m := range element.FindAllStringSubmatch(line, -1) {
+			if isCredential(m[1]) {
+				out = append(out, strings.TrimSpace(m[2]))
+			}
+		}
+		for _, v := range connectionPasswords(line) {
+			out = append(out, strings.TrimRight(v, "=")) // base64 without its padding
+		}
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		at := strings.LastIndexByte(words[0], ':')
+		onlyFields = onlyFields && len(words) == 1 && at > 0 && !strings.Contains(line, "://")
+		last = append(last, words[0][at+1:])
+	}
+	if onlyFields {
+		out = append(out, last...)
+	}
+	return out
+}
+
+// lowerCase matches a word of a sentence.
+var lowerCase = regexp.MustCompile(`^[a-z]*$`)
+
 func withoutQuotes(v string) string { return strings.Trim(strings.TrimSpace(v), "\"'") }
 
 // Fields of a connection string end at a semicolon, and in some formats also at other characters, unless they are quoted.

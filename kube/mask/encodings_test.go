@@ -133,6 +133,31 @@ PGPASSWORD=$(cat /run/pw) psql "host=db-1 password=${PASSWORD} dbname=shopdata";
 	}
 }
 
+// TestPasswordsInFiles (S14): whatever the format of a file in a Secret, the passwords in it are secret.
+func TestPasswordsInFiles(t *testing.T) {
+	for name, file := range map[string]string{
+		"users": "admin:%s\nother:Zq8secret", "users with comments": "# users\n\nadmin:%s\n", ".pgpass": "host:5432:db:user:%s", "redis": "port 6379\nrequirepass %s\n",
+		"ODBC": "Server=x;Uid=y;Password=%s;", "properties": "spring.datasource.password=%s\n", "environment": "export DB_PASS='%s'", "JSON": `{"clients":[{"secret":"%s"}]}`,
+		"TOML": "[a]\npassword = \"%s\"\n", ".netrc": "machine h login u password %s", ".netrc in lines": "machine h\n  login u\n  password %s\n",
+		"connection string": "DefaultEndpointsProtocol=https;AccountKey=%s==;", "INI": "[mysql]\npwd: %s\n", "XML": "<a><password>%s</password></a>", "XML attributes": "<a>\n <db-password type=\"x\">%s</db-password></a>",
+		"YAML": "db:\n  list: [{user: a, secret: %s}]", "JDBC": "jdbc:mysql://u:%s@h/x", "a plain value": "%s",
+	} {
+		for _, password := range []string{"CanaryValue7", "hunter2Pw", "Tr0ub4dor-and-3"} {
+			var m Mask
+			m.AddObject(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"file": fmt.Sprintf(file, password)}})
+			if got := m.Output("the password is " + password); strings.Contains(got, password) {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+	var m Mask
+	m.AddObject(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"notes": "the token expires soon, and a password protected file\nis at https://host:8443/path"}})
+	const plain = "expires soon; protected file at host:8443/path"
+	if got := m.Text(plain); got != plain {
+		t.Errorf("a sentence hides words: %s", got)
+	}
+}
+
 // BenchmarkMask adds the Secrets of a large release and masks a log line.
 func BenchmarkMask(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))

@@ -78,39 +78,60 @@ func (m *Mask) hide(s string, ofWorkload bool) string {
 	return s
 }
 
-// hideValues hides the values in a text without marks.
+// hideValues hides the values in a text without marks, as they are and in each of its unescaped forms.
 func (c *compiled) hideValues(s string, ofWorkload bool) string {
-	s = c.replace.Replace(s)
-	if !strings.Contains(s, mark) {
+	found := c.find(s, ofWorkload)
+	for _, form := range unescaped(s) {
+		for _, in := range c.find(form.text, ofWorkload) {
+			found = append(found, form.source(in))
+		}
+	}
+	if len(found) == 0 {
 		return s
 	}
-	// Restore the shared values, because whether one is a name depends on the text around it.
-	var text strings.Builder
-	type span struct{ start, end, value int }
-	var spans []span
-	for i, part := range strings.Split(s, mark) {
+	slices.SortFunc(found, func(a, b span) int { return a.start - b.start })
+	var out strings.Builder
+	end := 0
+	for _, in := range found {
+		if in.start >= end {
+			out.WriteString(s[end:in.start])
+			out.WriteString(Hidden)
+		}
+		end = max(end, in.end)
+	}
+	out.WriteString(s[end:])
+	return out.String()
+}
+
+// span is a part of a text.
+type span struct{ start, end int }
+
+// find returns where a text without marks has values that are hidden there.
+func (c *compiled) find(s string, ofWorkload bool) (found []span) {
+	marked := c.replace.Replace(s)
+	if !strings.Contains(marked, mark) {
+		return nil
+	}
+	var of []*value
+	at := 0
+	for i, part := range strings.Split(marked, mark) {
 		if i%2 == 0 {
-			text.WriteString(part)
+			at += len(part)
 			continue
 		}
 		n, _ := strconv.Atoi(part) // written by replace
-		start := text.Len()
-		text.WriteString(c.shared[n].value)
-		spans = append(spans, span{start, text.Len(), n})
+		v := &c.values[n]
+		of, found = append(of, v), append(found, span{at, at + len(v.text)})
+		at += len(v.text)
 	}
-	restored, end := text.String(), 0
-	var out strings.Builder
-	for _, found := range spans {
-		v := c.shared[found.value]
-		if v.short && !isBoundary(restored, found.start, found.end) || v.isName(restored, found.start, found.end, ofWorkload) {
+	hidden := found[:0]
+	for i, in := range found {
+		if v := of[i]; v.short && !isBoundary(s, in.start, in.end) || v.isName(s, in.start, in.end, ofWorkload) {
 			continue
 		}
-		out.WriteString(restored[end:found.start])
-		out.WriteString(Hidden)
-		end = found.end
+		hidden = append(hidden, in)
 	}
-	out.WriteString(restored[end:])
-	return out.String()
+	return hidden
 }
 
 // compile returns the prepared mask.
@@ -125,14 +146,13 @@ func (m *Mask) compile() *compiled {
 	})
 	c, index := &compiled{names: maps.Clone(m.names)}, newNameIndex(m.names)
 	var pairs []string
-	for _, v := range values {
+	for n, v := range values {
 		core := strings.TrimFunc(v, punctuation)
-		if places := index.find(core); len(places) > 0 || m.values[v] {
-			pairs = append(pairs, v, mark+strconv.Itoa(len(c.shared))+mark)
-			c.shared = append(c.shared, sharedValue{v, core, m.values[v], places})
-			continue
+		places := index.find(core)
+		pairs, c.values = append(pairs, v, mark+strconv.Itoa(n)+mark), append(c.values, value{v, core, m.values[v], places})
+		if len(places) == 0 && !m.values[v] {
+			c.hidden = append(c.hidden, v)
 		}
-		pairs, c.hidden = append(pairs, v, Hidden), append(c.hidden, v)
 	}
 	c.replace = strings.NewReplacer(pairs...)
 	m.compiled = c

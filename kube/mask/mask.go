@@ -136,13 +136,16 @@ func (m *Mask) AddObject(object map[string]any) {
 			continue
 		}
 		for _, v := range scalars(value, nil) {
-			m.add([]string{v})
+			m.addFile(v)
 			if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(v)); err == nil && field == "data" {
-				m.add([]string{string(decoded)})
+				m.addFile(string(decoded))
 			}
 		}
 	}
 }
+
+// addFile adds a value of a Secret, which may be a file in any format.
+func (m *Mask) addFile(v string) { m.add(append(secretsInLines(v), v)) }
 
 // AddSecrets adds all scalars in values, whatever they are called.
 func (m *Mask) AddSecrets(values ...any) {

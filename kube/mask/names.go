@@ -156,19 +156,19 @@ func isNameField(field string) bool {
 
 // compiled is a Mask prepared for texts.
 type compiled struct {
-	// replace replaces each value in hidden by Hidden, and each in shared by its index between two marks.
+	// replace replaces each value by its index between two marks.
 	replace *strings.Replacer
-	hidden  []string
-	shared  []sharedValue
+	values  []value
+	hidden  []string // the values that are hidden everywhere
 	names   map[string]bool
 }
 
-// sharedValue is a value that is hidden only in some places: one that names contain, or a short one, which is hidden only
-// as a word. core is the value without punctuation at both ends.
-type sharedValue struct {
-	value, core string
-	short       bool
-	places      []place
+// value is a form of a secret value. One that names contain, or a short one, which is hidden only as a word, is hidden only in
+// some places. core is the value without punctuation at both ends.
+type value struct {
+	text, core string
+	short      bool
+	places     []place
 }
 
 // place is a place of a value's core in a name.
@@ -177,7 +177,7 @@ type place struct {
 	at   int
 }
 
-// mark surrounds the index of a shared value. It is a noncharacter, so it is removed from texts.
+// mark surrounds the index of a value. It is a noncharacter, so it is removed from texts.
 const mark = "\U0010FFFF"
 
 // separator does not occur in names.
@@ -217,8 +217,8 @@ func punctuation(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(
 
 // isName reports whether the value in text[start:end] is a name there, or a part of one. In text of a workload, the bare
 // value is none.
-func (v sharedValue) isName(text string, start, end int, ofWorkload bool) bool {
-	core := start + strings.Index(v.value, v.core)
+func (v *value) isName(text string, start, end int, ofWorkload bool) bool {
+	core := start + strings.Index(v.text, v.core)
 	return slices.ContainsFunc(v.places, func(p place) bool {
 		from := core - p.at
 		to := from + len(p.name)
