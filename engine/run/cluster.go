@@ -67,6 +67,8 @@ type Observation struct {
 	// Spare is how many of its pods need not be ready: all of a paused Deployment, and those of a DaemonSet on nodes that it no
 	// longer fits.
 	Spare int
+	// Wanted is how many pods a workload that is ready has, by its status.
+	Wanted int
 	FirstStatus
 	// Drift has the fields that others have changed since the object was applied (S18), as far as that is known.
 	Drift []event.Drift

@@ -24,8 +24,9 @@ type Pods struct {
 	Down bool
 	// Restart names this container, and says how it ended: "container app exited with code 3".
 	Restart string
-	// Unready is how many pods are not ready.
-	Unready int
+	// Unready is how many pods are not ready, Ready how many are. Listed means that these are all.
+	Unready, Ready int
+	Listed         bool
 	// Started is when the last container started, among the pods that have a container without a readiness or startup
 	// probe; zero if there are none.
 	Started time.Time
@@ -98,8 +99,12 @@ func (s *stage) holdOf(o *object) *hold {
 			h = hold{until, reason}
 		}
 	}
-	if n := o.pods.Unready - o.last.Spare; n > 0 && o.last.RestartsCount() && s.podsDecide() {
-		return &hold{reason: text.Count(n, "pod") + " not ready"}
+	missing := o.pods.Unready - o.last.Spare
+	if o.pods.Listed { // some may have been deleted
+		missing = max(missing, o.last.Wanted-o.pods.Ready-o.last.Spare)
+	}
+	if missing > 0 && o.last.RestartsCount() && s.podsDecide() {
+		return &hold{reason: text.Count(missing, "pod") + " not ready"}
 	}
 	if !now.Before(h.until) {
 		return nil

@@ -42,6 +42,14 @@ func (w *podWatches) look(ctx context.Context, namespace string) {
 			w.seePod(&list.Items[i], ownerOf(&list.Items[i]), 0)
 		}
 		w.keepPods(namespace, func(uid types.UID, _ podRun) bool { return listed[uid] })
+		if !w.listed[namespace] {
+			w.listed[namespace] = true
+			for o := range w.listeners {
+				if o.namespace == namespace && runningKinds[o.kind] {
+					w.reportPods(o)
+				}
+			}
+		}
 		w.mu.Unlock()
 		return
 	}

@@ -39,6 +39,7 @@ type podState struct {
 	listeners map[owner]map[*Signs]listener
 	runs      podRuns
 	denied    map[string]bool                // namespaces whose pods may not be watched
+	listed    map[string]bool                // namespaces of which all pods are known
 	owners    map[types.NamespacedName]owner // of pods
 	reported  map[types.UID]string           // the last reported trouble of each pod
 	deleted   []deletedPod                   // in the order of their deletion
@@ -79,7 +80,7 @@ func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOpt
 	ctx, cancel := context.WithCancel(ctx)
 	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute),
 		wide: map[watchKind]bool{pods: all, warnings: all}, running: map[podWatch]context.CancelFunc{}, users: map[string]int{},
-		podState: podState{listeners: map[owner]map[*Signs]listener{}, runs: podRuns{}, denied: map[string]bool{}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
+		podState: podState{listeners: map[owner]map[*Signs]listener{}, runs: podRuns{}, denied: map[string]bool{}, listed: map[string]bool{}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 
 // close ends all watches and waits for their goroutines.

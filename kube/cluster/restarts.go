@@ -40,7 +40,7 @@ type podRun struct {
 // of returns what is known of the pods of a workload together.
 func (r podRuns) of(o owner) (all run.Pods) {
 	for _, p := range r[o] {
-		all.Unready += p.Unready
+		all.Unready, all.Ready = all.Unready+p.Unready, all.Ready+p.Ready
 		if p.Restart != "" && (all.Restart == "" || p.Restarted.After(all.Restarted)) {
 			all.Restarted, all.Down, all.Restart = p.Restarted, p.Down, p.Restart
 		}
@@ -124,7 +124,9 @@ func podRunOf(p *corev1.Pod, now time.Time) (out podRun) {
 		}
 	}
 	out.Started = earliest(out.started, now)
-	if !podutils.IsPodReady(p) {
+	if podutils.IsPodReady(p) {
+		out.Ready = 1
+	} else {
 		out.Unready = 1
 	}
 	return out
@@ -155,6 +157,7 @@ func earliest(a, b time.Time) time.Time {
 // reportPods reports what is known of the pods of a workload to its listeners. The caller holds the lock.
 func (w *podWatches) reportPods(o owner) {
 	pods := w.runs.of(o)
+	pods.Listed = w.listed[o.namespace]
 	for _, l := range w.listeners[o] {
 		l.onPods(pods)
 	}

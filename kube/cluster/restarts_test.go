@@ -84,6 +84,7 @@ func TestPodRuns(t *testing.T) {
 					t.Errorf("second %d: changed %t", s.second, changed)
 				}
 			}
+			c.want.Ready = len(runs[o]) - c.want.Unready
 			if got := runs.of(o); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}

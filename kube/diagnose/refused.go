@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,6 +97,9 @@ func (d *Diagnoser) ExplainRefusal(ctx context.Context, o plan.Object, err error
 		found := d.noMatchFinding(ctx, noMatch)
 		return &refusal{err, err.Error() + " (" + found.Cause + ")", found}
 	}
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		return &noAnswer{request.Err, err}
+	}
 	explained := Explain(err)
 	r := &refusal{}
 	if !errors.As(explained, &r) {
@@ -116,6 +120,16 @@ func (d *Diagnoser) ExplainRefusal(ctx context.Context, o plan.Object, err error
 	r.found.Details.Notes = r.found.Evidence
 	return explained
 }
+
+// noAnswer is the error of a write that the API server has not answered, or that was not sent. Helm and client-go put the object and
+// the address in front of the reason.
+type noAnswer struct{ reason, err error }
+
+func (e *noAnswer) Error() string {
+	return "not applied: " + strings.TrimPrefix(e.reason.Error(), "not sent: ")
+}
+
+func (e *noAnswer) Unwrap() error { return e.err }
 
 // crdResource is the resource of CustomResourceDefinitions.
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

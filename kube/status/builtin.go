@@ -47,6 +47,17 @@ var builtInRules = []builtInRule{
 	{"Service", "it has a cluster IP; a missing address of a `LoadBalancer` is noted", serviceStatus},
 }
 
+// wantedPods returns how many pods a workload has when it is ready, 0 for other kinds.
+func wantedPods(u *unstructured.Unstructured) int {
+	switch groupKind(u) {
+	case "apps/DaemonSet":
+		return kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", 0)
+	case "apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet":
+		return kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	}
+	return 0
+}
+
 // The notes of objects whose spec keeps them back.
 const (
 	notePaused      = "paused: changes of its pods are not rolled out"

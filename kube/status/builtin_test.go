@@ -138,6 +138,8 @@ func TestSparePods(t *testing.T) {
 	} {
 		if r := Compute(object(t, text), Rule{}, time.Time{}); r.Status != event.Ready || r.Spare != want {
 			t.Errorf("%s: %s, %d pods need not be ready, want %d", text, r.Status, r.Spare, want)
+		} else if r.Wanted != 1 {
+			t.Errorf("%s wants %d pods", text, r.Wanted)
 		}
 	}
 }

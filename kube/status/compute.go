@@ -41,6 +41,7 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	r := decide(u, rule, now)
 	if !rule.Hook {
 		r = r.firstStatus(u, rule)
+		r.Wanted = wantedPods(u)
 	}
 	r.Object = objectName(u)
 	r.Version = ParseVersion(u.GetResourceVersion())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -167,6 +168,49 @@ func TestUnreadyBehindItsStatus(t *testing.T) {
 				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
 			}
 		})
+	}
+}
+
+// TestPodGoneBehindItsStatus: the pod of a Deployment is deleted before the outcome and cannot be created again, but the status of
+// the Deployment, as far as the run has seen it, still says that it is ready. A pod that is missing is not ready (R22c).
+func TestPodGoneBehindItsStatus(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	stalled := make(chan struct{})
+	r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
+		if q := resp.Request.URL; q.Query().Has("watch") && strings.HasSuffix(q.Path, "/deployments") {
+			resp.Body = stallable{resp.Body, resp.Request.Context(), stalled}
+		}
+		return nil
+	}}, "")
+	hook := rig.ConfigMap("last", map[string]string{"helm.sh/hook": "post-install"})
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("web", nil, "0s"), hook), func(i *kube.Deploy) {
+		i.ReadinessTimeout, i.BreakOn = 20*time.Second, []string{"last"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, none := r.Cluster.CoreV1().Pods(r.Namespace), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	var once sync.Once
+	s := r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Paused {
+			return
+		}
+		once.Do(func() {
+			close(stalled)
+			policy := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+			if _, err := r.Cluster.CoreV1().Namespaces().Patch(t.Context(), r.Namespace, types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+			r.Eventually("the pod is gone", func() bool {
+				list, err := pods.List(t.Context(), metav1.ListOptions{})
+				return err == nil && len(list.Items) == 0 || pods.DeleteCollection(t.Context(), none, metav1.ListOptions{}) != nil
+			})
+			op.Command(event.Command{Name: event.Resume})
+		})
+	}).State
+	if s.Exit != 1 || !strings.Contains(phrase.Reason(&s), "Deployment/web: no pods can be created") {
+		t.Errorf("exit %d: %s", s.Exit, phrase.Reason(&s))
 	}
 }
 
