@@ -410,6 +410,31 @@ func (s *State) FailedGroups() (n int) {
 // Counts has the numbers of objects in all phases, in total and by state.
 type Counts struct{ Total, Done, Active, Failed, Waiting int }
 
+// StackCounts count the releases and the hooks of a stack.
+type StackCounts struct{ Releases, Hooks Counts }
+
+// CountStack counts the releases and the hooks of a stack by their status.
+func (s *State) CountStack() (n StackCounts) {
+	for g := range s.GroupStates() {
+		c := &n.Releases
+		if g.Step != nil {
+			c = &n.Hooks
+		}
+		for _, o := range g.Objects {
+			c.add(o.Status)
+		}
+	}
+	return n
+}
+
+// GroupNoun returns what the groups are called: "release" in a stack without hooks, else "group".
+func (s *State) GroupNoun() string {
+	if s.CountStack().Hooks.Total > 0 {
+		return "group"
+	}
+	return s.Operation.GroupNoun()
+}
+
 // Count counts the objects of all phases.
 func (s *State) Count() Counts {
 	var c Counts

@@ -9,6 +9,18 @@ import (
 // Exited says how a program ended: "exited with code 3".
 func Exited(code int) string { return fmt.Sprintf("exited with code %d", code) }
 
+// CountStack counts the releases and the hooks of a stack: "3 releases, 1 hook".
+func CountStack(releases, hooks int) string {
+	var parts []string
+	if releases > 0 || hooks == 0 {
+		parts = append(parts, text.Count(releases, "release"))
+	}
+	if hooks > 0 {
+		parts = append(parts, text.Count(hooks, "hook"))
+	}
+	return text.Join(", ", parts...)
+}
+
 // RanBeforeKill says why a step does not run again.
 const RanBeforeKill = "succeeded before the run was killed"
 

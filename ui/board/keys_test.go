@@ -419,10 +419,20 @@ func TestDialogTexts(t *testing.T) {
 	s = with("sandbox-held", 0, "")(t)
 	s.feed(event.Event{Time: s.State.Now, Kind: event.KindNoReturn, Group: "shop:schema", Message: "schema 37"})
 	s.press("a")
-	s.shows(t, "no rollback past the point of no return (schema 37)", "--past-no-return")
+	s.shows(t, "roll back past the point of no return; asks for its reason: schema 37")
 	s.press("r")
-	if len(s.sent) > 0 {
-		t.Errorf("past the point of no return, r sends %v", s.sent)
+	s.shows(t, "reason: ", "type the reason as shown above", "asks for its reason: schema 37")
+	for _, key := range []string{"s", "c", "h", "e", "m", "a", " ", "3", "enter"} {
+		s.press(key)
+	}
+	if len(s.sent) > 0 || !s.asks() {
+		t.Errorf("a part of the reason sends %v", s.sent)
+	}
+	s.press("7")
+	s.shows(t, "that is the reason")
+	s.press("enter")
+	if len(s.sent) != 1 || s.sent[0].Name != event.Rollback || s.sent[0].PastNoReturn != "schema 37" || s.asks() {
+		t.Errorf("the reason sends %+v", s.sent)
 	}
 
 	// Without an earlier good revision, a rollback is not possible.

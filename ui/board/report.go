@@ -102,7 +102,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 		})
 	}
 	if over := len(path) - maxPathLines; over > 0 {
-		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, m.State.Operation.GroupNoun())))
+		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, m.State.GroupNoun())))
 		out = slices.Concat(out[:1+maxPathLines/2], []canvas.Line{middle}, out[len(out)-maxPathLines/2:])
 	}
 	return out
@@ -119,7 +119,7 @@ func (m *model) slowestLines(width int) []canvas.Line {
 		groups[n] = g.Group
 	}
 	names, _ := m.nameColumn(groups, width/3)
-	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest "+m.State.Operation.GroupNoun()+"s, compared with last time")}
+	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest "+m.State.GroupNoun()+"s, compared with last time")}
 	for n, g := range slowest {
 		role, than := theme.Quiet, "about the same"
 		switch {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -74,6 +75,15 @@ func (m *model) sendCommand(c event.Command) tea.Cmd {
 // minNamedHint is the least width at which keys name the only failed group.
 const minNamedHint = 120
 
+// acceptHint is the hint of the key that accepts failures: of a release or group it looks again, a hook it counts as done (S11a).
+func (m *model) acceptHint() string {
+	verb := "re-check"
+	if failing := m.Failing(); len(failing) > 0 && m.State.Operation.IsStack() && failing[0].Step != nil {
+		verb = "skip"
+	}
+	return m.failedHint(verb, "")
+}
+
 // failedHint says after a verb for failed groups which it acts on, and then a detail.
 func (m *model) failedHint(verb, detail string) string {
 	if !m.Held() {
@@ -81,7 +91,8 @@ func (m *model) failedHint(verb, detail string) string {
 	}
 	failing := m.Failing()
 	if m.State.Operation.IsStack() {
-		failing = m.Graph.Select(func(n *graph.Node) bool { return m.State.ReleaseRun(n.GroupState) == event.Held })
+		failing = slices.DeleteFunc(failing, func(n *graph.Node) bool { return n.Step == nil })
+		failing = append(failing, m.Graph.Select(func(n *graph.Node) bool { return m.State.ReleaseRun(n.GroupState) == event.Held })...)
 	}
 	switch {
 	case len(failing) == 0 || len(failing) == 1 && m.W < minNamedHint: // the state line names it

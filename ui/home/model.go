@@ -63,7 +63,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m.modes = modes{
 		filter: line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.setFilter, OnClear: func() { m.setFilter("") }, Status: m.matches}),
 		namespace: line.New(m.Screen, line.Config{Prompt: "namespace: ", Enter: "open", Esc: "cancel", OnInput: func(string) {}, OnClear: func() {},
-			Status: m.suggested, OnAccept: m.openNamespace, Other: []keys.Binding{{Keys: "tab", About: "complete", Do: keys.Run(m.complete)}}}),
+			Status: m.suggested, OnAccept: keys.Run(m.openNamespace), Other: []keys.Binding{{Keys: "tab", About: "complete", Do: keys.Run(m.complete)}}}),
 		help: page.New(m.Screen, "keys", m.helpLines),
 	}
 	m.SetTheme(o.Theme)

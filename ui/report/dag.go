@@ -81,7 +81,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	case len(groups) == 0:
 		return clean(title) + ": no objects to order (hooks and crds/ are not shown)\n"
 	case objects == 0: // a stack: the groups are releases
-		size = countStack(len(groups)-hooks, hooks)
+		size = phrase.CountStack(len(groups)-hooks, hooks)
 	}
 	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, text.Count(depth, "layer"))
 	for i, g := range groups {

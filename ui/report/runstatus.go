@@ -64,7 +64,11 @@ func (r RunStatus) text(to Stream) string {
 	}
 	count := fmt.Sprintf("%d of %d objects %s", r.Ready, r.Total, doneWord(s))
 	if r.Operation.IsStack() {
-		count = fmt.Sprintf("%d of %s ready", r.Ready, text.Count(r.Total, "release"))
+		n := s.CountStack()
+		count = fmt.Sprintf("%d of %s ready", n.Releases.Done, text.Count(n.Releases.Total, "release"))
+		if n.Hooks.Total > 0 {
+			count += fmt.Sprintf(", %d of %s done", n.Hooks.Done, text.Count(n.Hooks.Total, "hook"))
+		}
 	}
 	if r.Operation.Namespace != "" {
 		count += " (namespace " + r.Operation.Namespace + ")"

@@ -121,24 +121,12 @@ func (t *textLog) stackPlan(phases []event.Phase) {
 			return "unchanged"
 		})...)
 	}
-	head := "plan: " + countStack(len(rows)-hooks, hooks)
+	head := "plan: " + phrase.CountStack(len(rows)-hooks, hooks)
 	if unchanged > 0 {
 		head += fmt.Sprintf(", %d unchanged", unchanged)
 	}
 	fmt.Fprint(t.out, "\n"+head+"\n"+joinLines(table(rows)))
 	t.blankLine = true
-}
-
-// countStack counts the releases and the hooks of a stack: "3 releases, 1 hook".
-func countStack(releases, hooks int) string {
-	var parts []string
-	if releases > 0 || hooks == 0 {
-		parts = append(parts, text.Count(releases, "release"))
-	}
-	if hooks > 0 {
-		parts = append(parts, text.Count(hooks, "hook"))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // writeReleases writes the totals of a stack, then a line for each release that is not OK.
@@ -309,7 +297,7 @@ func (p StackPlan) text(to Stream) string {
 		}
 	}
 	if len(p.Hooks) > 0 {
-		b.WriteString("hooks run programs on this machine (up and down need --allow-hooks):\n")
+		b.WriteString("hooks run programs on this machine, or images in the cluster (up and down need --allow-hooks):\n")
 		var rows [][]string
 		for _, h := range p.Hooks {
 			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.At, format.WithPrefix("no return: ", h.NoReturn)))

@@ -11,13 +11,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
-	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/line"
 	"lockstep/ui/board/screen"
 )
 
@@ -26,6 +26,8 @@ type Dialog struct {
 	*screen.Screen
 	givesUp        bool // asks about the failed groups, not about the run
 	duringRollback bool // a rollback was running when the dialog opened
+	// reason is the line for the reason of the point of no return to go back past (R33a); only the dialog that aborts has it.
+	reason *line.Line
 }
 
 type choice struct {
@@ -35,11 +37,18 @@ type choice struct {
 	text     string
 	disabled bool
 	command  event.Command // empty: only close the dialog
+	asks     bool          // for the reason, before it sends command
 	leaves   bool          // quits the screen, not the run
 }
 
 // Abort returns the dialog that aborts the run.
-func Abort(s *screen.Screen) *Dialog { return &Dialog{Screen: s} }
+func Abort(s *screen.Screen) *Dialog {
+	d := &Dialog{Screen: s}
+	d.reason = line.New(s, line.Config{
+		Prompt: "reason: ", Enter: "roll back", Esc: "cancel", OnInput: func(string) {}, OnClear: func() {}, Status: d.reasonStatus, OnAccept: d.rollBackPast,
+	})
+	return d
+}
 
 // GiveUp returns the dialog that leaves groups failed, which ends the run as failed.
 func GiveUp(s *screen.Screen) *Dialog { return &Dialog{Screen: s, givesUp: true} }
@@ -79,6 +88,7 @@ func (d *Dialog) choices() []choice {
 	if d.State.Run != event.Aborting {
 		keep.text, wait.text = d.keepText(), "cancel"
 		back.text, back.disabled = d.rollbackText()
+		back.asks = !back.disabled && len(d.State.NoReturn) > 0
 	}
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now",
 		command: event.Command{Name: event.Stop, Via: "ctrl-c"}}
@@ -119,7 +129,29 @@ func (d *Dialog) wroteNothing() bool {
 	return d.State.Run == event.Paused && !d.RollingBack() && !slices.ContainsFunc(d.Graph.Nodes, func(n *graph.Node) bool { return !n.Started.IsZero() })
 }
 
+// barrier returns the reason that must be typed before a rollback, as the screen shows it.
+func (d *Dialog) barrier() string { return canvas.Clean(plan.JoinReasons(d.State.NoReturn...)) }
+
+func (d *Dialog) reasonStatus() string {
+	if d.reason.Value() == d.barrier() {
+		return "that is the reason"
+	}
+	return "type the reason as shown above"
+}
+
+// rollBackPast rolls back if the reason was typed, and else asks for it again.
+func (d *Dialog) rollBackPast() tea.Cmd {
+	if d.reason.Value() != d.barrier() {
+		return d.reason.Open()
+	}
+	return d.choose(choice{command: event.Command{Name: event.Rollback, PastNoReturn: plan.JoinReasons(d.State.NoReturn...)}})
+}
+
 func (d *Dialog) choose(c choice) tea.Cmd {
+	if c.asks {
+		d.reason.Reset()
+		return d.reason.Open()
+	}
 	d.Modes.Close(d)
 	switch {
 	case c.leaves:
@@ -136,6 +168,9 @@ func (d *Dialog) choose(c choice) tea.Cmd {
 func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	if _, ok := msg.(keys.Changed); ok && (d.Over() || d.givesUp && !d.Held()) {
 		d.Modes.Close(d)
+		if d.reason != nil {
+			d.reason.Close()
+		}
 	}
 	return nil
 }
@@ -162,7 +197,7 @@ func (d *Dialog) giveUpText() string {
 	}
 	all := fmt.Sprintf("end the run with %s, after running work", text.Count(failed, "failed group"))
 	if waiting > 0 {
-		all += "; " + text.Count(waiting, "waiting "+d.State.Operation.GroupNoun()) + " will not start"
+		all += "; " + text.Count(waiting, "waiting "+d.State.GroupNoun()) + " will not start"
 	}
 	return all
 }
@@ -289,8 +324,7 @@ func (d *Dialog) rollbackText() (text string, disabled bool) {
 	case d.RollingBack():
 		return "cannot roll back: a rollback is already running", true
 	case len(d.State.NoReturn) > 0 && op.UndoneBy() != "":
-		reason := canvas.Clean(plan.JoinReasons(d.State.NoReturn...))
-		return fmt.Sprintf("no rollback %s; nevertheless: lockstep ctl %s rollback --past-no-return %q", phrase.Barred(reason), canvas.Clean(op.Release), reason), true
+		return "roll back past the point of no return; asks for its reason: " + d.barrier(), false
 	case op.IsStack() && op.UndoneBy() != "":
 		return "roll back everything this run changed, in reverse", false
 	case op.IsStack():

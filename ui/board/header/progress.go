@@ -22,7 +22,7 @@ func (h *Header) counts() string {
 	switch {
 	case h.removes():
 		done = "gone"
-	case t.Gone > 0: // a deleted object is not ready
+	case t.Gone > 0, h.State.CountStack().Hooks.Total > 0: // a deleted object, or a hook, is not ready
 		done = "done"
 	}
 	return fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)

@@ -76,7 +76,11 @@ func (h *Header) stateRoom() int {
 func (h *Header) stateMark() (theme.Mark, string) {
 	switch {
 	case h.PlanOnly():
-		groups := text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun())
+		groups := text.Count(len(h.Graph.Nodes), h.State.GroupNoun())
+		if h.State.Operation.IsStack() {
+			n := h.State.CountStack()
+			groups = phrase.CountStack(n.Releases.Total, n.Hooks.Total)
+		}
 		return h.waitingMark("plan"), fmt.Sprintf("%s, %s %s press q to quit", groups, text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
 	case h.State.Status == "" && h.Stack != nil:
 		return h.notStarted()

@@ -274,10 +274,7 @@ func (s Subject) outsideLines(n *graph.Node) (lines []canvas.Line) {
 // followersLine names the groups that wait for a group; once the run is ending, all groups that never start.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
-	noun, aborting := s.State.Operation.GroupNoun(), s.State.Run == event.Aborting
-	if slices.ContainsFunc(s.Graph.Nodes, func(o *graph.Node) bool { return o.Step != nil }) {
-		noun = "group" // releases and hooks
-	}
+	noun, aborting := s.State.GroupNoun(), s.State.Run == event.Aborting
 	head := "needed by " + text.Count(len(all), noun) + ": "
 	switch {
 	case aborting || !s.State.Ended.IsZero() || slices.ContainsFunc(all, func(o *graph.Node) bool { return o.Status == event.Skipped }):

@@ -31,7 +31,7 @@ type Board interface{ Select(*graph.Node) }
 
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
-	j.Line = line.New(s, line.Config{Prompt: "go to ", Enter: "go", Esc: "back", OnInput: j.find, OnClear: j.cancel, Status: j.status, OnAccept: j.accept, Other: []keys.Binding{
+	j.Line = line.New(s, line.Config{Prompt: "go to ", Enter: "go", Esc: "back", OnInput: j.find, OnClear: j.cancel, Status: j.status, OnAccept: keys.Run(j.accept), Other: []keys.Binding{
 		{Keys: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
 	}})
 	return j

@@ -25,8 +25,8 @@ type Config struct {
 	Enter, Esc string // the words for these keys
 	OnInput    func(string)
 	OnClear    func()
-	Status     func() string // the result so far
-	OnAccept   func()        // called after enter closed the line; may be nil
+	Status     func() string  // the result so far
+	OnAccept   func() tea.Cmd // called after enter closed the line; may be nil
 	// Next goes to the next or previous result and keeps the line open. Nil: enter closes the
 	// line and keeps the result.
 	Next  func(by int) tea.Cmd
@@ -81,14 +81,15 @@ func (l *Line) Keys() []keys.Binding {
 			keys.Binding{Keys: "enter down", Do: func() tea.Cmd { return next(1) }},
 			keys.Binding{Keys: "up", Do: func() tea.Cmd { return next(-1) }})
 	}
-	return append(table, keys.Binding{Keys: "enter down tab", Do: keys.Run(l.accept)})
+	return append(table, keys.Binding{Keys: "enter down tab", Do: l.accept})
 }
 
-func (l *Line) accept() {
+func (l *Line) accept() tea.Cmd {
 	l.Close()
-	if l.config.OnAccept != nil {
-		l.config.OnAccept()
+	if l.config.OnAccept == nil {
+		return nil
 	}
+	return l.config.OnAccept()
 }
 
 // Value returns the text, Set replaces it, Reset empties it.

@@ -136,5 +136,5 @@ func (s *Screen) Matches() string {
 	if !s.Filter.On() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s", len(s.Filter.groups), text.Count(len(s.Graph.Nodes), s.State.Operation.GroupNoun()))
+	return fmt.Sprintf("%d of %s", len(s.Filter.groups), text.Count(len(s.Graph.Nodes), s.State.GroupNoun()))
 }

@@ -174,7 +174,7 @@ func (s *Screen) RootOf(n *graph.Node) event.Root {
 // stack it goes to all held releases; a failed release is over.
 func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	c := event.Command{Name: name}
-	if n := s.Group(); n != nil && n.Status == event.Failed && s.IsCurrent(n) && !s.State.Operation.IsStack() {
+	if n := s.Group(); n != nil && n.Status == event.Failed && s.IsCurrent(n) && (n.Step != nil || !s.State.Operation.IsStack()) {
 		c.Phase, c.Group = n.Phase, n.ID
 	}
 	return c

@@ -30,7 +30,7 @@ run-to, break, disable, approve, accept, retry, give-up, edit, abort, rollback, 
   break GROUP     set a breakpoint before a group, or remove it (b)
   disable GROUP   disable a breakpoint, or enable it again (B)
   approve [GROUP] approve a group that waits for it, or all of them (O)
-  accept [GROUP]  re-check failed groups without applying them
+  accept [GROUP]  re-check failed groups without applying them; skip failed hooks
                   ("re-check" on the screen, A)
   retry [GROUP]   apply failed groups again (R)
   give-up [GROUP] leave failed groups as they are, finish running work, then
