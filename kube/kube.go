@@ -61,7 +61,9 @@ type (
 	Readiness = readiness.Override
 	// Roles are a ServiceAccount and its roles. Set the exported fields, then call WriteRoles.
 	Roles = permissions.Roles
-	Jobs  = plan.Jobs
+	// Permissions are a set of permissions.
+	Permissions = permissions.Set
+	Jobs        = plan.Jobs
 )
 
 // The values of Common.WaitForJobs.
@@ -70,6 +72,9 @@ const (
 	AllJobs     = plan.AllJobs
 	StartedJobs = plan.StartedJobs
 )
+
+// RuleOfValues is the rule of the warnings about the values of an upgrade to another version of its chart.
+const RuleOfValues = operation.RuleOfValues
 
 // The values of StackOptions.Hooks.
 const (

@@ -317,8 +317,8 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	if !normalize(groups) {
 		p.failGraph(charts[0].path, groups)
 	}
-	AwaitedJobs.Complete(groups)
 	p.markNoReturn(groups)
+	AwaitedJobs.Complete(groups)
 	p.warnHeldBack(groups)
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }

@@ -20,10 +20,11 @@ func (g *Group) HasJobs() bool { return slices.ContainsFunc(g.Objects, Object.Is
 
 // Complete sets JobsComplete of each group. The groups must be a whole graph, with the hooks that AroundSubcharts adds.
 //
-// A Job that another group waits for is ready when it is complete (R22).
+// A Job that another group waits for is ready when it is complete (R22). So is one of a group that is a point of no return: one that
+// has only started has passed nothing (R33a).
 func (j Jobs) Complete(groups []*Group) {
 	awaited := dependenciesOf(groups)
 	for _, g := range groups {
-		g.JobsComplete = g.layered || g.HasJobs() && (j == AllJobs || j == AwaitedJobs && awaited[g.ID])
+		g.JobsComplete = g.layered || g.HasJobs() && (g.NoReturn != "" || j == AllJobs || j == AwaitedJobs && awaited[g.ID])
 	}
 }

@@ -53,6 +53,7 @@ func (j Jobs) Lint(root *Chart, resources []Resource) []Finding {
 		j.Complete(plan.Groups)
 		p.warnReadyEarly(plan)
 		p.warnNotAwaited(plan)
+		p.warnNeverPassed(plan)
 		p.warnUnprobed(plan)
 	}
 	var findings []Finding

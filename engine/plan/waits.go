@@ -183,6 +183,21 @@ func JoinReasons(reasons ...string) string {
 	return strings.Join(all, "; ")
 }
 
+// warnNeverPassed warns about points of no return that no run passes, because it waits for no object of their groups.
+func (p *planner) warnNeverPassed(plan *Plan) {
+	for _, g := range plan.Groups {
+		never := 0
+		for _, w := range g.Waits {
+			if w.Never {
+				never++
+			}
+		}
+		if g.NoReturn != "" && never == len(g.Objects) {
+			p.warn("R33a", g.Chart, nil, "group %q is a point of no return, but nothing waits for its objects (%s: \"false\"), so no run passes it", g.Name, AnnotationWait)
+		}
+	}
+}
+
 // markNoReturn makes the last groups of charts points of no return, as Chart.yaml says.
 func (p *planner) markNoReturn(groups []*Group) {
 	byID, awaited := map[string]*Group{}, map[string]bool{}

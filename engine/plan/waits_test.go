@@ -55,6 +55,32 @@ func TestLintNamesWhoWaits(t *testing.T) {
 	}
 }
 
+// TestNeverPassed (R33a): lint reports a point of no return in a group for which no run waits.
+func TestNeverPassed(t *testing.T) {
+	object := func(name, group string, w Wait) Resource {
+		return Resource{Object: Object{Kind: "Service", Name: name}, Chart: "c", Wait: w, Annotations: map[string]string{AnnotationGroup: group, AnnotationNoReturn: "x"}}
+	}
+	var found []string
+	for _, f := range Lint(&Chart{Path: "c"}, []Resource{object("a", "a", Wait{Never: true}), object("b", "b", Wait{Never: true}), object("c", "b", Wait{})}) {
+		if f.Rule == "R33a" {
+			found = append(found, f.Message)
+		}
+	}
+	if len(found) != 0 { // groups that nothing orders are one
+		t.Errorf("%q", found)
+	}
+	after := object("b", "b", Wait{})
+	after.Annotations[AnnotationGroupDependsOn] = `["a"]`
+	for _, f := range Lint(&Chart{Path: "c"}, []Resource{object("a", "a", Wait{Never: true}), after}) {
+		if f.Rule == "R33a" {
+			found = append(found, f.Message)
+		}
+	}
+	if len(found) != 1 || !strings.Contains(found[0], `group "a" is a point of no return, but nothing waits for its objects`) {
+		t.Errorf("%q", found)
+	}
+}
+
 // TestNoReturnOfCharts: an object makes its group a point of no return, Chart.yaml the last groups of the chart (R33a).
 func TestNoReturnOfCharts(t *testing.T) {
 	object := func(chart, name, group, reason string, after ...string) Resource {
@@ -62,7 +88,7 @@ func TestNoReturnOfCharts(t *testing.T) {
 		if len(after) > 0 {
 			annotations[AnnotationGroupDependsOn] = `["` + strings.Join(after, `", "`) + `"]`
 		}
-		return Resource{Object: Object{Kind: "Service", Name: name}, Chart: chart, Annotations: annotations}
+		return Resource{Object: Object{Group: "batch", Kind: "Job", Name: name}, Chart: chart, Annotations: annotations}
 	}
 	tree := &Chart{Path: "c", DependsOn: []string{"db"}, Subcharts: []Subchart{{Name: "db", Chart: &Chart{Path: "c/db", NoReturn: "drops a table"}}}}
 	p, err := Build(tree, []Resource{
@@ -75,6 +101,12 @@ func TestNoReturnOfCharts(t *testing.T) {
 	for _, g := range p.Groups {
 		if g.NoReturn != want[g.ID] {
 			t.Errorf("%s: %q, want %q", g.ID, g.NoReturn, want[g.ID])
+		}
+	}
+	StartedJobs.Complete(p.Groups)
+	for _, g := range p.Groups { // a Job that has only started has passed nothing
+		if g.JobsComplete != (g.NoReturn != "") {
+			t.Errorf("%s: its Job must be complete: %t", g.ID, g.JobsComplete)
 		}
 	}
 	for _, g := range RemovalOrder(p.Groups) {

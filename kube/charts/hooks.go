@@ -224,6 +224,12 @@ func ignoredValues(annotations map[string]string) (messages []string) {
 		}
 		return append(messages, fmt.Sprintf("unknown hook %q, so it is never applied; %s", event, hint))
 	}
+	if annotations[plan.AnnotationWaitFor] != "" {
+		messages = append(messages, fmt.Sprintf("annotation %s has no effect on a hook; set it on an object of a group that comes before, or wait in the hook itself", plan.AnnotationWaitFor))
+	}
+	if _, others := findUnknown(events, []string{"pre-delete", "post-delete"}); !others && plan.ReadNoReturn(annotations) != "" {
+		messages = append(messages, fmt.Sprintf("annotation %s has no effect on a hook that runs only when the release is uninstalled", plan.AnnotationNoReturn))
+	}
 	if weight := annotations[release.HookWeightAnnotation]; weight != "" {
 		if _, err := strconv.Atoi(weight); err != nil {
 			messages = append(messages, fmt.Sprintf("%s %q is not an integer, so Helm uses 0; write an integer", release.HookWeightAnnotation, weight))

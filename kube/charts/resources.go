@@ -3,6 +3,9 @@ package charts
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -175,4 +178,58 @@ func kinds(byGroup map[string][]string) map[schema.GroupKind]bool {
 		}
 	}
 	return set
+}
+
+// UnnamedWaits notes the objects from outside the release for which groups wait (R22d) although nothing in the chart names them:
+// their names may be wrong.
+func (r *Rendered) UnnamedWaits(p *plan.Plan) (notes []plan.Finding) {
+	for _, g := range p.Groups {
+		for _, o := range g.WaitFor {
+			if !r.names(o.Name) {
+				notes = append(notes, plan.Finding{Severity: plan.SeverityInfo, Rule: "R22d", Chart: g.Chart, Message: fmt.Sprintf(
+					"%s: group %q waits for %s, which no object of the chart names", g.Chart, g.Name, o)})
+			}
+		}
+	}
+	return notes
+}
+
+// names reports whether a text of an object or a hook contains a name, apart from the annotation that waits for it.
+func (r *Rendered) names(name string) bool {
+	for _, d := range r.Docs {
+		set := maps.Clone(d.Object.GetAnnotations())
+		delete(set, plan.AnnotationWaitFor)
+		rest := maps.Clone(d.Object.Object)
+		if meta, ok := rest["metadata"].(map[string]any); ok {
+			meta = maps.Clone(meta)
+			delete(meta, "annotations")
+			rest["metadata"] = meta
+		}
+		if slices.ContainsFunc(slices.Collect(maps.Values(set)), func(v string) bool { return strings.Contains(v, name) }) || contains(rest, name) {
+			return true
+		}
+	}
+	for _, h := range r.Release.Hooks {
+		if strings.Contains(h.Manifest, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// contains reports whether a text in a value contains a name.
+func contains(v any, name string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, name)
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return contains(item, name) })
+	case map[string]any:
+		for _, item := range v {
+			if contains(item, name) {
+				return true
+			}
+		}
+	}
+	return false
 }

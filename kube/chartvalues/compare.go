@@ -101,20 +101,15 @@ func (v Version) defaults(mine map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: values: %w", v.Chart.Name(), err)
 	}
-	return plain(values).(map[string]any), nil
-}
-
-// plain turns Helm's maps into maps of any.
-func plain(v any) any {
-	data, err := yaml.Marshal(v)
-	var out any
+	out := map[string]any{} // Helm's maps have another type
+	data, err := yaml.Marshal(values)
 	if err == nil {
 		err = yaml.Unmarshal(data, &out)
 	}
-	if m, isMap := out.(map[string]any); err == nil && isMap {
-		return m
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: values: %w", v.Chart.Name(), err)
 	}
-	return map[string]any{}
+	return out, nil
 }
 
 // setBy reports whether values set a path, or something above or below it.

@@ -308,7 +308,7 @@ func (c *Client) applyStage(phase event.Phase, target run.Cluster, hooks map[str
 	stage := run.Stage{
 		Phase:              phase,
 		Cluster:            target,
-		Await:              func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
+		Await:              func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID] || g.NoReturn != "") },
 		ObjectTimeout:      c.cfg.Options.Readiness,
 		FirstStatusTimeout: c.cfg.Options.FirstStatus,
 		Settle:             c.cfg.Options.Settle,

@@ -87,7 +87,7 @@ func (m *Mask) AddRelease(rel *release.Release) {
 		m.AddManifest(h.Manifest)
 	}
 	m.AddValues(rel.Config)
-	m.AddSecrets(m.pathsOf(rel.Namespace, rel.Name).in(rel.Config)...)
+	m.AddSecrets(m.PathsOf(rel.Namespace, rel.Name).in(rel.Config)...)
 	if rel.Chart != nil {
 		m.AddValues(rel.Chart.Values)
 	}

@@ -12,7 +12,7 @@ import (
 type Paths []string
 
 // AddPaths adds the values of a release at paths, and remembers these: AddRelease then adds the values at the same places in each
-// revision of the release.
+// revision of the release. Paths of earlier calls still count.
 func (m *Mask) AddPaths(namespace, release string, values map[string]any, paths Paths) {
 	if m == nil || len(paths) == 0 {
 		return
@@ -21,12 +21,19 @@ func (m *Mask) AddPaths(namespace, release string, values map[string]any, paths 
 	if m.paths == nil {
 		m.paths = map[string]Paths{}
 	}
-	m.paths[namespace+"/"+release] = paths
+	known := m.paths[namespace+"/"+release]
+	for _, p := range paths {
+		if !slices.Contains(known, p) {
+			known = append(slices.Clip(known), p)
+		}
+	}
+	m.paths[namespace+"/"+release] = known
 	m.mu.Unlock()
 	m.AddSecrets(paths.in(values)...)
 }
 
-func (m *Mask) pathsOf(namespace, release string) Paths {
+// PathsOf returns the places of the secret values of a release, as far as AddPaths has them.
+func (m *Mask) PathsOf(namespace, release string) Paths {
 	if m == nil {
 		return nil
 	}

@@ -180,7 +180,9 @@ func (a *attempt) runAction(operation string) (rel *rel1.Release, status string,
 		a.warnOfTerminating()
 	}
 	if err == nil && a.task.tests {
-		status, err = a.runTests()
+		if status, err = a.runTests(); err != nil && a.task.cleanupOnFail {
+			a.client.DeleteCreated()
+		}
 	}
 	return rel, status, err
 }

@@ -193,6 +193,7 @@ type task struct {
 	deletionTimeout   time.Duration // for one object, 0 for no limit
 	checksDeployed    bool          // the task checks a release that this run has deployed
 	tests             bool          // the task ends with the tests of the release (S11)
+	cleanupOnFail     bool          // the failure of a test deletes what the upgrade has created
 }
 
 // prefix returns the prefix of the names of phases.

@@ -230,10 +230,15 @@ func (op *Operation) warn(w plan.Warning) {
 	eng.Publish(event.WarningEvent(w))
 }
 
-// ForgetApprovals deletes the approvals that killed runs have left in the cluster. It is for an operation that asks for none.
+// ForgetApprovals deletes the approvals that killed runs have left in the cluster, if the user may list them. It is for an operation
+// that asks for none.
 func (op *Operation) ForgetApprovals(ctx context.Context) error {
 	common := op.prepared.Common
-	return incluster.DeleteApprovals(ctx, op.client.Clientset, common.Namespace, common.Release, func(coordinationv1.Lease) bool { return false })
+	err := incluster.DeleteApprovals(ctx, op.client.Clientset, common.Namespace, common.Release, func(coordinationv1.Lease) bool { return false })
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // Username returns the name under which the API server knows the user, "" if it is unknown.
@@ -294,7 +299,7 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 	}
 	p.warnings = append(p.warnings, p.lostOrder(s.Common, tree)...)
 	full := release.NewRecord(ordered, tree)
-	full.Readiness = s.Common.Readiness
+	full.Readiness, full.SecretPaths = s.Common.Readiness, s.Common.Mask.PathsOf(s.Common.Namespace, s.Common.Release)
 	record, warnings, err := release.Fit(p.target.Release, full)
 	if err != nil {
 		return nil, nil, err

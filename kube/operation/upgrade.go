@@ -107,7 +107,7 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 // task returns the task of an install or upgrade. It has tests if their phase is planned.
 func (d *Deploy) task(p *session.Prepared, do func(*attempt) (*rel1.Release, error)) task {
 	hasTests := len(charts.HooksOf(p.Target.Release.Hooks, rel1.HookTest)) > 0
-	return task{prepared: p, do: do, tests: d.Test && hasTests}
+	return task{prepared: p, do: do, tests: d.Test && hasTests, cleanupOnFail: d.CleanupOnFail && p.Info.Name == "upgrade"}
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
@@ -332,7 +332,12 @@ func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevi
 // maxNamedValues is how many values a warning names.
 const maxNamedValues = 5
 
+// RuleOfValues is the rule of the warnings about values.
+const RuleOfValues = "R46a"
+
 // valuesWarnings says what another version of the chart does to the values of the release.
+//
+// Rule R46a: an upgrade to another version of a chart says what that does to the values
 func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.Warning {
 	h, err := d.Chart.Helm()
 	if err != nil || old.Chart == nil || old.Chart.Metadata == nil || old.Chart.Metadata.Version == h.Metadata.Version {
@@ -365,7 +370,7 @@ func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.W
 		if more := len(names) - maxNamedValues; more > 0 {
 			message += fmt.Sprintf(" and %s; list them with: lockstep values diff %s CHART -n %s", text.Count(more, "more"), d.Release, d.Namespace)
 		}
-		out = append(out, plan.Warning{Chart: h.Name(), Message: message})
+		out = append(out, plan.Warning{Rule: RuleOfValues, Chart: h.Name(), Message: message})
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func ReadHistory(ctx context.Context, c *connect.Client, k Key) (*History, error
 	}
 	h.releases = all.All
 	for _, rel := range h.releases {
-		h.mask.AddRelease(rel)
+		release.Hide(h.mask, rel)
 		h.objects[rel.Version], h.order[rel.Version] = objectsOf(rel)
 	}
 	return h, nil

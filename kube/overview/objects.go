@@ -82,7 +82,7 @@ func (o *Overview) watchObjects(ctx context.Context, c *connect.Client, watcher 
 		d.unread = "the record cannot be read"
 	} else {
 		d.describe(rel)
-		d.mask.AddRelease(rel)
+		release.Hide(&d.mask, rel)
 		var err error
 		if targets, err = d.targets(c, r, rel); err != nil {
 			d.unread = err.Error()

@@ -28,7 +28,7 @@ type checkedDriver struct {
 func (d *checkedDriver) learn(list ...release.Releaser) {
 	for _, r := range list {
 		if rel, ok := r.(*rel1.Release); ok {
-			d.secrets.AddRelease(rel)
+			Hide(d.secrets, rel)
 		}
 	}
 }

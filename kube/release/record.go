@@ -23,6 +23,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/readiness"
 )
 
@@ -39,6 +40,9 @@ type Record struct {
 	// Readiness is what the operator said about the readiness of objects when the revision was applied (R22b). Those who look
 	// at the release later, and a rollback to the revision, judge by it.
 	Readiness []readiness.Override `json:"readiness,omitempty"`
+	// SecretPaths are the places of values of the revision that are secret whatever they are called, so that a later plan hides them,
+	// too.
+	SecretPaths mask.Paths `json:"secretPaths,omitempty"`
 	// Revision is the number of the revision if the run that created it held the Lease. It may
 	// differ from the release's, because Helm's rollback copies the file. Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
@@ -107,7 +111,7 @@ func ReadRecord(rel *rel1.Release) *Record {
 	case r.Stored.IsZero() || rel.Info == nil || r.Stored.Equal(rel.Info.LastDeployed):
 		return &r
 	case isRollback(rel):
-		return &Record{Version: r.Version, Sequenced: r.Sequenced, Tree: r.Tree, Readiness: r.Readiness}
+		return &Record{Version: r.Version, Sequenced: r.Sequenced, Tree: r.Tree, Readiness: r.Readiness, SecretPaths: r.SecretPaths}
 	}
 	return nil
 }
@@ -138,6 +142,14 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 // unsequenced.
 func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
+}
+
+// Hide adds the secret values of a release to a mask, also those that only its record knows to be secret.
+func Hide(m *mask.Mask, rel *rel1.Release) {
+	if r := ReadRecord(rel); r != nil {
+		m.AddPaths(rel.Namespace, rel.Name, rel.Config, r.SecretPaths)
+	}
+	m.AddRelease(rel)
 }
 
 // ReadinessOf returns Record.Readiness of a release, nil if it has no record.

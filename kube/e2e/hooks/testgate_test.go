@@ -237,3 +237,20 @@ func TestNextPodRunsTheTests(t *testing.T) {
 		})
 	}
 }
+
+// TestCleanupAfterAFailedTest (S11): with --cleanup-on-fail, a failed test deletes what the upgrade has created, and nothing else.
+func TestCleanupAfterAFailedTest(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	c := func(more ...string) *charts.Chart {
+		docs := append([]string{rig.ConfigMap("a", nil), testPod("last", "2", "sandbox/run-duration: 10ms, "+failsByCode)}, more...)
+		return rig.MakeChart(t, rig.Files{"Chart.yaml": "apiVersion: v2\nname: edge\nversion: 1.0.0\n", "values.yaml": "code: \"0\"\n", "templates/all.yaml": strings.Join(docs, "\n---\n")})
+	}
+	r.Deploy("plain", withTests(c(), nil, nil))
+	op, err := r.Upgrade("plain", withTests(c(rig.ConfigMap("new", nil)), map[string]any{"code": "3"}, func(d *kube.Deploy) { d.CleanupOnFail = true }))
+	r.MustFail(op, err, refusedLog)
+	r.AssertHistory("1 superseded", "2 failed")
+	if got := r.Remaining(); slices.Contains(got, "ConfigMap/new") || !slices.Contains(got, "ConfigMap/a") {
+		t.Errorf("remaining: %v", got)
+	}
+}

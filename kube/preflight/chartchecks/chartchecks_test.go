@@ -20,14 +20,16 @@ func (twoNodes) Nodes() (list []corev1.Node, err error) {
 	for n, cpu := range []string{"4", "8"} {
 		list = append(list, corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": fmt.Sprint(n), "disk": "ssd"}},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///zone/i", Taints: []corev1.Taint{{Key: "only", Value: fmt.Sprint(n), Effect: "NoSchedule"}}},
 			Status: corev1.NodeStatus{
-				NodeInfo: corev1.NodeSystemInfo{Architecture: "arm64"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("8Gi")},
+				NodeInfo: corev1.NodeSystemInfo{Architecture: "arm64", KubeletVersion: "v1.30.4-eks-a1"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("8Gi")},
 				Conditions: []corev1.NodeCondition{{Type: "Ready", Status: "True"}},
 			},
 		})
 	}
 	return list, nil
 }
+func (twoNodes) APIGroups() ([]string, error) { return []string{"apps", "config.openshift.io"}, nil }
 func (twoNodes) StorageClasses() ([]storagev1.StorageClass, error) {
 	return []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}}, nil
 }
@@ -46,6 +48,9 @@ func TestChecks(t *testing.T) {
 	}
 	version := func(when string) string {
 		return "clusterVersion: {outcomes: [{fail: {when: '" + when + "', message: bad}}, {pass: {message: good}}]}"
+	}
+	distribution := func(when string) string {
+		return "distribution: {outcomes: [{fail: {when: '" + when + "', message: bad}}, {pass: {message: good}}]}"
 	}
 	for analyzer, want := range map[string]string{
 		version("< 1.29.0"):                     "",
@@ -73,7 +78,15 @@ func TestChecks(t *testing.T) {
 		nodes("nodeCondition(Ready) != True"):  `error node resources: condition "nodeCondition(Ready) != True": lockstep does not know this condition`,
 		nodes("avg(cpuCapacity) < 3"):          `error node resources: condition "avg(cpuCapacity) < 3": lockstep does not know this condition`,
 		"nodeResources: {filters: {cpuCapacity: '6', cpuArchitecture: arm64, selector: {matchLabel: {disk: ssd}}}, outcomes: [{fail: {when: count() < 2, message: bad}}]}": "fail node resources: bad",
-		"nodeResources: {filters: {taint: {key: x}}, outcomes: []}":      "error node resources: lockstep does not filter nodes by taint",
+		"nodeResources: {filters: {taint: {key: only, value: '1'}}, outcomes: [{fail: {when: count() < 2, message: bad}}]}":                                                "fail node resources: bad",
+		"nodeResources: {filters: {taint: {key: only, effect: NoSchedule}}, outcomes: [{fail: {when: count() < 2, message: bad}}]}":                                        "",
+		"nodeResources: {filters: {taint: {key: other}}, outcomes: [{fail: {when: count() < 1, message: none}}]}":                                                          "fail node resources: none",
+		distribution("== gke"):       "",
+		distribution("!= eks"):       "",
+		distribution("eks"):          "fail distribution: bad",
+		distribution("= open-shift"): "fail distribution: bad",
+		distribution("== tkgi"):      `error distribution: condition "== tkgi": lockstep does not know the distribution tkgi`,
+		distribution("< gke"):        `error distribution: condition "< gke": lockstep does not know this condition`,
 		"textAnalyze: {fileName: x, outcomes: [{fail: {message: bad}}]}": "not run analyzer textAnalyze, collector run",
 		"clusterVersion: 5": "error Kubernetes version: its fields are invalid",
 	} {
@@ -114,4 +127,20 @@ func FuzzRun(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		Run(map[string]any{"kind": "Secret", "metadata": map[string]any{"labels": map[string]any{Label: Value}}, "stringData": map[string]any{Key: text}}, twoNodes{})
 	})
+}
+
+// TestVersions (R30c): the suffix of a provider is no version before the release; alpha, beta and rc are.
+func TestVersions(t *testing.T) {
+	for _, test := range []struct {
+		version, ranges string
+		want            bool
+	}{
+		{"v1.30.4-gke.100", ">= 1.30.4", true}, {"v1.30.4-gke.100", "< 1.30.4", false}, {"v1.30.4-gke.100", "= 1.30.4", true},
+		{"v1.30.4-eks-a1b2", ">= 1.30.4", true}, {"v1.30.4+k3s1", "1.30.4", true}, {"v1.30.4-rc.1", ">= 1.30.4", false},
+		{"v1.30.4-alpha.2", "< 1.30.4", true}, {"v1.30.4-gke.100", "> 1.30.4-gke.99", true}, {"v1.30.4-aliyun.1", "> 1.30.4", false},
+	} {
+		if got, err := versionMatches(test.version, test.ranges); err != nil || got != test.want {
+			t.Errorf("%s in %q: %t, %v", test.version, test.ranges, got, err)
+		}
+	}
 }

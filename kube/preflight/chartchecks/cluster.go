@@ -45,6 +45,18 @@ func (l Live) Nodes() ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
+// APIGroups implements Cluster.
+func (l Live) APIGroups() (names []string, err error) {
+	list, err := l.Clientset.Discovery().ServerGroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range list.Groups {
+		names = append(names, g.Name)
+	}
+	return names, nil
+}
+
 // StorageClasses implements Cluster.
 func (l Live) StorageClasses() ([]storagev1.StorageClass, error) {
 	list, err := l.Clientset.StorageV1().StorageClasses().List(l.Context, metav1.ListOptions{})

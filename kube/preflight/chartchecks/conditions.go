@@ -20,14 +20,20 @@ var errCondition = errors.New("lockstep does not know this condition")
 // comparator matches an operator with a version.
 var comparator = regexp.MustCompile(`^(<=|>=|==|!=|<|>|=|!)?\s*v?(\d+(\.\d+){0,2}(-[\w.-]+)?)\s*`)
 
+// preRelease matches the suffix of a version before a release.
+var preRelease = regexp.MustCompile(`^(alpha|beta|rc)\b`)
+
 // versionMatches reports whether a version of Kubernetes is in a range such as ">= 1.20.0 < 1.25.0 || 1.26.0".
 func versionMatches(version, ranges string) (bool, error) {
-	if strings.Contains(version, "-eks-") { // a release, in spite of its suffix
-		version, _, _ = strings.Cut(version, "-")
-	}
-	v, err := semver.NewVersion(version)
+	exact, err := semver.NewVersion(version)
 	if err != nil {
 		return false, err
+	}
+	release := *exact
+	if !preRelease.MatchString(exact.Prerelease()) { // the suffix of a provider: v1.30.4-gke.100
+		if release, err = exact.SetPrerelease(""); err != nil {
+			return false, err
+		}
 	}
 	found := false
 	for part := range strings.SplitSeq(ranges, "||") {
@@ -42,6 +48,10 @@ func versionMatches(version, ranges string) (bool, error) {
 			other, err := semver.NewVersion(m[2])
 			if err != nil {
 				return false, errCondition
+			}
+			v := &release
+			if other.Prerelease() != "" {
+				v = exact
 			}
 			ok, err := compares(v.Compare(other), m[1])
 			if err != nil {
@@ -202,7 +212,7 @@ func (f filters) pick(nodes []corev1.Node) (out []corev1.Node, err error) {
 		"ephemeralStorageAllocatable": f.EphemeralStorageAllocatable, "resourceCapacity": f.ResourceCapacity, "resourceAllocatable": f.ResourceAllocatable,
 	}
 	for _, n := range nodes {
-		matches := selector.Matches(labels.Set(n.Labels)) && (f.CPUArchitecture == "" || n.Status.NodeInfo.Architecture == f.CPUArchitecture)
+		matches := selector.Matches(labels.Set(n.Labels)) && f.Taint.on(n) && (f.CPUArchitecture == "" || n.Status.NodeInfo.Architecture == f.CPUArchitecture)
 		for property, text := range minimum {
 			if text == "" {
 				continue

@@ -15,6 +15,8 @@ import (
 type Cluster interface {
 	Version() (string, error)
 	Nodes() ([]corev1.Node, error)
+	// APIGroups returns the names of the API groups.
+	APIGroups() ([]string, error)
 	StorageClasses() ([]storagev1.StorageClass, error)
 	// HasCRD reports whether a CustomResourceDefinition exists.
 	HasCRD(name string) (bool, error)
@@ -92,9 +94,6 @@ func (a analyzer) outcome(kind string, cluster Cluster) (outcome, error) {
 		}
 		return a.first(func(when string) (bool, error) { return versionMatches(version, when) })
 	case "nodeResources":
-		if len(a.Filters.Taint) > 0 {
-			return outcome{}, errors.New("lockstep does not filter nodes by taint")
-		}
 		nodes, err := cluster.Nodes()
 		if err != nil {
 			return outcome{}, fmt.Errorf("list nodes: %w", err)
@@ -103,6 +102,13 @@ func (a analyzer) outcome(kind string, cluster Cluster) (outcome, error) {
 			return outcome{}, err
 		}
 		return a.first(func(when string) (bool, error) { return nodesMatch(nodes, when, a.Filters.ResourceName) })
+	}
+	if kind == "distribution" {
+		found, err := distributions(cluster)
+		if err != nil {
+			return outcome{}, err
+		}
+		return a.first(func(when string) (bool, error) { return distributionMatches(found, when) })
 	}
 	exists, err := a.exists(kind, cluster)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -54,7 +55,16 @@ type filters struct {
 		MatchLabel       map[string]string
 		MatchExpressions []metav1.LabelSelectorRequirement
 	}
-	Taint json.RawMessage
+	Taint taint
+}
+
+// taint selects nodes with a taint; a value and an effect that are not given can be any.
+type taint struct{ Key, Value, Effect string }
+
+func (t taint) on(n corev1.Node) bool {
+	return t.Key == "" || slices.ContainsFunc(n.Spec.Taints, func(has corev1.Taint) bool {
+		return has.Key == t.Key && (t.Value == "" || has.Value == t.Value) && (t.Effect == "" || string(has.Effect) == t.Effect)
+	})
 }
 
 // minima are what a node must have at least.
@@ -132,4 +142,5 @@ func (s spec) notRun() (names []string) {
 var titles = map[string]string{
 	"clusterVersion": "Kubernetes version", "storageClass": "storage class", "nodeResources": "node resources",
 	"customResourceDefinition": "custom resource definition", "imagePullSecret": "image pull secret",
+	"distribution": "distribution",
 }

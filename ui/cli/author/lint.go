@@ -312,6 +312,7 @@ func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[st
 	}
 	found = append(found, l.waitForJobs.Lint(r.Tree, r.Resources)...)
 	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
+		found = append(found, r.UnnamedWaits(p)...)
 		_, implied := r.Ordered()
 		found = append(found, implied.Contradictions(p)...)
 		if plan.Unordered(p.Groups) && len(implied.Edges) > 0 {

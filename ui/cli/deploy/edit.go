@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
@@ -46,20 +48,34 @@ func (e editor) Values(_ context.Context, all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return valuesFile(e.op.Info().Release, values, all)
+	return valuesFile(e.header(all), values)
+}
+
+// header returns the comment at the top of the file that the user edits. It says what the version of the chart does to the values.
+func (e editor) header(all bool) string {
+	return valuesComment(e.op.Info().Release, all, e.op.Warnings())
+}
+
+func valuesComment(release string, all bool, warnings []plan.Warning) string {
+	header := fmt.Sprintf(valuesHeader, release)
+	if all {
+		header = fmt.Sprintf(allValuesHeader, release)
+	}
+	for _, w := range warnings {
+		if w.Rule == kube.RuleOfValues {
+			header += "# " + text.CollapseSpace(w.Message) + "\n"
+		}
+	}
+	return header
 }
 
 // valuesFile returns the text of the file that the user edits.
-func valuesFile(release string, values map[string]any, all bool) (text string, err error) {
-	header := valuesHeader
-	if all {
-		header = allValuesHeader
-	}
+func valuesFile(header string, values map[string]any) (text string, err error) {
 	text = "\n" // without values, an empty line below the comments
 	if len(values) > 0 {
 		text, err = charts.YAML(values)
 	}
-	return fmt.Sprintf(header, release) + text, err
+	return header + text, err
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (inspect.Edited, error) {
@@ -82,7 +98,7 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	}
 	charts.KeepTypes(before, values)
 	if !all {
-		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
+		return values, strings.TrimPrefix(edited, e.header(false)), nil
 	}
 	userValues, err := e.op.Values(false)
 	if err != nil {

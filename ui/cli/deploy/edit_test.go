@@ -7,23 +7,29 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/plan"
 	"lockstep/ui/cli/input"
 )
 
-// TestValuesFile: without values, an empty line follows the comments.
-func TestValuesFile(t *testing.T) { // R46
+// TestValuesFile: the comments have the warnings about values; without values, an empty line follows.
+func TestValuesFile(t *testing.T) { // R46, R46a
+	warnings := []plan.Warning{{Rule: "R46a", Message: "1 value of the release\nwithout effect"}, {Rule: "R2", Message: "of the chart"}}
+	head := func(all bool) string { return valuesComment("shop", all, warnings) }
 	for _, all := range []bool{false, true} {
-		none, err := valuesFile("shop", nil, all)
-		head, empty := strings.CutSuffix(none, "\n\n")
+		none, err := valuesFile(head(all), nil)
+		comments, empty := strings.CutSuffix(none, "\n\n")
 		if err != nil || !empty {
 			t.Errorf("without values: %q, %v", none, err)
 		}
-		for line := range strings.Lines(head) {
+		if !strings.Contains(comments, "# 1 value of the release without effect") || strings.Contains(comments, "of the chart") {
+			t.Errorf("without the warnings about values: %s", comments)
+		}
+		for line := range strings.Lines(comments) {
 			if !strings.HasPrefix(line, "#") {
 				t.Errorf("%q is not a comment", line)
 			}
 		}
-		if some, err := valuesFile("shop", map[string]any{"a": 1}, all); err != nil || some != head+"\na: 1\n" {
+		if some, err := valuesFile(head(all), map[string]any{"a": 1}); err != nil || some != comments+"\na: 1\n" {
 			t.Errorf("with a value: %q, %v", some, err)
 		}
 	}
