@@ -129,7 +129,7 @@ type Group struct {
 	layered bool // it is a layer (R18)
 }
 
-// Step is a program that a stack runs on the machine of lockstep as a group of its own (S11a).
+// Step is a program that a stack runs on the machine of lockstep, or in the cluster, as a group of its own (S11a).
 type Step struct {
 	// Event says when it runs: "presync". Release is the release that it belongs to, "" for the whole stack.
 	Event   string `json:"event"`
@@ -138,6 +138,9 @@ type Step struct {
 	Command string   `json:"command"`
 	Args    []string `json:"args,omitempty"`
 	Folder  string   `json:"folder"`
+	// Image makes the step a Job in the cluster, which Job names: "job/NAME -n NAMESPACE". Command may be "" then: that of the image.
+	Image string `json:"image,omitempty"`
+	Job   string `json:"job,omitempty"`
 	// Rerun means that it runs again even if it succeeded before the run was killed.
 	Rerun bool `json:"rerun,omitempty"`
 	// ShowLogs prints its output without the screen, too.
@@ -156,14 +159,24 @@ type PlannedStep struct {
 	Step
 }
 
-// Line returns the command line: "./backup.sh 'two words'".
+// Line returns the command line: "./backup.sh 'two words'", "backup in image registry/tool:1".
 func (s Step) Line() string {
-	parts := []string{}
-	for _, part := range append([]string{s.Command}, s.Args...) {
+	parts, words := []string{}, append([]string{s.Command}, s.Args...)
+	if s.Image != "" && s.Command == "" {
+		words = s.Args
+	}
+	for _, part := range words {
 		if part == "" || strings.ContainsAny(part, " \t\n'\"$`\\|&;<>()*?[]{}#~") {
 			part = "'" + strings.ReplaceAll(part, "'", `'\''`) + "'"
 		}
 		parts = append(parts, part)
+	}
+	switch {
+	case s.Image == "":
+	case len(parts) == 0:
+		parts = []string{"image", s.Image}
+	default:
+		parts = append(parts, "in image", s.Image)
 	}
 	return strings.Join(parts, " ")
 }

@@ -1,7 +1,6 @@
 package helmfile
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -136,26 +135,29 @@ func (e *expansion) build(ctx context.Context, at position, more ...string) ([]*
 	for _, set := range e.reader.StateValuesSet {
 		args = append(args, "--state-values-set", set)
 	}
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := limited{most: maxOutput}, limited{most: maxMessages, drop: true}
 	cmd := exec.CommandContext(ctx, program, append(append(args, "build"), more...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append(os.Environ(), disableHooks+"=true") // helmfile build runs hooks of the events prepare and cleanup
 	if err := cmd.Run(); err != nil {
+		if stdout.over {
+			return nil, fmt.Errorf("%s: helmfile build: %w", at, errTooMuch)
+		}
 		var exit *exec.ExitError
-		if strings.Contains(stderr.String(), disableHooks) {
+		if strings.Contains(stderr.buf.String(), disableHooks) {
 			return nil, at.errorf("templates need helmfile, and helmfile build would run hooks of the file while lockstep only reads it; expand it yourself " +
 				"where these programs may run, and deploy the result: helmfile build --embed-values > expanded.yaml")
 		}
-		if errors.As(err, &exit) && stderr.Len() > 0 {
-			err = errors.New(strings.TrimSpace(stderr.String()))
+		if errors.As(err, &exit) && stderr.buf.Len() > 0 {
+			err = errors.New(strings.TrimSpace(stderr.buf.String()))
 		}
 		return nil, fmt.Errorf("%s: helmfile build: %w", at, err)
 	}
-	docs, err := parse(e.path, stdout.Bytes())
+	docs, err := parse(e.path, stdout.buf.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("read the output of helmfile build: %w", err)
 	}
-	return setSources(docs, stdout.Bytes()), nil
+	return setSources(docs, stdout.buf.Bytes()), nil
 }
 
 // disableHooks is the environment variable with which helmfile refuses a file with hooks instead of running them.

@@ -311,7 +311,7 @@ releases:
 	for _, r := range f.Releases {
 		charts[r.ID()] = "./charts/" + r.Name + ".tgz"
 	}
-	text, err := f.Packed(charts, map[string]mask.Paths{"d": {"/x/y"}})
+	text, err := f.Packed(charts, map[string]mask.Paths{"d": {"/x/y"}}, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ releases:
 			t.Errorf("%s: got\n%+v, want\n%+v", want.ID(), got, want)
 		}
 	}
-	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil, nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
+	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil, nil, false, false); err == nil || !strings.Contains(err.Error(), "kubeContext") {
 		t.Errorf("a release in another cluster: %v", err)
 	}
 }

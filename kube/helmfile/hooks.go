@@ -31,6 +31,9 @@ const (
 // rerunKey is the key of a hook that runs again although it succeeded before the run was killed.
 const rerunKey = "lockstep/rerun"
 
+// noReturnKey is the key of a hook that is a point of no return.
+const noReturnKey = plan.AnnotationNoReturn
+
 var (
 	globalEvents  = []string{Prepare, Cleanup}
 	releaseEvents = []string{Prepare, Preapply, Presync, Preuninstall, Postuninstall, Postsync, Cleanup}
@@ -49,15 +52,18 @@ type Hook struct {
 	NoReturn string
 	// Folder is the folder of its file, in which it runs. At is its position, file:line.
 	Folder, At string
-	command    string // a template, like args
-	args       []string
-	data       map[string]any // for the templates
+	// Image makes the hook a Job in the cluster, nil for a program on this machine.
+	Image   *Image
+	command string // a template, like args
+	args    []string
+	data    map[string]any // for the templates
 }
 
-// Program is a command line.
+// Program is a command line. With an Image, an empty Command is that of the image.
 type Program struct {
 	Command string
 	Args    []string
+	Image   *Image
 }
 
 // At is when a hook runs.
@@ -82,7 +88,13 @@ func (h Hook) Program(at At) (p Program, err error) {
 			return p, fmt.Errorf("%s: hook %s, event %s: %w", h.At, h.Name, at.Event, err)
 		}
 	}
-	return Program{texts[0], texts[1:]}, nil
+	p = Program{Command: texts[0], Args: texts[1:]}
+	if h.Image != nil {
+		if p.Image, err = h.Image.rendered(func(text string) (string, error) { return h.render(text, data) }); err != nil {
+			return p, fmt.Errorf("%s: hook %s, event %s: %w", h.At, h.Name, at.Event, err)
+		}
+	}
+	return p, nil
 }
 
 func (h Hook) render(text string, data map[string]any) (string, error) {
@@ -136,7 +148,7 @@ func (h Hook) functions(data map[string]any) template.FuncMap {
 	f["fromYaml"] = func(text string) (out map[string]any, err error) { return out, yaml.Unmarshal([]byte(text), &out) }
 	f["tpl"] = func(text string, more any) (string, error) {
 		if values, ok := more.(map[string]any); ok {
-			data = values
+			return h.render(text, values)
 		}
 		return h.render(text, data)
 	}
@@ -165,7 +177,7 @@ func (r *reader) readReleaseHooks(s *state, f *fields, rel Release, values map[s
 	return readHooks(f.name+": ", s, items, releaseEvents, map[string]any{
 		"Environment": r.environmentData(s, values), "Namespace": r.Namespace, "Values": values,
 		"Release": map[string]any{
-			"Name": rel.Name, "Namespace": rel.Namespace, "KubeContext": rel.Context, "Labels": rel.Labels,
+			"Name": rel.Name, "Namespace": rel.Namespace, "KubeContext": rel.Context, "Labels": allLabels(rel, f.text("chart")),
 			"Chart": f.text("chart"), "Version": f.text("version"), "Installed": rel.Installed,
 		},
 	})
@@ -197,7 +209,7 @@ func (h *Hook) read(what string, n *node, events []string) error {
 	}
 	f := &fields{node: n, name: what + "hook", own: own}
 	h.Name, h.command, h.ShowLogs, h.Rerun = f.text("name"), f.text("command"), f.boolean("showlogs", false), f.boolean(rerunKey, false)
-	h.NoReturn = plan.ReadNoReturn(map[string]string{plan.AnnotationNoReturn: f.text(plan.AnnotationNoReturn)})
+	h.NoReturn = plan.ReadNoReturn(map[string]string{noReturnKey: f.text(noReturnKey)})
 	f.read("args", &h.args)
 	f.read("events", &h.Events)
 	if f.err != nil {
@@ -208,7 +220,17 @@ func (h *Hook) read(what string, n *node, events []string) error {
 			return err
 		}
 	}
+	if image := own[ImageKey]; !image.isNull() {
+		if !own["kubectlApply"].isNull() {
+			return n.errorf("%skubectlApply reads files of this machine, which an image does not have: use command and args, or remove %s", what, ImageKey)
+		}
+		if err := h.readImage(what, image); err != nil {
+			return err
+		}
+	}
 	switch {
+	case h.Name == "" && h.command == "" && h.Image != nil:
+		h.Name = "image"
 	case h.Name != "" || h.command == "":
 	case hasTemplate(h.command):
 		h.Name = "hook"
@@ -216,7 +238,7 @@ func (h *Hook) read(what string, n *node, events []string) error {
 		h.Name = filepath.Base(strings.TrimSpace(h.command))
 	}
 	switch unknown := slices.DeleteFunc(slices.Clone(h.Events), func(e string) bool { return slices.Contains(events, e) }); {
-	case h.command == "":
+	case h.command == "" && h.Image == nil:
 		return n.errorf("%shook: it has no command", what)
 	case len(h.Events) == 0:
 		return n.errorf("%shook %s: it has no events; name some of: %s", what, h.Name, strings.Join(events, ", "))
@@ -250,14 +272,14 @@ func (h *Hook) readKubectl(what string, n *node) error {
 	return nil
 }
 
-// AnyHook returns the first hook of the file or its releases, nil if there is none.
-func (f *File) AnyHook() *Hook {
+// FindHook returns the first hook of the file or its releases for which a function returns true, nil if there is none.
+func (f *File) FindHook(is func(Hook) bool) *Hook {
 	all := slices.Clone(f.Hooks)
 	for _, r := range f.Releases {
 		all = append(all, r.Hooks...)
 	}
-	if len(all) == 0 {
-		return nil
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return &all[i]
 	}
-	return &all[0]
+	return nil
 }

@@ -2,7 +2,9 @@ package helmfile
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +27,7 @@ releases:
   hooks:
   - events: [presync, postsync]
     command: "{{ .Values.region }}.sh"
-    args: ["{{ .Release.Namespace }}/{{ .Release.Name }} {{ .Release.Chart }}@{{ .Release.Version }} {{ .Release.Labels.tier }}", "{{ if .Event.Error }}failed: {{ .Event.Error }}{{ else }}ok{{ end }}", '{{ .Environment.KubeContext }} {{ requiredEnv "TOKEN" }} {{ readFile "note" | trim | upper }}', plain]
+    args: ["{{ .Release.Namespace }}/{{ .Release.Name }} {{ .Release.Chart }}@{{ .Release.Version }} {{ .Release.Labels.tier }} {{ .Release.Labels.name }}", "{{ if .Event.Error }}failed: {{ .Event.Error }}{{ else }}ok{{ end }}", '{{ .Environment.KubeContext }} {{ requiredEnv "TOKEN" }} {{ readFile "note" | trim | upper }}', plain]
     lockstep/rerun: true
 - name: gone
   chart: repo/app
@@ -57,8 +59,8 @@ releases: [{name: b, chart: repo/app, hooks: [{events: [preapply], kubectlApply:
 	}{
 		{"start", "", At{Event: Prepare, Command: "apply"}, []string{"./all.sh", "prod", "apply", "prepare"}},
 		{"echo", "sub", At{Event: Prepare}, []string{"echo"}},
-		{"a", "", At{Event: Presync}, []string{"eu.sh", "x/a repo/app@1.2.3 db", "ok", "prod-cluster t1 HI", "plain"}},
-		{"a", "", At{Event: Postsync, Err: errors.New("no image")}, []string{"eu.sh", "x/a repo/app@1.2.3 db", "failed: no image", "prod-cluster t1 HI", "plain"}},
+		{"a", "", At{Event: Presync}, []string{"eu.sh", "x/a repo/app@1.2.3 db a", "ok", "prod-cluster t1 HI", "plain"}},
+		{"a", "", At{Event: Postsync, Err: errors.New("no image")}, []string{"eu.sh", "x/a repo/app@1.2.3 db a", "failed: no image", "prod-cluster t1 HI", "plain"}},
 		{"gone", "", At{Event: Postuninstall}, []string{"kubectl", "apply", "-f", "crds.yaml"}},
 		{"b", "sub", At{Event: Preapply}, []string{"kubectl", "apply", "-k", "overlay/"}},
 	} {
@@ -102,5 +104,72 @@ func TestHookErrors(t *testing.T) {
 		if _, err := f.Releases[0].Hooks[0].Program(At{Event: Presync}); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "helmfile.yaml:5: hook x, event presync") {
 			t.Errorf("%s: %v, want %s", test.arg, err, test.want)
 		}
+	}
+}
+
+// TestImage (S11a): a hook with an image, as it is read, as templates, and packed for another machine.
+func TestImage(t *testing.T) {
+	dir := t.TempDir()
+	write := func(hook string) (*File, error) {
+		text := "releases:\n- {name: a, namespace: n, chart: ./a, values: [{v: '1'}], hooks: [" + hook + "]}\n"
+		if err := os.WriteFile(filepath.Join(dir, "helmfile.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Read(t.Context(), Options{Path: dir})
+	}
+	f, err := write(`{events: [presync, postsync], args: ["{{ .Event.Name }}", '{{ print "{" "{" }} x'], lockstep/image: {name: "tool:{{ .Release.Name }}", env: {A: "{{ .Release.Namespace }}"}, secrets: [s], serviceAccount: m}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Releases[0].Hooks[0].Program(At{Event: Presync})
+	if err != nil || p.Command != "" || !slices.Equal(p.Args, []string{"presync", "{{ x"}) || p.Image.Name != "tool:a" || p.Image.Env["A"] != "n" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	packed, err := f.Packed(map[string]string{"n/a": "./a"}, nil, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "packed.yaml"), packed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	there, err := Read(t.Context(), Options{Path: filepath.Join(dir, "packed.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := there.Releases[0].Hooks
+	if len(hooks) != 2 || hooks[1].Name != "image" || !slices.Equal(hooks[1].Events, []string{Postsync}) {
+		t.Fatalf("packed: %+v", hooks)
+	}
+	if q, err := hooks[0].Program(At{Event: Presync}); err != nil || !slices.Equal(q.Args, p.Args) || !reflect.DeepEqual(q.Image, p.Image) {
+		t.Errorf("packed: %+v, %v, want %+v", q, err, p)
+	}
+	if text, err := f.Packed(nil, nil, false, true); err != nil || strings.Contains(string(text), "hooks") {
+		t.Errorf("without hooks: %s, %v", text, err)
+	}
+	f, err = write(`{events: [cleanup], command: x, args: ["{{ .Event.Error }}"], lockstep/image: tool}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Packed(nil, nil, false, false); err == nil || !strings.Contains(err.Error(), "hook x uses .Event.Error") {
+		t.Errorf("an error that is not known yet: %v", err)
+	}
+	for hook, want := range map[string]string{
+		`{events: [presync], lockstep/image: {env: {A: b}}}`:                       "lockstep/image has no name of an image",
+		`{events: [presync], lockstep/image: {name: x, image: y}}`:                 "image",
+		`{events: [presync], lockstep/image: x, kubectlApply: {filename: a.yaml}}`: "kubectlApply reads files of this machine",
+		`{events: [presync], lockstep/image: {name: x, env: [A]}}`:                 "lockstep/image",
+		`{events: [presync], name: x}`:                                             "it has no command",
+	} {
+		if _, err := write(hook); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", hook, err, want)
+		}
+	}
+}
+
+// TestTemplateInTemplate: tpl with a map uses it for its text alone.
+func TestTemplateInTemplate(t *testing.T) {
+	h := Hook{At: "f:1", Name: "x", command: `{{ tpl "{{ .a }}" (dict "a" "b") }} {{ tpl "{{ .Event.Name }}" . }} {{ .Event.Name }}`, data: map[string]any{}}
+	if p, err := h.Program(At{Event: Presync}); err != nil || p.Command != "b presync presync" {
+		t.Errorf("%q, %v", p.Command, err)
 	}
 }

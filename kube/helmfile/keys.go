@@ -1,10 +1,6 @@
 package helmfile
 
-import (
-	"maps"
-
-	"lockstep/engine/plan"
-)
+import "maps"
 
 // keys are the known keys of a mapping. The value is "" for a key that is supported or ignored, and advice for an
 // unsupported one.
@@ -110,7 +106,8 @@ var (
 			unsupported(ownKeyring, "keyring", "verify")
 	helmfileKeys = supported("path", "values", "selectors", "selectorsInherited").unsupported(useHelmfile, "inherits")
 	setKeys      = supported("name", "value", "values", "file")
-	hookKeys     = supported("name", "events", "command", "args", "showlogs", "kubectlApply", rerunKey, plan.AnnotationNoReturn)
+	hookKeys     = supported("name", "events", "command", "args", "showlogs", "kubectlApply", rerunKey, noReturnKey, ImageKey)
+	imageKeys    = supported("name", "env", "secrets", "serviceAccount", "annotations")
 	kubectlKeys  = supported("filename", "kustomize")
 )
 

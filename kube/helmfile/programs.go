@@ -25,6 +25,35 @@ type programs struct {
 	outputs map[string]*output
 }
 
+// maxOutput and maxMessages limit what is kept of the output of a program and of its messages, in bytes.
+const (
+	maxOutput   = 64 << 20
+	maxMessages = 64 << 10
+)
+
+// limited keeps the first bytes that are written to it, at most most. Writing more fails, which ends the program, unless drop is set.
+type limited struct {
+	buf        bytes.Buffer
+	most       int
+	drop, over bool
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	room := max(l.most-l.buf.Len(), 0)
+	if len(p) <= room {
+		return l.buf.Write(p)
+	}
+	l.over = true
+	_, _ = l.buf.Write(p[:room])
+	if l.drop {
+		return len(p), nil
+	}
+	return room, errTooMuch
+}
+
+var errTooMuch = fmt.Errorf("its output has more than %d MiB", maxOutput>>20)
+
 type output struct {
 	mu   sync.Mutex
 	data []byte // nil until the command has succeeded
@@ -48,18 +77,22 @@ func (p *programs) run(ctx context.Context, dir, stdin, program string, args ...
 	if o.data != nil {
 		return o.data, nil
 	}
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := limited{most: maxOutput}, limited{most: maxMessages, drop: true}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, strings.NewReader(stdin), &stdout, &stderr
 	cmd.WaitDelay = time.Second // a child, such as gpg-agent, may keep its output open
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	if stdout.over {
+		return nil, fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], errTooMuch)
+	}
+	if err != nil {
 		var exit *exec.ExitError
-		if said := text.CollapseSpace(stderr.String()); errors.As(err, &exit) && said != "" {
+		if said := text.CollapseSpace(stderr.buf.String()); errors.As(err, &exit) && said != "" {
 			err = errors.New(said)
 		}
 		return nil, fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], err)
 	}
-	o.data = append([]byte{}, stdout.Bytes()...)
+	o.data = append([]byte{}, stdout.buf.Bytes()...)
 	return o.data, nil
 }
 
@@ -113,8 +146,11 @@ func decryptCommand(ctx context.Context, item *node, file string) (program strin
 
 // hasHelmSecrets reports whether Helm has the plugin secrets.
 func hasHelmSecrets(ctx context.Context, helm string) bool {
-	out, err := exec.CommandContext(ctx, helm, "plugin", "list").Output()
-	for line := range strings.Lines(string(out)) {
+	out := limited{most: maxOutput}
+	cmd := exec.CommandContext(ctx, helm, "plugin", "list")
+	cmd.Stdout = &out
+	err := cmd.Run()
+	for line := range strings.Lines(out.buf.String()) {
 		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "secrets" {
 			return err == nil
 		}

@@ -257,3 +257,20 @@ func TestLenient(t *testing.T) {
 		}
 	}
 }
+
+// TestMuchOutput (S12): a program that writes without end is ended, and its messages are cut.
+func TestMuchOutput(t *testing.T) {
+	bin := t.TempDir()
+	for name, script := range map[string]string{"endless": "#!/bin/sh\nyes secret\n", "talks": "#!/bin/sh\nyes word | head -c 1000000 >&2\nexit 1\n"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var p programs
+	if _, err := p.run(t.Context(), bin, "", filepath.Join(bin, "endless"), "decrypt"); err == nil || err.Error() != "endless decrypt: its output has more than 64 MiB" {
+		t.Errorf("endless: %v", err)
+	}
+	if _, err := p.run(t.Context(), bin, "", filepath.Join(bin, "talks"), "decrypt"); err == nil || len(err.Error()) > 100_000 || !strings.Contains(err.Error(), "word word") {
+		t.Errorf("talks: %.100v", err)
+	}
+}

@@ -269,14 +269,21 @@ func condition(f *fields, environment string, values map[string]any) (bool, erro
 	return enabled, nil
 }
 
-// matchesSelectors reports whether a release with a chart matches at least one of the selectors, or there are none. A
-// selector is a list of terms, key=value or key!=value, that must all match.
-func matchesSelectors(rel Release, chart string, selectors []string) (bool, error) {
-	labels := maps.Clone(rel.Labels)
+// allLabels returns the labels of a release with those that helmfile adds: its name, its namespace and the name of its chart.
+func allLabels(rel Release, chart string) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, rel.Labels)
 	if path, err := filepath.Abs(filepath.Join(rel.Folder, chart)); err == nil { // for a chart in "."
 		chart = path
 	}
 	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(chart)
+	return labels
+}
+
+// matchesSelectors reports whether a release with a chart matches at least one of the selectors, or there are none. A
+// selector is a list of terms, key=value or key!=value, that must all match.
+func matchesSelectors(rel Release, chart string, selectors []string) (bool, error) {
+	labels := allLabels(rel, chart)
 	for _, s := range selectors {
 		matches := true
 		for _, term := range strings.Split(s, ",") {

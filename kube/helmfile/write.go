@@ -154,8 +154,8 @@ func withoutNeeds(v any) any {
 // Packed returns f as plain YAML for another machine. charts contains the path or reference of each release's chart, by
 // ID. The values of each release must be in the file ValuesFile, next to it; secret are the places of those that Merge has
 // decrypted, by ID. Packed returns an error for a release with a context or a post-renderer, which another machine does not
-// have.
-func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths) ([]byte, error) {
+// have. All hooks must have an image, unless skipHooks leaves them out. down is for a run that uninstalls the releases.
+func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths, down, skipHooks bool) ([]byte, error) {
 	releases := []map[string]any{}
 	installed := map[string]bool{}
 	for _, r := range f.Releases {
@@ -180,6 +180,11 @@ func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths) ([
 		if err != nil {
 			return nil, err
 		}
+		if !skipHooks {
+			if packed["hooks"], err = packedHooks(r.Hooks, down, false); err != nil {
+				return nil, err
+			}
+		}
 		maps.Copy(packed, patches)
 		if len(r.Readiness) > 0 {
 			var entries map[string]any
@@ -198,7 +203,14 @@ func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths) ([
 		}
 		releases = append(releases, packed)
 	}
-	return yaml.Marshal(map[string]any{"releases": releases})
+	packed := map[string]any{"releases": releases}
+	if !skipHooks {
+		var err error
+		if packed["hooks"], err = packedHooks(f.Hooks, down, true); err != nil {
+			return nil, err
+		}
+	}
+	return yaml.Marshal(packed)
 }
 
 // ValuesFile returns the path of the release's merged values, as documents.EncodeExact writes them, relative to a packed

@@ -195,7 +195,7 @@ func (m *Mask) details(d event.Details) event.Details {
 
 // Step hides the secret values in the command line of a step.
 func (m *Mask) Step(s plan.Step) plan.Step {
-	s.Command, s.Args = m.Text(s.Command), m.Lines(s.Args)
+	s.Command, s.Args, s.Image = m.Text(s.Command), m.Lines(s.Args), m.Text(s.Image)
 	return s
 }
 

@@ -26,6 +26,8 @@ type Roles struct {
 	InCluster bool
 	// Journal is the Secret in which runs in the cluster keep their state, in the account's namespace.
 	Journal string
+	// More are permissions that no release needs.
+	More Set
 
 	permissions Set
 	grants      []Grant
@@ -80,6 +82,7 @@ func (r Roles) Write(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&out, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", scalar(r.Account), scalar(r.Namespace))
+	r.permissions.addAll(r.More)
 	needed, optional := makeRules(r.permissions, r.grants)
 	r.writeRoles(&out, "", needed)
 	r.writeRoles(&out, ":optional", optional)

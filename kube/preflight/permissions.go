@@ -123,6 +123,15 @@ func checkPermissions(s *session.Session, p *session.Prepared, incoming *Incomin
 	return nil
 }
 
+// CheckAllowed returns a *Refusal if the user lacks some of these permissions.
+func CheckAllowed(ctx context.Context, c *connect.Client, all permissions.Set) error {
+	missing := missingPermissions(ctx, c, all)
+	if len(missing) == 0 {
+		return nil
+	}
+	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, Username(ctx, c), missing) + ` ("lockstep rbac" prints the roles)`}}}
+}
+
 // missingPermissions returns the permissions that the user lacks, with the names of the objects if
 // only some are forbidden. The API server's list of rules may be incomplete, so missingPermissions
 // requests a review of each permission that the rules do not grant.

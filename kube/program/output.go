@@ -20,8 +20,9 @@ const (
 	flushInterval = 100 * time.Millisecond
 )
 
-// output splits what a program writes into lines, and passes them on in batches.
-type output struct {
+// Output splits what a program writes into lines, and passes them on in batches. Of much output, it passes the start and the end
+// on.
+type Output struct {
 	emit func([]string)
 
 	mu           sync.Mutex
@@ -34,9 +35,11 @@ type output struct {
 	closed       bool
 }
 
-func newOutput(emit func([]string)) *output { return &output{emit: emit} }
+// NewOutput returns an Output that passes lines on to emit.
+func NewOutput(emit func([]string)) *Output { return &Output{emit: emit} }
 
-func (o *output) Write(p []byte) (int, error) {
+// Write never fails.
+func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed { // a child that outlives the program
@@ -65,7 +68,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // endLine adds the line in rest.
-func (o *output) endLine() {
+func (o *Output) endLine() {
 	line := strings.ToValidUTF8(strings.TrimRight(string(o.rest), "\r"), "\uFFFD")
 	o.rest = o.rest[:0]
 	if o.bytes+len(line) > maxBytes || o.lines >= maxLines {
@@ -87,7 +90,7 @@ func (o *output) endLine() {
 	}
 }
 
-func (o *output) flush() {
+func (o *Output) flush() {
 	if o.timer != nil {
 		o.timer.Stop()
 		o.timer = nil
@@ -98,8 +101,8 @@ func (o *output) flush() {
 	}
 }
 
-// close passes on the end of the output.
-func (o *output) close() {
+// Close passes on the end of the output. What is written later is dropped.
+func (o *Output) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.rest) > 0 {

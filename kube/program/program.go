@@ -52,7 +52,7 @@ func (p Program) Run(ctx context.Context, output func(lines []string)) error {
 	cmd := exec.Command(p.Command, p.Args...)
 	cmd.Dir, cmd.Env = p.Dir, append(os.Environ(), p.Env...)
 	cmd.SysProcAttr, cmd.WaitDelay = ownGroup(), orphanGrace
-	out := newOutput(output)
+	out := NewOutput(output)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.Command, err)
@@ -75,7 +75,7 @@ func (p Program) Run(ctx context.Context, output func(lines []string)) error {
 	err := cmd.Wait()
 	close(ended)
 	<-watched
-	out.close()
+	out.Close()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil && err != nil:

@@ -61,10 +61,7 @@ func (s *Stack) leftOver(st *step) bool {
 
 // addDigests adds to the planned steps what stands for the releases that they are about.
 func (s *Stack) addDigests() {
-	if s.info.Identity == "" {
-		return
-	}
-	all, digests := []string{}, map[*member]string{}
+	all, texts := []string{}, map[*member]string{}
 	for _, m := range s.members {
 		text := m.id + "\n"
 		if op := s.plannedOperation(m); op != nil && op.Preview() != nil && !m.remove {
@@ -73,22 +70,35 @@ func (s *Stack) addDigests() {
 				text += "\n" + h.Manifest
 			}
 		}
-		all, digests[m] = append(all, text), text
+		all, texts[m] = append(all, text), text
 	}
 	slices.Sort(all)
-	texts, err := json.Marshal(all)
+	whole, err := json.Marshal(all)
 	if err != nil {
 		return // then nothing counts as done
 	}
-	digests[nil] = string(texts)
-	slow := map[*member]string{}
+	texts[nil] = string(whole)
+	type key struct {
+		salt string
+		of   *member
+	}
+	slow := map[key]string{}
+	digest := func(salt string, m *member) string {
+		k := key{salt, m}
+		if slow[k] == "" {
+			slow[k] = planfile.Slow([]byte(salt), []byte(texts[m]))
+		}
+		return slow[k]
+	}
 	for _, st := range s.steps {
 		if !s.planned(st) {
 			continue
 		}
-		if slow[st.member] == "" {
-			slow[st.member] = planfile.Slow([]byte(s.info.Identity), []byte(digests[st.member]))
+		if s.info.Identity != "" {
+			st.fact.Digest = digest(s.info.Identity, st.member)
 		}
-		st.fact.Digest = slow[st.member]
+		if st.hook.Image != nil { // the same on all machines
+			st.jobDigest = digest(s.info.Release, st.member)
+		}
 	}
 }

@@ -86,6 +86,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.checkSteps(); err != nil {
 		return err
 	}
+	if err := s.checkJobs(ctx); err != nil {
+		return err
+	}
 	if err := s.checkSavedPlan(); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func (s *Stack) Run() error {
 	if err := s.failedResults(results); err != nil {
 		return s.fail(err)
 	}
+	s.tidyJobs()
 	noStatus, notAwaited := s.counts()
 	if err := eng.Finish(run.End{Status: event.Succeeded, Results: results, NoStatus: noStatus, NotAwaited: notAwaited}); err != nil {
 		return s.fail(err)
@@ -365,12 +366,14 @@ func (s *Stack) fail(cause error) error {
 				continue
 			}
 			s.runFinally(cause)
+			s.tidyJobs()
 			s.engine.Close(end)
 			return errors.Join(cause, err)
 		}
 		if ending == nil {
 			s.runFinally(cause)
 		}
+		s.tidyJobs()
 		end.Results = s.finalResults()
 		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
 			end.Outcome = rollbackOutcomeOf(end.Results)

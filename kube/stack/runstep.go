@@ -22,7 +22,7 @@ func (s *Stack) stage(phase event.Phase) run.Stage {
 	return run.Stage{Phase: phase, Cluster: s, Holds: func(g *plan.Group) bool { return g.Step != nil }}
 }
 
-// runStep runs the program of a step.
+// runStep runs the program or the Job of a step.
 func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Response, error) {
 	s.mu.Lock()
 	report := st.report
@@ -38,18 +38,23 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	s.mu.Lock()
 	s.ranStep = true
 	s.mu.Unlock()
-	limit := s.stepTimeout(st)
-	ctx, cancel := context.WithTimeoutCause(run.RetryContext(ctx), limit.After, &stepTimeout{limit})
+	timeout := &stepTimeout{s.stepTimeout(st), "still running"}
+	ctx, cancel := context.WithTimeoutCause(run.RetryContext(ctx), timeout.After, timeout)
 	defer cancel()
 	var last []string
-	err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: s.opts.HookEnv}.Run(ctx, func(lines []string) {
+	output := func(lines []string) {
 		if last = append(last, lines...); len(last) > event.MaxEvidence {
 			last = slices.Clone(last[len(last)-event.MaxEvidence:])
 		}
 		s.engine.Publish(event.Event{Kind: event.KindLog, Phase: st.phase, Group: st.id, Object: &o, Lines: lines})
-	})
+	}
+	if p.Image != nil {
+		err = s.runJob(ctx, st, p, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
+	} else {
+		err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: s.opts.HookEnv}.Run(ctx, output)
+	}
 	if err != nil {
-		return run.Response{}, newStepFailure(p, err, last)
+		return run.Response{}, newStepFailure(p, err, last, st.fact.Job)
 	}
 	report(run.Observation{Object: o, Status: event.Ready, Message: phrase.Exited(0)})
 	return run.Response{Change: event.Ran, Message: phrase.Exited(0)}, nil
@@ -64,9 +69,12 @@ func (s *Stack) stepTimeout(st *step) event.Timeout {
 }
 
 // stepTimeout is the error of a step that did not end in time.
-type stepTimeout struct{ event.Timeout }
+type stepTimeout struct {
+	event.Timeout
+	why string
+}
 
-func (t *stepTimeout) Error() string { return phrase.Failure("still running", &t.Timeout) }
+func (t *stepTimeout) Error() string { return phrase.Failure(t.why, &t.Timeout) }
 
 // stepFailure is the error of a step, with the end of its output as evidence.
 type stepFailure struct {
@@ -78,15 +86,23 @@ func (f *stepFailure) Error() string        { return f.finding.Cause }
 func (f *stepFailure) Unwrap() error        { return f.error }
 func (f *stepFailure) Finding() run.Finding { return f.finding }
 
-func newStepFailure(p helmfile.Program, err error, last []string) error {
+// newStepFailure returns the error of a program, or of a Job that stays for its log.
+func newStepFailure(p helmfile.Program, err error, last []string, job string) error {
 	last = slices.DeleteFunc(last, func(l string) bool { return strings.TrimSpace(l) == "" })
 	details := event.Details{Log: last}
 	why := err.Error()
 	if exit := (*program.ExitError)(nil); errors.As(err, &exit) && exit.Signal == "" {
 		details.ExitCode = &exit.Code
 		why = phrase.Exited(exit.Code)
+		if job != "" {
+			details.Notes = []string{"the Job stays until the hook runs again: kubectl logs " + job}
+		}
 	}
-	cause := filepath.Base(p.Command) + " " + why
+	what := p.Command
+	if what == "" {
+		what = p.Image.Name
+	}
+	cause := filepath.Base(what) + " " + why
 	if n := len(last); n > 0 {
 		cause += ": " + strings.TrimSpace(last[n-1])
 	}
@@ -201,11 +217,7 @@ func (s *Stack) skipSteps(c event.Command) {
 	defer s.mu.Unlock()
 	for _, st := range s.steps {
 		if g := s.state.Find(st.phase, st.id); g != nil && g.Code == event.Rechecking && g.Status == event.Running {
-			status := event.Ready
-			if st.phase == phaseRemove {
-				status = event.Gone
-			}
-			st.report(run.Observation{Object: st.object(), Status: status, Message: phrase.SkippedStep(c.Reason)})
+			st.report(run.Observation{Object: st.object(), Status: event.Ready, Message: phrase.SkippedStep(c.Reason)})
 		}
 	}
 }

@@ -44,7 +44,7 @@ type Options struct {
 	PruneNamespaces     []string
 	// Journal is what the run keeps for the pod that replaces this one, nil outside a cluster.
 	Journal *journal.Journal
-	// Hooks says whether the hooks of the file, which are programs on this machine, run (S11a).
+	// Hooks says whether the hooks of the file, which are programs on this machine or images in the cluster, run (S11a).
 	Hooks HookPolicy
 	// HookEnv is added to their environment.
 	HookEnv []string

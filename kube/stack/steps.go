@@ -24,7 +24,8 @@ const (
 	SkipHooks
 )
 
-// step is a hook of the helmfile at one of its events: a group that runs a program instead of deploying a release.
+// step is a hook of the helmfile at one of its events: a group that runs a program, or a Job in the cluster, instead of deploying a
+// release.
 type step struct {
 	id     string
 	hook   helmfile.Hook
@@ -33,9 +34,11 @@ type step struct {
 	phase  string  // that it runs in
 	fact   plan.Step
 	report func(run.Observation) // guarded by Stack.mu
+	// jobDigest stands for what the releases are to become, for a step that runs in the cluster.
+	jobDigest string
 }
 
-// Steps returns the programs that the run will start on this machine, in plan order, without secret values.
+// Steps returns the programs that the run will start on this machine or in the cluster, in plan order, without secret values.
 func (s *Stack) Steps() (all []plan.PlannedStep) {
 	for g := range event.Groups(s.Phases()) {
 		if g.Step != nil {
@@ -47,29 +50,25 @@ func (s *Stack) Steps() (all []plan.PlannedStep) {
 
 // addSteps makes the steps of all events that the run may have.
 func (s *Stack) addSteps() {
-	deploys := [...]struct{ event, command string }{
-		{helmfile.Prepare, "apply"}, {helmfile.Preapply, "apply"}, {helmfile.Presync, "sync"}, {helmfile.Preuninstall, "sync"},
-		{helmfile.Postuninstall, "sync"}, {helmfile.Postsync, "sync"}, {helmfile.Cleanup, "sync"},
+	events := []string{
+		helmfile.Prepare, helmfile.Preapply, helmfile.Presync, helmfile.Preuninstall, helmfile.Postuninstall, helmfile.Postsync, helmfile.Cleanup,
 	}
-	global, events := "apply", deploys[:]
 	if s.opts.Down {
-		global, events = "destroy", []struct{ event, command string }{
-			{helmfile.Prepare, "destroy"}, {helmfile.Preuninstall, "delete"}, {helmfile.Postuninstall, "delete"}, {helmfile.Cleanup, "delete"},
-		}
+		events = []string{helmfile.Prepare, helmfile.Preuninstall, helmfile.Postuninstall, helmfile.Cleanup}
 	}
 	for _, event := range []string{helmfile.Prepare, helmfile.Cleanup} {
-		s.addStepsAt(nil, s.opts.File.Hooks, event, global)
+		s.addStepsAt(nil, s.opts.File.Hooks, event)
 	}
 	for _, m := range s.members {
-		for _, at := range events {
-			if uninstalls := at.event == helmfile.Preuninstall || at.event == helmfile.Postuninstall; m.remove || !uninstalls {
-				s.addStepsAt(m, m.Hooks, at.event, at.command)
+		for _, event := range events {
+			if uninstalls := event == helmfile.Preuninstall || event == helmfile.Postuninstall; m.remove || !uninstalls {
+				s.addStepsAt(m, m.Hooks, event)
 			}
 		}
 	}
 }
 
-func (s *Stack) addStepsAt(m *member, hooks []helmfile.Hook, event, command string) {
+func (s *Stack) addStepsAt(m *member, hooks []helmfile.Hook, event string) {
 	for _, h := range hooks {
 		if !slices.Contains(h.Events, event) {
 			continue
@@ -77,7 +76,7 @@ func (s *Stack) addStepsAt(m *member, hooks []helmfile.Hook, event, command stri
 		if s.opts.Down { // which rolls nothing back
 			h.NoReturn = ""
 		}
-		st := &step{hook: h, at: helmfile.At{Event: event, Command: command}, member: m}
+		st := &step{hook: h, at: helmfile.At{Event: event, Command: helmfile.CommandAt(event, s.opts.Down, m == nil)}, member: m}
 		id := path.Join(event, strings.ReplaceAll(h.Name, "/", "-"))
 		st.fact = plan.Step{Event: event, Folder: h.Folder, Rerun: h.Rerun, ShowLogs: h.ShowLogs, At: h.At}
 		if m != nil {
@@ -134,7 +133,7 @@ func (s *Stack) planned(st *step) bool {
 	case st.at.Event == helmfile.Prepare || st.at.Event == helmfile.Cleanup:
 		return true
 	}
-	return s.plannedOperation(st.member) != nil && !s.isUnchanged(st.member) || s.leftOver(st)
+	return s.plannedOperation(st.member) != nil && !s.isUnchanged(st.member) || s.leftOver(st) || st.hook.Image != nil && s.begunBefore(st.member)
 }
 
 // stepsAt returns the steps of a release, or of the whole stack, at some events, in the order of the events.
@@ -266,6 +265,9 @@ func (s *Stack) findCommands(planned func(*step) bool) error {
 			errs = append(errs, err)
 		}
 		st.fact.Command, st.fact.Args = p.Command, p.Args
+		if p.Image != nil {
+			st.fact.Image, st.fact.Folder, st.fact.Job = p.Image.Name, "", s.job(st, p).Ref()
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -290,7 +292,7 @@ func (s *Stack) checkSteps() error {
 	if more := len(steps) - maxNamedSteps; more > 0 {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("%s has hooks, which run programs on this machine: %s; allow them with --allow-hooks, or leave them out with --skip-hooks",
+	return fmt.Errorf("%s has hooks, which run programs on this machine or in the cluster: %s; allow them with --allow-hooks, or leave them out with --skip-hooks",
 		s.opts.File.Source(), strings.Join(named, "; "))
 }
 

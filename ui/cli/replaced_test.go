@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -346,5 +347,73 @@ func TestReplacedPodKeepsApprovals(t *testing.T) {
 		if !strings.Contains(s, group+" approved by sandbox-admin") {
 			t.Errorf("the record does not say who approved %s:\n%s\n%s", group, s, out)
 		}
+	}
+}
+
+// TestImageHookInTheCluster (S11a, S13): the hooks of a helmfile with an image run as Jobs in a run in the cluster, too, with the
+// permissions that lockstep rbac prints. The pod is killed while one of them runs; the next pod takes its Job over, and does not run
+// the one again that has succeeded.
+func TestImageHookInTheCluster(t *testing.T) {
+	limitedParallel(t)
+	const ns = "image-hooks"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	dir := t.TempDir()
+	hook := func(name, event, duration string) string {
+		return fmt.Sprintf(`{name: %s, events: [%s], showlogs: true, command: run, args: ["{{ .Release.Name }}", '{{ "{{" }}'], lockstep/image: {name: example/tool:1, annotations: {sandbox/log: "%[1]s at work", sandbox/run-duration: %s}}}`, name, event, duration)
+	}
+	writeFiles(t, dir, map[string]string{
+		"helmfile.yaml":       "releases:\n- name: a\n  chart: ./a\n  hooks:\n  - " + hook("backup", "presync", "1s") + "\n  - " + hook("smoke", "postsync", "8s") + "\n",
+		"a/Chart.yaml":        "apiVersion: v2\nname: a\nversion: 1.0.0\n",
+		"a/templates/map.yml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+	})
+	file := filepath.Join(dir, "helmfile.yaml")
+	if s := m.run(2, "up", "-f", file, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui"); !strings.Contains(s, "hook backup runs image example/tool:1 in the cluster; allow the hooks with --allow-hooks") {
+		t.Errorf("without consent: %s", s)
+	}
+	roles := m.run(0, "rbac", "-f", file, "-n", ns, "--in-cluster", "--service-account", "exact")
+	testcluster.Get(t).Apply(t, testcluster.Parse(t, roles[strings.Index(roles, "apiVersion:"):])...)
+	out, ends := m.start("up", "-f", file, "-n", ns, "--in-cluster", "--service-account", "exact", "--allow-hooks", "--no-tui")
+	out.await(t, "smoke at work")
+	pods, err := client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "lockstep/release"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("pods of the run: %v, %v", pods, err)
+	}
+	before, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "lockstep/step"})
+	if err != nil || len(before.Items) != 2 {
+		t.Fatalf("Jobs of the hooks: %v, %v", before, err)
+	}
+	for _, j := range before.Items {
+		if c := j.Spec.Template.Spec.Containers[0]; !slices.Equal(c.Args, []string{"a", "{{"}) || len(c.Env) > 0 {
+			t.Errorf("arguments %q, environment %v", c.Args, c.Env)
+		}
+	}
+	if err := client.CoreV1().Pods(ns).Delete(t.Context(), pods.Items[0].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	if code := ends(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	after, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "lockstep/step"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range after.Items {
+		if j.DeletionTimestamp == nil {
+			t.Errorf("Job %s is left", j.Name)
+		}
+	}
+	log, err := testcluster.Get(t).Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	for _, e := range log.Writes() {
+		if e.Object.Namespace == ns && e.Verb == "create" && e.Object.Resource == "jobs" && strings.HasPrefix(e.Object.Name, "lockstep-step") {
+			created++
+		}
+	}
+	if created != 2 || !strings.Contains(out.String(), "resumes in another pod") {
+		t.Errorf("%d Jobs were created for 2 hooks:\n%s", created, out)
 	}
 }

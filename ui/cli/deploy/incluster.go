@@ -222,15 +222,22 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	if flags.prune && len(file.Others)+len(file.Unread) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l, a condition or the environment excludes releases")
 	}
-	if h := file.AnyHook(); h != nil && !flags.skipHooks {
-		return fmt.Errorf("%s: hook %s is a program on this machine, which a run in the cluster does not have: make it a Job with annotation helm.sh/hook "+
-			"in the chart, leave the hooks out with --skip-hooks, or run without --in-cluster", h.At, h.Name)
+	local := file.FindHook(func(h helmfile.Hook) bool { return h.Image == nil })
+	if local != nil && !flags.skipHooks {
+		return fmt.Errorf("%s: hook %s is a program on this machine, which a run in the cluster does not have: give it a %s, which runs it as a Job, "+
+			"make it a Job with annotation helm.sh/hook in the chart, leave the hooks out with --skip-hooks, or run without --in-cluster", local.At, local.Name, helmfile.ImageKey)
+	}
+	if h := file.FindHook(func(helmfile.Hook) bool { return true }); h != nil && !flags.skipHooks && !flags.allowHooks {
+		return fmt.Errorf("%s: hook %s runs image %s in the cluster; allow the hooks with --allow-hooks, or leave them out with --skip-hooks", h.At, h.Name, h.Image.Name)
 	}
 	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
 	loader, err := input.NewStackLoader(a.App, file, a.Settings, flags.charts)
 	if err != nil {
 		return err
+	}
+	if flags.allowHooks {
+		p.args = append(p.args, "--allow-hooks")
 	}
 	if flags.prune && r.screen {
 		p.args = append(p.args, "--break-on="+breakOnPrune)
@@ -253,7 +260,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	if err != nil {
 		return err
 	}
-	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts, secret); err != nil {
+	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts, secret, flags.down, flags.skipHooks); err != nil {
 		return err
 	}
 	return a.runAsJob(cmd, flags.run.cluster, r, p)

@@ -76,7 +76,7 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	o.Install, o.CreateNamespace, o.ServerSide = true, true, strconv.FormatBool(flags.serverSide)
 	err = a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareUpgrade, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
-			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
+			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, nil, op)
 		})
 	}})
 	return suggestSandbox(err)
@@ -108,7 +108,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 			if len(ops) > 1 {
 				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", kubeContext))
 			}
-			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[contexts[kubeContext]]...); err != nil {
+			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, stack.StepPermissions(contexts[kubeContext]), ops[contexts[kubeContext]]...); err != nil {
 				return err
 			}
 		}
@@ -116,12 +116,12 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 	}))
 }
 
-// writeRoles prints the roles for releases, and the warnings of their plans.
-func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, ops ...*kube.Operation) error {
+// writeRoles prints the roles for releases and with more permissions, and the warnings of their plans.
+func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, more kube.Permissions, ops ...*kube.Operation) error {
 	for _, op := range ops {
 		a.Display(cmd).Warnings(op.Warnings())
 	}
-	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled}, ops...)
+	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled, More: more}, ops...)
 }
 
 // rbacCommand returns the command that prints the permissions for the same chart or helmfile, with -n for the namespace.

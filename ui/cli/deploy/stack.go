@@ -64,7 +64,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	s.Add(cmd)
 	f := cmd.Flags()
 	command.AddCount(f, &s.concurrency, "concurrency", "", 0, "maximum releases at a time; 0 for no limit")
-	f.BoolVar(&s.allowHooks, "allow-hooks", false, "run the hooks of the helmfile: programs on this machine, which plan lists")
+	f.BoolVar(&s.allowHooks, "allow-hooks", false, "run the hooks of the helmfile: programs on this machine and images in the cluster, which plan lists")
 	f.BoolVar(&s.skipHooks, "skip-hooks", false, "do not run the hooks of the helmfile")
 	cmd.MarkFlagsMutuallyExclusive("allow-hooks", "skip-hooks")
 	f.BoolVar(&s.charts.SkipDeps, "skip-deps", false, "do not download missing dependencies of local charts")

@@ -1,0 +1,209 @@
+// Package stepjob runs a container image in the cluster as a part of a run (S11a): as a Job whose output is passed on in lines
+// while it runs. A Job that a killed run left is taken over. The central type is Job. Package kube/stack imports it.
+package stepjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lockstep/engine/parallel"
+	"lockstep/kube/helmfile"
+	"lockstep/kube/names"
+	"lockstep/kube/program"
+)
+
+// Job is a step that runs in the cluster.
+type Job struct {
+	// Step identifies the step. The name of the Job follows from it.
+	Step, Namespace string
+	Labels          map[string]string
+	Image           helmfile.Image
+	// Command is that of the image if it is empty.
+	Command string
+	Args    []string
+	// Digest stands for what the step does and for which releases. A Job with the same one that still runs, or has succeeded, is
+	// taken over.
+	Digest string
+	// Rerun runs it again even if it has succeeded.
+	Rerun bool
+}
+
+const (
+	annotationStep   = "lockstep/step"
+	annotationDigest = "lockstep/step-digest"
+	container        = "step"
+
+	// grace is the time between asking the container to end and killing it, in seconds.
+	grace = 5
+	// pollInterval is the time between two looks at the Job and its pod.
+	pollInterval = 500 * time.Millisecond
+	// endTimeout limits how long the end of a cancelled Job is waited for.
+	endTimeout = 20 * time.Second
+)
+
+// Name returns the name of the Job.
+func (j Job) Name() string { return names.Of("lockstep-step/" + j.Step) }
+
+// Ref returns the Job as kubectl names it, with its namespace: "job/NAME -n NAMESPACE".
+func (j Job) Ref() string { return "job/" + j.Name() + " -n " + j.Namespace }
+
+// Handlers are called while a Job runs.
+type Handlers struct {
+	Output  func(lines []string)
+	TakeOn  func() // the Job is one of an earlier run
+	Waiting func() // the container has not started yet
+}
+
+// Run runs the Job and passes the lines of its output on, those of a Job that it takes over from the start. When ctx is done, it
+// deletes the Job and returns the cause of ctx. A Job that has ended stays, whatever its result is; see Tidy.
+func (j Job) Run(ctx context.Context, kube kubernetes.Interface, on Handlers) error {
+	job, err := j.start(ctx, kube, on.TakeOn)
+	if err == nil {
+		out := program.NewOutput(on.Output)
+		err = j.follow(ctx, kube, job, out, on.Waiting)
+		out.Close()
+	}
+	if ctx.Err() != nil && err != nil {
+		j.end(context.WithoutCancel(ctx), kube)
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// start creates the Job, or finds the one to take over. A Job of an earlier run that cannot be taken over is deleted.
+func (j Job) start(ctx context.Context, kube kubernetes.Interface, takeOn func()) (*batchv1.Job, error) {
+	jobs := kube.BatchV1().Jobs(j.Namespace)
+	for {
+		found, err := jobs.Get(ctx, j.Name(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			found, err = jobs.Create(ctx, j.object(), metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("create Job %s/%s: %w", j.Namespace, j.Name(), err)
+			}
+			return found, nil
+		case err != nil:
+			return nil, fmt.Errorf("read Job %s/%s: %w", j.Namespace, j.Name(), err)
+		case found.Annotations[annotationStep] != j.Step:
+			return nil, fmt.Errorf("Job %s/%s exists, and is not one of this hook: delete or rename it", j.Namespace, j.Name())
+		}
+		if j.takes(found) {
+			takeOn()
+			return found, nil
+		}
+		if err := j.delete(ctx, kube, found); err != nil {
+			return nil, err
+		}
+		if err := parallel.Sleep(ctx, pollInterval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// takes reports whether an existing Job is the one that the step would create, and has not failed.
+func (j Job) takes(found *batchv1.Job) bool {
+	ended, failed := result(found)
+	return found.DeletionTimestamp == nil && j.Digest != "" && found.Annotations[annotationDigest] == j.Digest && failed == nil && !(ended && j.Rerun)
+}
+
+// object returns the Job to create. Its pod is never replaced: a step runs once.
+func (j Job) object() *batchv1.Job {
+	c := corev1.Container{
+		Name: container, Image: j.Image.Name, Args: j.Args,
+		SecurityContext:          &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+	if j.Command != "" {
+		c.Command = []string{j.Command}
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Image.Env)) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: j.Image.Env[name]})
+	}
+	for _, name := range j.Image.Secrets {
+		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: j.Name(), Namespace: j.Namespace, Labels: j.Labels, Annotations: map[string]string{annotationStep: j.Step, annotationDigest: j.Digest}},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: j.Labels, Annotations: j.Image.Annotations},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, EnableServiceLinks: new(false), TerminationGracePeriodSeconds: new(int64(grace)),
+					ServiceAccountName: j.Image.ServiceAccount, AutomountServiceAccountToken: new(j.Image.ServiceAccount != ""),
+					SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+					Containers:      []corev1.Container{c},
+				},
+			},
+		},
+	}
+}
+
+// result reports whether a Job has ended, and why it has failed.
+func result(job *batchv1.Job) (ended bool, failed error) {
+	for _, c := range job.Status.Conditions {
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == batchv1.JobComplete:
+			return true, nil
+		case c.Type == batchv1.JobFailed:
+			return true, errors.New(c.Message)
+		}
+	}
+	return false, nil
+}
+
+// delete deletes a Job with its pods.
+func (j Job) delete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job) error {
+	err := kube.BatchV1().Jobs(j.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationForeground), Preconditions: &metav1.Preconditions{UID: &job.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete Job %s/%s: %w", j.Namespace, job.Name, err)
+	}
+	return nil
+}
+
+// end deletes the Job and waits until it and its pod are gone, at most endTimeout.
+func (j Job) end(ctx context.Context, kube kubernetes.Interface) {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	for {
+		job, err := kube.BatchV1().Jobs(j.Namespace).Get(ctx, j.Name(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || ctx.Err() != nil || err == nil && job.Annotations[annotationStep] != j.Step {
+			return
+		}
+		if err == nil && job.DeletionTimestamp == nil {
+			_ = j.delete(ctx, kube, job) // the next look tries again
+		}
+		_ = parallel.Sleep(ctx, pollInterval)
+	}
+}
+
+// Tidy deletes the Job if it has succeeded. A failed one stays until the step runs again, for its logs.
+func (j Job) Tidy(ctx context.Context, kube kubernetes.Interface) error {
+	job, err := kube.BatchV1().Jobs(j.Namespace).Get(ctx, j.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if ended, failed := result(job); !ended || failed != nil || job.Annotations[annotationStep] != j.Step {
+		return nil
+	}
+	return j.delete(ctx, kube, job)
+}
