@@ -1,6 +1,7 @@
 package board
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,25 @@ func TestHooksOfStack(t *testing.T) {
 	for i := range events {
 		events[i].Time, events[i].Seq = time.Unix(int64(1000+i), 0), uint64(i+1)
 	}
+	held := append(events[:len(events):len(events)],
+		event.Event{Kind: event.KindObject, Phase: "releases", Group: backup.ID, Object: &backup.Objects[0], Status: event.Failed, Message: "exited with code 3"},
+		event.Event{Kind: event.KindGroup, Phase: "releases", Group: backup.ID, Status: event.Failed, Message: "exited with code 3"},
+		event.Event{Kind: event.KindRun, Phase: "releases", Group: backup.ID, Status: event.Held, Message: "backup.sh failed"})
+	for i := range held {
+		held[i].Time, held[i].Seq = time.Unix(int64(1000+i), 0), uint64(i+1)
+	}
+	inBubble(t, func(t *testing.T) { // a hook is skipped, not re-checked, and is no release
+		var s *stack
+		s = newStack(t.Context(), Options{Source: idle{}, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return nil, nil }, Command: func(event.Command) {},
+			Now: func() time.Time { return s.State.Now }})
+		s.Update(tea.WindowSizeMsg{Width: 160, Height: 40})
+		s.Update(batchMsg{events: held, more: true})
+		for _, want := range []string{"A skip", "0 of 4 done"} {
+			if view := ansi.Strip(s.View().Content); !strings.Contains(view, want) {
+				t.Errorf("%q is missing in\n%s", want, view)
+			}
+		}
+	})
 	for name, keys := range map[string][]string{"hooks": {"home"}, "output": {"home", "enter"}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
