@@ -44,6 +44,13 @@ func TestSpecKeepsItBack(t *testing.T) {
 	add("deployment after its progress deadline", workload("Deployment", `replicas: 1, progressDeadlineSeconds: 5`, `observedGeneration: 3, replicas: 1, updatedReplicas: 1,
 		conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]`), Rule{}, fails("0 of 1 available · progress deadline exceeded"))
 
+	for written, want := range map[string]computeTest{"2026-01-01T10:00:00Z": fails("0 of 1 available · progress deadline exceeded"), "2026-01-01T11:00:00Z": waits("0 of 1 available")} {
+		add("deployment after a progress deadline, spec written "+written, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: w, generation: 3,
+			managedFields: [{manager: helm, operation: Apply, apiVersion: apps/v1, time: "`+written+`", fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:template": {}}}}]},
+			spec: {replicas: 1}, status: {observedGeneration: 3, replicas: 1, updatedReplicas: 1,
+			conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded, lastUpdateTime: "2026-01-01T11:00:00Z"}]}}`, Rule{}, want)
+	}
+
 	add("statefulset OnDelete, new", workload("StatefulSet", onDelete+`, replicas: 2`, ``), Rule{}, waits("not observed by its controller yet"))
 	add("statefulset OnDelete, pods starting", workload("StatefulSet", onDelete+`, replicas: 2`, `observedGeneration: 3, replicas: 2, readyReplicas: 1, updatedReplicas: 2`), Rule{}, waits("1 of 2 ready"))
 	add("statefulset OnDelete, not observed since the upgrade", workload("StatefulSet", onDelete+`, replicas: 2`, `observedGeneration: 2, replicas: 2, readyReplicas: 2, updatedReplicas: 2`), Rule{}, waits("not observed by its controller yet"))

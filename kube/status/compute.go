@@ -119,6 +119,9 @@ func kstatusResult(u *unstructured.Unstructured, k *kstatus.Result) Result {
 		status = event.Ready
 	case kstatus.FailedStatus:
 		status = event.Failed
+		if u.GetKind() == "Deployment" && !deadlineExceeded(u) { // of an earlier rollout
+			status = event.InProgress
+		}
 	}
 	if message, ok := stale(u); ok {
 		return result(status, message)

@@ -1,12 +1,15 @@
 package status
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -62,10 +65,30 @@ func describeDeployment(u *unstructured.Unstructured) string {
 	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
 		state += ", " + text.Count(int(old), "old pod") + " still running"
 	}
-	if c, ok := findCondition(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
+	if deadlineExceeded(u) {
 		state += " · progress deadline exceeded"
 	}
 	return state + creationFailure(u)
+}
+
+// deadlineExceeded reports whether a Deployment has exceeded its progress deadline, which is at least a second, since its spec was
+// written last. The controller keeps the condition of an earlier rollout until the new one progresses, for instance after a
+// rollback.
+func deadlineExceeded(u *unstructured.Unstructured) bool {
+	c, ok := deadlineCondition(u)
+	if !ok {
+		return false
+	}
+	since, err := time.Parse(time.RFC3339, c.updated)
+	return err != nil || !slices.ContainsFunc(u.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Subresource == "" && m.Time != nil && !m.Time.Time.Before(since) && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:spec"`))
+	})
+}
+
+// deadlineCondition returns the condition of a Deployment that says that it has exceeded a progress deadline.
+func deadlineCondition(u *unstructured.Unstructured) (condition, bool) {
+	c, ok := findCondition(u, "Progressing")
+	return c, ok && u.GetKind() == "Deployment" && c.reason == "ProgressDeadlineExceeded"
 }
 
 // creationFailure says why pods cannot be created, for example because of a quota or an admission webhook.
@@ -213,7 +236,7 @@ func joinText(what, why string) string {
 }
 
 // condition is an entry of .status.conditions.
-type condition struct{ status, reason, message string }
+type condition struct{ status, reason, message, updated string }
 
 func (c condition) text() string { return joinText(c.reason, c.message) }
 
@@ -225,7 +248,7 @@ func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) 
 		m, _ := item.(map[string]any)
 		if m["type"] == kind {
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			return condition{status: text("status"), reason: text("reason"), message: text("message")}, true
+			return condition{status: text("status"), reason: text("reason"), message: text("message"), updated: text("lastUpdateTime")}, true
 		}
 	}
 	return condition{}, false

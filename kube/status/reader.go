@@ -17,7 +17,8 @@ import (
 var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
 
 // trim returns only the parts of an object that Compute needs, to save memory: identity, spec and status, without data, and
-// of the managed fields only who has written the status of a custom resource.
+// of the managed fields only who has written the status of a custom resource, or the spec of a Deployment with an exceeded
+// progress deadline.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	meta := map[string]any{}
 	from, _ := u.Object["metadata"].(map[string]any)
@@ -32,6 +33,9 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	if kept := trimManagedFields(from); kept != nil && !IsBuiltIn(u.GroupVersionKind().Group) {
 		meta["managedFields"] = kept
+	}
+	if _, ok := deadlineCondition(u); ok {
+		meta["managedFields"] = from["managedFields"]
 	}
 	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
 	if spec, ok := u.Object["spec"].(map[string]any); ok {
