@@ -25,8 +25,9 @@ import (
 // liveRuns follows the live runs of this machine and of the cluster. It stays connected to each, so that a run costs requests
 // only once.
 type liveRuns struct {
-	client  *kube.Client
-	changed func()
+	client    *kube.Client
+	namespace string // the one that is shown, "" for all
+	changed   func()
 
 	mu   sync.Mutex
 	runs map[string]*liveRun // by socket or Job
@@ -47,11 +48,11 @@ func jobID(job incluster.Run) string { return "job " + job.Namespace + "/" + job
 const scanEvery = time.Second
 
 // follow follows the runs until ctx is done. Runs of this machine are shown whatever their namespace is.
-func (l *liveRuns) follow(ctx context.Context, namespace string) {
+func (l *liveRuns) follow(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
-		l.client.FollowClusterRuns(ctx, namespace, func(jobs []incluster.Run) {
+		l.client.FollowClusterRuns(ctx, l.namespace, func(jobs []incluster.Run) {
 			l.mu.Lock()
 			l.jobs = jobs
 			l.mu.Unlock()
@@ -185,9 +186,17 @@ func (l *liveRuns) rows() (rows []home.LiveRun) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b home.LiveRun) int {
-		return cmp.Or(urgency(b)-urgency(a), b.Since.Compare(a.Since), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(l.elsewhere(a)-l.elsewhere(b), urgency(b)-urgency(a), b.Since.Compare(a.Since), cmp.Compare(a.Name, b.Name))
 	})
 	return rows
+}
+
+// elsewhere is 1 for a run in another namespace than the one that is shown.
+func (l *liveRuns) elsewhere(r home.LiveRun) int {
+	if l.namespace == "" || r.Namespace == "" || r.Namespace == l.namespace {
+		return 0
+	}
+	return 1
 }
 
 func urgency(r home.LiveRun) int {

@@ -2,6 +2,7 @@ package home
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"lockstep/engine/event"
@@ -69,6 +70,23 @@ func TestDescribeStuck(t *testing.T) {
 		state.Apply(step.Event)
 		if describe(&row, &state); row.Status != step.status || row.Why != step.why {
 			t.Errorf("after %s %s the run is shown as %s: %s", step.Kind, step.Event.Status, row.Status, row.Why)
+		}
+	}
+}
+
+// TestRunsElsewhereAreLast: the runs of the namespace that is shown come first, even if one elsewhere needs somebody sooner.
+func TestRunsElsewhereAreLast(t *testing.T) {
+	run := func(namespace, name string, status event.Status) *liveRun {
+		return &liveRun{row: home.LiveRun{Key: home.Key{Namespace: namespace, Name: name}, Status: status}}
+	}
+	all := map[string]*liveRun{"1": run("other", "stuck", event.Held), "2": run("shop", "api", event.Running), "3": run("", "stack", event.Paused)}
+	for namespace, want := range map[string]string{"shop": "stack api stuck", "": "stuck stack api"} {
+		var got []string
+		for _, r := range (&liveRuns{namespace: namespace, runs: all}).rows() {
+			got = append(got, r.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("in namespace %q: %v, want %s", namespace, got, want)
 		}
 	}
 }

@@ -43,9 +43,9 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 	s.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
-	live := &liveRuns{client: s.client, runs: map[string]*liveRun{}}
+	live := &liveRuns{client: s.client, namespace: namespace, runs: map[string]*liveRun{}}
 	live.changed = func() { update(func(now *home.Snapshot) { now.Runs = live.rows() }) }
-	running.Go(func() { live.follow(ctx, namespace) })
+	running.Go(func() { live.follow(ctx) })
 	if namespace != "" {
 		s.askRights(namespace)
 	}
