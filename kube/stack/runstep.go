@@ -217,7 +217,11 @@ func (s *Stack) skipSteps(c event.Command) {
 	defer s.mu.Unlock()
 	for _, st := range s.steps {
 		if g := s.state.Find(st.phase, st.id); g != nil && g.Code == event.Rechecking && g.Status == event.Running {
-			st.report(run.Observation{Object: st.object(), Status: event.Ready, Message: phrase.SkippedStep(c.Reason)})
+			status := event.Ready
+			if st.phase == phaseRemove { // which waits until its objects are gone
+				status = event.Gone
+			}
+			st.report(run.Observation{Object: st.object(), Status: status, Message: phrase.SkippedStep(c.Reason)})
 		}
 	}
 }

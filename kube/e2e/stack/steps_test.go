@@ -380,22 +380,3 @@ func TestApprovedHook(t *testing.T) {
 		t.Errorf("exit %d, asked before %v, ran %v: %s", state.Exit, asked, got, phrase.Reason(state))
 	}
 }
-
-// TestSkippedHookOfARemoval (S11a, R44): a failed hook before a removal that is skipped keeps the reason.
-func TestSkippedHookOfARemoval(t *testing.T) {
-	t.Parallel()
-	b := newStackRig(t)
-	h := newHooked(b, map[string]string{"a": noted("preuninstall", "exit 2")}, release{Name: "a", Dir: chart(t, "a")})
-	s, err := h.prepare(false, nil)
-	b.run(s, err, nil)
-	s, err = h.prepare(true, func(o *kube.StackOptions) { o.Common.HoldOnFailure = true })
-	state, _ := b.run(s, err, func(e event.Event) {
-		if e.Scope == "" && e.Kind == event.KindRun && e.Status == event.Held {
-			s.Command(event.Command{Name: event.Accept, Group: e.Group, Reason: "known"})
-		}
-	})
-	g := state.Find("remove", b.id("a")+"/preuninstall/note")
-	if state.Exit != 0 || g == nil || g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" {
-		t.Errorf("exit %d, %+v: %s", state.Exit, g, phrase.Reason(state))
-	}
-}
