@@ -31,11 +31,13 @@ func TestImportRules(t *testing.T) {
 		{"lockstep/ui/report/...", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},
 		{"lockstep/ui/report", "the log knows no report files", []string{"lockstep/ui/report/reportfile"}},
 		{"lockstep/ui/report/reportfile", "report files share only the words of package format with the log", []string{"lockstep/theme", charm}},
+		{"lockstep/ui/trace", "traces are made from events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", "lockstep/theme", charm, helm, client}},
+		{"lockstep/ui/notify", "notices are made from events", []string{"lockstep/kube", "lockstep/ui", "lockstep/theme", charm, helm, client}},
 		{"lockstep/ui/remote", "both ends are commands, whether they have a screen or not", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", "lockstep/ui/board", charm, helm, client}},
 		{"lockstep/ui/remote/protocol", "what goes over the socket does not change with a screen", []string{"lockstep/ui", "lockstep/kube", charm, helm, client}},
 		{"lockstep/ui/likehelm", "it prints what others have read", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report"}},
 		{"lockstep", "Helm's command line brings kubectl's along, and every start waits until that is initialised", []string{helm + "v4/pkg/cmd", "k8s.io/kubectl/pkg/cmd/get"}},
-		{"lockstep/kube/...", "kube knows neither screens nor colours", []string{"lockstep/ui", "lockstep/theme", charm}},
+		{"lockstep/kube/...", "kube knows neither screens nor colours nor traces", []string{"lockstep/ui", "lockstep/theme", charm, "go.opentelemetry.io/otel"}},
 	}
 	for _, rule := range rules {
 		out, err := exec.Command("go", "list", "-f", `{{$p := .ImportPath}}{{range .Deps}}{{$p}} {{.}}{{"\n"}}{{end}}`, rule.pkg).CombinedOutput()

@@ -72,8 +72,8 @@ type Task struct {
 	Args []string
 	// Files are the contents of the working directory, by path.
 	Files map[string][]byte
-	// Env are additional environment variables.
-	Env map[string]string
+	// Env are additional environment variables. SecretEnv are those that are packed like Args, not in the pod's spec.
+	Env, SecretEnv map[string]string
 	// Image has lockstep as its entrypoint.
 	Image string
 	// ServiceAccount is the account that the run uses.
@@ -197,7 +197,7 @@ type Run struct {
 
 // Start creates the objects of a task. If that fails, it deletes them.
 func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error) {
-	parts, err := pack(t.Args, t.Files)
+	parts, err := t.pack()
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 // Manifests returns the objects of a task for another tool to create, without owner references and without a time limit.
 // The name of the Job depends on the contents of the task, because a Job's pod template is immutable.
 func (t Task) Manifests() (objects []any, err error) {
-	parts, err := pack(t.Args, t.Files)
+	parts, err := t.pack()
 	if err != nil {
 		return nil, err
 	}

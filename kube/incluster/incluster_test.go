@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -36,13 +37,16 @@ func TestPack(t *testing.T) {
 		"none": nil, "one": {"values.yaml": []byte("a: 1\n")}, "several parts": {"chart.tgz": noise, "charts/a/b.tgz": []byte("x")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := []string{"install", "s", "--set=a b"}
+			args, env := []string{"install", "s", "--set=a b"}, map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "api-key=s3cret"}
 			task := Task{Namespace: "n", Release: "s"}
-			parts, err := pack(args, files)
+			parts, err := Task{Args: args, Files: files, SecretEnv: env}.pack()
 			if err != nil {
 				t.Fatal(err)
 			}
 			job, secrets, _ := task.objects("lockstep-s", parts)
+			if spec := fmt.Sprint(job); strings.Contains(spec, "s3cret") {
+				t.Errorf("the Job has a secret variable: %s", spec)
+			}
 			from, into := t.TempDir(), t.TempDir()
 			sources := job.Spec.Template.Spec.Volumes[0].Projected.Sources
 			for n, s := range secrets {
@@ -53,8 +57,8 @@ func TestPack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := Unpack(from, into)
-			if err != nil || !slices.Equal(got, args) {
+			got, gotEnv, err := Unpack(from, into)
+			if err != nil || !slices.Equal(got, args) || !maps.Equal(gotEnv, env) {
 				t.Fatalf("arguments %q, %v", got, err)
 			}
 			for path, data := range files {
@@ -67,10 +71,10 @@ func TestPack(t *testing.T) {
 	huge := make([]byte, maxPacked+partSize)
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(huge)
 	var large *TooLargeError
-	if _, err := pack(nil, map[string][]byte{"chart.tgz": huge}); !errors.As(err, &large) || !strings.Contains(err.Error(), "oci://") {
+	if _, err := (Task{Files: map[string][]byte{"chart.tgz": huge}}).pack(); !errors.As(err, &large) || !strings.Contains(err.Error(), "oci://") {
 		t.Errorf("pack 17 MiB: error %v, want TooLargeError", err)
 	}
-	if _, err := Unpack(t.TempDir(), t.TempDir()); err == nil {
+	if _, _, err := Unpack(t.TempDir(), t.TempDir()); err == nil {
 		t.Error("Unpack succeeded without parts")
 	}
 }

@@ -22,6 +22,7 @@ const (
 	// maxPacked is the maximum size of a packed task in bytes.
 	maxPacked = 16 << 20
 	argsFile  = ".lockstep-args.json"
+	envFile   = ".lockstep-env.json"
 )
 
 // TooLarge reports whether a task does not fit into Secrets.
@@ -33,7 +34,7 @@ func (t Task) TooLarge() bool {
 	if size < maxPacked/2 { // fits even if nothing can be compressed
 		return false
 	}
-	_, err := pack(t.Args, t.Files)
+	_, err := t.pack()
 	var large *TooLargeError
 	return errors.As(err, &large)
 }
@@ -47,18 +48,22 @@ func (e *TooLargeError) Error() string {
 
 func partName(n int) string { return fmt.Sprintf("part-%03d", n) }
 
-// pack returns the arguments and files of a task as parts, one for each Secret. The same input gives the same parts. It
-// returns a *TooLargeError if they do not fit.
-func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
-	line, err := json.Marshal(args)
+// pack returns the arguments, files and secret variables of a task as parts, one for each Secret. The same input gives the same
+// parts. It returns a *TooLargeError if they do not fit.
+func (t Task) pack() (parts [][]byte, err error) {
+	line, err := json.Marshal(t.Args)
 	if err != nil {
 		return nil, fmt.Errorf("pack the command line: %w", err)
 	}
-	all := maps.Clone(files)
+	env, err := json.Marshal(t.SecretEnv)
+	if err != nil {
+		return nil, fmt.Errorf("pack the environment: %w", err)
+	}
+	all := maps.Clone(t.Files)
 	if all == nil {
 		all = map[string][]byte{}
 	}
-	all[argsFile] = line
+	all[argsFile], all[envFile] = line, env
 	var packed bytes.Buffer
 	compressed := gzip.NewWriter(&packed)
 	out := tar.NewWriter(compressed)
@@ -79,46 +84,50 @@ func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), nil
 }
 
-// Unpack writes the files of a packed task to a directory and returns its arguments.
-func Unpack(from, into string) (args []string, err error) {
+// Unpack writes the files of a packed task to a directory and returns its arguments and secret variables.
+func Unpack(from, into string) (args []string, env map[string]string, err error) {
 	names, err := filepath.Glob(filepath.Join(from, "part-*"))
 	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("unpack %s: no parts: %w", from, errors.Join(err, fs.ErrNotExist))
+		return nil, nil, fmt.Errorf("unpack %s: no parts: %w", from, errors.Join(err, fs.ErrNotExist))
 	}
 	slices.Sort(names)
 	var packed bytes.Buffer
 	for _, name := range names {
 		part, err := os.ReadFile(filepath.Clean(name))
 		if err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
+			return nil, nil, fmt.Errorf("unpack: %w", err)
 		}
 		packed.Write(part)
 	}
 	unzipped, err := gzip.NewReader(&packed)
 	if err != nil {
-		return nil, fmt.Errorf("unpack %s: %w", from, err)
+		return nil, nil, fmt.Errorf("unpack %s: %w", from, err)
 	}
 	root, err := os.OpenRoot(into)
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
+		return nil, nil, fmt.Errorf("unpack: %w", err)
 	}
 	defer root.Close()
 	for in := tar.NewReader(unzipped); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return args, nil
+			return args, env, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("unpack %s: %w", from, err)
+			return nil, nil, fmt.Errorf("unpack %s: %w", from, err)
 		}
 		data, err := io.ReadAll(in)
-		if err == nil && h.Name == argsFile {
+		switch {
+		case err != nil:
+		case h.Name == argsFile:
 			err = json.Unmarshal(data, &args)
-		} else if err == nil {
+		case h.Name == envFile:
+			err = json.Unmarshal(data, &env)
+		default:
 			err = errors.Join(root.MkdirAll(filepath.Dir(h.Name), 0o700), root.WriteFile(h.Name, data, 0o600))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("unpack %s: %w", h.Name, err)
+			return nil, nil, fmt.Errorf("unpack %s: %w", h.Name, err)
 		}
 	}
 }

@@ -51,7 +51,11 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	if p.Image != nil {
 		err = s.runJob(ctx, st, p, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
 	} else {
-		err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: s.opts.HookEnv}.Run(ctx, output)
+		var env []string
+		if s.opts.HookEnv != nil {
+			env = s.opts.HookEnv(event.Unit{Phase: st.phase, Group: st.id})
+		}
+		err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: env}.Run(ctx, output)
 	}
 	if err != nil {
 		return run.Response{}, newStepFailure(p, err, last, st.fact.Job)

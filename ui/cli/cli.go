@@ -83,7 +83,12 @@ func unpackTask() error {
 	if len(os.Args) != 4 || os.Args[1] != incluster.CommandName {
 		return nil
 	}
-	args, err := incluster.Unpack(os.Args[2], os.Args[3])
+	args, env, err := incluster.Unpack(os.Args[2], os.Args[3])
+	for name, value := range env {
+		if err == nil {
+			err = os.Setenv(name, value)
+		}
+	}
 	if err == nil {
 		err = os.Chdir(os.Args[3])
 	}
@@ -175,7 +180,7 @@ func newRoot(signals *command.Signals) *cobra.Command { return rootOf(command.Ne
 
 func rootOf(shared *command.App) *cobra.Command {
 	a := &app{shared}
-	a.Image = defaultImage()
+	a.Version, a.Image = version(), defaultImage()
 	root := &cobra.Command{
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
 		Example: `lockstep                                 # in a terminal: live runs and releases

@@ -12,6 +12,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/throwaway/testcluster"
 	"lockstep/ui/report"
+	"lockstep/ui/trace/receiver"
 )
 
 // canary and its changed value must not appear in any output.
@@ -86,7 +87,16 @@ func TestSecretsAreHidden(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			state, ns := t.TempDir(), "secrets-"+mode
-			env := []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state}
+			to := receiver.Start()
+			defer func() {
+				to.Close()
+				sent, _, err := to.Received()
+				if err != nil || len(to.Spans()) == 0 || len(to.Metrics()) == 0 || len(to.Notices()) == 0 {
+					t.Errorf("%d spans, %d metrics, %d notices: %v", len(to.Spans()), len(to.Metrics()), len(to.Notices()), err)
+				}
+				noCanary(t, "traces, metrics and notices", string(sent))
+			}()
+			env := []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state, "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.URL, "LOCKSTEP_NOTIFY=" + to.URL + receiver.NoticesPath}
 			run := func(args ...string) {
 				t.Helper()
 				args = append(args, "-n", ns)

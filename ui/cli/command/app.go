@@ -109,7 +109,8 @@ type App struct {
 	Helm     *action.Configuration // ready after ConnectHelm
 	Signals  *Signals
 	Logs     *Logs
-	Quiet    bool   // a screen is open, so that nothing may be printed
+	Quiet    bool // a screen is open, so that nothing may be printed
+	Version  string
 	Image    string // container image of this version
 	FromHome bool   // home started the command, and is shown again after it
 }

@@ -14,6 +14,9 @@ import (
 	"lockstep/kube/mask"
 )
 
+// NotifyFlag is the flag with the URLs of notices, which are secrets.
+const NotifyFlag = "notify"
+
 // SelectsCluster reports whether a flag selects the cluster or the user.
 func SelectsCluster(cmd *cobra.Command, flag string) bool {
 	return strings.HasPrefix(flag, "kube") && cmd.InheritedFlags().Lookup(flag) != nil
@@ -23,8 +26,11 @@ func SelectsCluster(cmd *cobra.Command, flag string) bool {
 // values in them are hidden.
 func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *mask.Mask) {
 	visitSetFlags(cmd, visit, func(f *pflag.Flag) func(string) string {
-		if f.Name == "set-file" {
+		switch f.Name {
+		case "set-file":
 			return m.Path
+		case NotifyFlag:
+			return func(string) string { return mask.Ellipsis }
 		}
 		return func(value string) string { return m.Argument(f.Name, value) }
 	})

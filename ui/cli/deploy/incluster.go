@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/stack"
 	"lockstep/ui/cli/input"
+	"lockstep/ui/trace"
 )
 
 // clusterFlags are the flags for a run in the cluster.
@@ -46,7 +47,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet) {
 // localFlags are the flags that commandLine does not copy. They determine the packed files, concern only
 // this terminal or connect to the cluster from outside, or are passed in another way.
 var localFlags = []string{
-	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "on-hangup", "create-namespace",
+	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "notify-key-file", "on-hangup", "create-namespace",
 	"values", "set", "set-string", "set-json", "set-file", "set-literal",
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
 	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
@@ -115,16 +116,24 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	if err := p.packReadiness(r.common.Readiness); err != nil {
 		return err
 	}
+	if p.files == nil {
+		p.files = map[string][]byte{}
+	}
 	if r.savedPlan != nil {
 		text, err := r.savedPlan.Encode()
 		if err != nil {
 			return err
 		}
-		if p.files == nil {
-			p.files = map[string][]byte{}
-		}
 		p.files[planInCluster] = text
 		p.args = append(p.args, "--plan="+planInCluster)
+	}
+	if file := r.notifyKeyFile; file != "" {
+		key, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--notify-key-file: %w", err)
+		}
+		p.files[keyInCluster] = key
+		p.args = append(p.args, "--notify-key-file="+keyInCluster)
 	}
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
@@ -329,6 +338,7 @@ const (
 	valuesInCluster   = "values" + documents.ExactSuffix
 	registryInCluster = "registry.json"
 	planInCluster     = "plan.json"
+	keyInCluster      = "notify.key"
 )
 
 // task returns the task to start in the cluster.
@@ -337,12 +347,16 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 	if p.printOnly {
 		name = "upgrade"
 	}
-	return incluster.Task{
+	task := incluster.Task{
 		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
 		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(),
 		Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
 		Approvals: !p.printOnly,
 	}
+	if !p.printOnly { // the name of a printed Job depends on what it has
+		task.SecretEnv = trace.Environment()
+	}
+	return task
 }
 
 // passedEnv returns the environment variables of this process that a run in the cluster gets too.
@@ -371,7 +385,7 @@ func (a *app) newManifests() *cobra.Command {
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
 lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
 	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
-	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
+	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "notify-key-file", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
 		"post-renderer", "post-renderer-args"} {
 		cmd.Flags().Lookup(name).Hidden = true
 	}

@@ -90,7 +90,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 
 // hideRunFlags hides the flags of plan and rbac that are only useful for a run.
 func hideRunFlags(cmd *cobra.Command) {
-	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", "rollback-on-failure", "approve", "approval-timeout", "approval-in-cluster", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
+	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", command.NotifyFlag, "notify-key-file", "rollback-on-failure", "approve", "approval-timeout", "approval-in-cluster", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			f.Hidden = true
 		}

@@ -16,7 +16,6 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/report"
-	"lockstep/ui/report/reportfile"
 )
 
 const recoverLong = `Mark a release as failed if a killed run left it pending or uninstalling, and show its objects: which match the latest
@@ -146,20 +145,22 @@ func (s suggester) afterRecovery(r *kube.Recovery) []string {
 	return next
 }
 
-// NewRepair returns a function that applies again what the cluster has otherwise than the record of a release (S18), and prints
-// the run as lines.
-func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {
-	return func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {
+// NewRepair returns what applies again what the cluster has otherwise than the record of a release (S18), and prints the run as
+// lines.
+func NewRepair(shared *command.App) releases.Repair {
+	var out outFlags
+	return releases.Repair{AddFlags: out.addNotify, Run: func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {
 		here := *shared
 		here.Settings = settings
 		a := &app{&here}
-		reporter, err := reportfile.NewReporter(nil, nil)
+		follow, err := a.follow(cmd, out, nil)
 		if err != nil {
 			return err
 		}
+		defer follow.close(a.Display(cmd).Notices)
 		return a.prepareAndRun(cmd, operationSpec{
 			runOptions: runOptions{
-				hangup: command.HangupContinue, reporter: reporter, approvalTimeout: how.ApprovalTimeout,
+				hangup: command.HangupContinue, follow: follow, approvalTimeout: how.ApprovalTimeout,
 				common: kube.Common{Timeout: how.Timeout, Approve: how.Approve, Heartbeat: heartbeat},
 			},
 			release: name, abortOutcome: "the record of the release does not change",
@@ -173,5 +174,5 @@ func NewRepair(shared *command.App) func(cmd *cobra.Command, settings *helmcli.E
 				return c.PrepareRepair(ctx, kube.Repair{Common: common})
 			},
 		})
-	}
+	}}
 }

@@ -134,16 +134,18 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 		return err
 	}
 	defer a.Signals.Unbind()
+	defer r.follow.listen(r.clients)()
 	var state *event.State
 	if r.screen {
 		after := r.afterScreen
 		r.afterScreen = func() { screens.OwnClosed(); after() }
-		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, unattended)
+		state, err = a.runOnScreen(cmd, r, opts, server.Close, append(r.follow.consumers(), record, a.Signals, unattended)...)
 	} else {
 		changes := &approvalChanges{ctx: cmd.Context(), changes: r.changes, feed: r.op.Feed()}
-		state, err = run(r.op, record, d.Operation(opts), a.Signals, unattended, changes) // Signals after the log, for OmitReply
+		consumers := append(r.follow.consumers(), record, d.Operation(opts), a.Signals, unattended, changes) // Signals after the log, for OmitReply
+		state, err = run(r.op, consumers...)
 	}
-	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
+	command.WarnIf(d.Notices, r.follow.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
 }
 
@@ -276,6 +278,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		}
 		return err
 	}
+	r.follow.elsewhere = true
 	place, afterQuit := fmt.Sprintf("running in Job %s/%s", job.Namespace, job.Name), ""
 	if r.sandbox {
 		place += " of the throwaway cluster"
@@ -308,7 +311,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	<-recorded
 	record.Close()
 	if state := run.Now(context.Background()); !state.Ended.IsZero() {
-		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
+		command.WarnIf(d.Notices, r.follow.Report(reportfile.NewOutcome(state, nil)))
 	}
 	return err
 }

@@ -17,7 +17,6 @@ import (
 	"lockstep/kube/planfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/plans"
-	"lockstep/ui/report/reportfile"
 )
 
 // runFlags are the flags that all operations share.
@@ -30,8 +29,8 @@ type runFlags struct {
 	cluster           clusterFlags
 	approvalTimeout   time.Duration
 	provenApprovals   bool
-	reports           []string
-	reporter          *reportfile.Reporter // set by withReports
+	out               outFlags
+	follow            *followers // set by withReports
 }
 
 const (
@@ -52,7 +51,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&r.provenApprovals, "approval-in-cluster", false, "accept only approvals that somebody writes to the cluster with their own account (always so with --in-cluster); see lockstep help approvals")
 	f.DurationVar(&r.approvalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the run is aborted (0: no limit)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
-	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
+	f.StringArrayVar(&r.out.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
+	r.out.addNotify(f)
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip most checks before the first write: fields, permissions, references, quotas, limits and webhooks")
 	command.AddOutput(cmd)
 	r.cluster.add(f)
@@ -166,10 +166,11 @@ type runOptions struct {
 	hangup           string        // for command.SignalPolicy
 	// controlFlag is a flag that may make a run without a screen wait for commands from another
 	// terminal, or "".
-	controlFlag string
-	reporter    *reportfile.Reporter // receives the outcome
-	savedPlan   *planfile.File       // --plan, nil for none
-	common      kube.Common          // without the release and its namespace
+	controlFlag   string
+	follow        *followers     // set for a run
+	savedPlan     *planfile.File // --plan, nil for none
+	notifyKeyFile string
+	common        kube.Common // without the release and its namespace
 }
 
 // readsApprovals reports whether the run accepts only approvals that are written to the cluster.
@@ -242,7 +243,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 		return runOptions{}, err
 	}
 	out := runOptions{
-		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter, approvalTimeout: r.approvalTimeout,
+		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, follow: r.follow, notifyKeyFile: r.out.notifyKeyFile, approvalTimeout: r.approvalTimeout,
 		provenApprovals: r.provenApprovals,
 	}
 	if out.savedPlan, err = readPlan(cmd); err != nil {

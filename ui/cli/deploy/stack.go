@@ -212,7 +212,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), Earlier: lastRun,
+				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: r.hookEnv(s), Earlier: lastRun,
 			}, connect)
 		})
 		steps.end()
@@ -238,12 +238,17 @@ func lastRun(identity string) *event.State {
 	return record.State
 }
 
-// hookEnv returns what hooks need in their environment to reach the cluster of the command.
-func hookEnv(s *helmcli.EnvSettings, sandbox bool) []string {
-	if s.KubeConfig == "" && !sandbox {
-		return nil
+// hookEnv returns what a hook needs in its environment to reach the cluster of the command, and to be a part of its trace.
+func (r runOptions) hookEnv(s *helmcli.EnvSettings) func(event.Unit) []string {
+	return func(u event.Unit) (env []string) {
+		if r.follow != nil {
+			env = r.follow.trace.Environ(u)
+		}
+		if s.KubeConfig != "" || r.sandbox {
+			env = append(env, "KUBECONFIG="+s.KubeConfig)
+		}
+		return env
 	}
-	return []string{"KUBECONFIG=" + s.KubeConfig}
 }
 
 // planStack prints the changes of "up", release by release.

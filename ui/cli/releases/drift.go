@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/inspect"
@@ -71,6 +72,7 @@ lockstep drift shop -n shop --repair`,
 	f.DurationVar(&flags.repairs.Timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
 	f.StringArrayVar(&flags.repairs.Approve, "approve", nil, "approve a group of the repair beforehand, named as in --break-on of upgrade (repeatable; only with one RELEASE)")
 	f.DurationVar(&flags.repairs.ApprovalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the repair is aborted (default: the value of --timeout)")
+	a.repair.AddFlags(f)
 	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
 	command.AddOutput(cmd)
 	command.AddDetailedExitCode(cmd, "drift")
@@ -151,7 +153,7 @@ func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, how command.Repai
 		settings = *command.ContextSettings(a.Settings, a.Settings.KubeConfig, r.Context)
 	}
 	settings.SetNamespace(r.Namespace)
-	return a.repair(cmd, &settings, r.Release, how)
+	return a.repair.Run(cmd, &settings, r.Release, how)
 }
 
 // findDrift compares the releases that the command selects.
@@ -205,4 +207,7 @@ func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([
 }
 
 // Repair applies again what the cluster has otherwise than the record of a release.
-type Repair func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, how command.Repairs) error
+type Repair struct {
+	AddFlags func(*pflag.FlagSet) // those that all runs have
+	Run      func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, how command.Repairs) error
+}

@@ -1,0 +1,200 @@
+package trace
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	tries      = 3
+	retryPause = time.Second
+	maxAnswer  = 64 << 10 // bytes that are read of a response
+)
+
+// client sends OTLP requests over HTTP, or as unary gRPC calls over HTTP/2. It is small because OpenTelemetry's own clients
+// bring google.golang.org/grpc, 2.5 MB of the binary, even those for HTTP.
+type client struct {
+	to   *endpoint
+	http *http.Client
+	// closing ends the retries.
+	closing chan struct{}
+
+	mu      sync.Mutex
+	sending time.Time // when the request in flight started, or zero
+	err     error     // of the last request
+}
+
+func newClient(to *endpoint) *client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = to.tls
+	if to.grpc {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetHTTP2(true)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	keepHeaders := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // they may be credentials
+	return &client{to: to, http: &http.Client{Transport: transport, CheckRedirect: keepHeaders}, closing: make(chan struct{})}
+}
+
+// Start and Stop make client an otlptrace.Client.
+func (c *client) Start(context.Context) error { return nil }
+
+// Stop closes idle connections.
+func (c *client) Stop(context.Context) error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces sends spans.
+func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	return c.send(ctx, &tracepb.TracesData{ResourceSpans: spans}) // the same bytes as an ExportTraceServiceRequest
+}
+
+// refusal is an error that a retry does not help.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// send sends a message, and tries again unless the recorder is closing.
+func (c *client) send(ctx context.Context, message proto.Message) error {
+	body, err := c.encode(message)
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		c.note(time.Now(), nil)
+		err = c.post(ctx, body)
+		c.note(time.Time{}, err)
+		if refused := (refusal{}); err == nil || n == tries || errors.As(err, &refused) {
+			return err
+		}
+		select {
+		case <-c.closing:
+			return err
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// note keeps what hangs needs.
+func (c *client) note(sending time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sending = sending; sending.IsZero() {
+		c.err = err
+	}
+}
+
+// hangs reports whether the last request failed or has been in flight for some time, so that waiting for another is in vain.
+func (c *client) hangs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil || !c.sending.IsZero() && time.Since(c.sending) > flushTimeout
+}
+
+func (c *client) encode(message proto.Message) ([]byte, error) {
+	body, err := proto.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	if c.to.gzip {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write(body)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return nil, err
+		}
+		body = b.Bytes()
+	}
+	if c.to.grpc { // a message: whether it is compressed, its length, its bytes
+		frame := make([]byte, 5, 5+len(body))
+		if c.to.gzip {
+			frame[0] = 1
+		}
+		binary.BigEndian.PutUint32(frame[1:], uint32(len(body)))
+		body = append(frame, body...)
+	}
+	return body, nil
+}
+
+// post sends a request once. Its error does not have the URL, which may have credentials.
+func (c *client) post(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.to.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.to.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header = c.to.header.Clone()
+	compression := "Content-Encoding"
+	if c.to.grpc {
+		compression = "Grpc-Encoding"
+		req.Header.Set("Content-Type", "application/grpc")
+		req.Header.Set("Te", "trailers")
+	} else {
+		req.Header.Set("Content-Type", "application/x-protobuf")
+	}
+	if c.to.gzip {
+		req.Header.Set(compression, "gzip")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if sent, ok := errors.AsType[*url.Error](err); ok {
+			err = sent.Err
+		}
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // a trailer follows the body
+	if err == nil {
+		err = c.refused(resp)
+	}
+	return err
+}
+
+// refused returns the error that a response stands for.
+func (c *client) refused(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return errors.New(resp.Status)
+	}
+	if resp.StatusCode/100 != 2 {
+		return refusal{errors.New(resp.Status)}
+	}
+	if !c.to.grpc {
+		return nil
+	}
+	status := cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status"))
+	switch status {
+	case "0":
+		return nil
+	case "1", "4", "8", "10", "11", "14", "15": // those that OTLP calls retryable
+		return fmt.Errorf("gRPC status %s", status)
+	}
+	return refusal{fmt.Errorf("gRPC status %s", cmp.Or(status, "missing"))}
+}
+
+// failure returns why the last request failed, or that it has no answer.
+func (c *client) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.sending.IsZero() {
+		return errors.New("no answer")
+	}
+	return c.err
+}
