@@ -7,9 +7,11 @@ type Moved struct {
 	What MovedWhat
 	// Object is nil if the difference is about the whole operation.
 	Object *plan.Object
-	// Field is the path of a field, the name of an option, the id of a group, or for an action the reason.
+	// Field is the path of a field, the name of an option or a chart, the id of a release, a hook or a group, or for an action the
+	// reason.
 	Field string
-	// Was and Is are the approved value and the value now, "" if they are unknown or may not be shown.
+	// Was and Is are the approved value and the value now, "" for none. Fields of objects have neither; charts' files and values have
+	// digests.
 	Was, Is string
 	// Secret means that it is about secret values; which, is not known.
 	Secret bool
@@ -22,11 +24,12 @@ const (
 	MovedCluster MovedWhat = iota
 	MovedOperation
 	MovedNamespace
-	MovedRelease  // a release of a stack
-	MovedNeeds    // of a release of a stack
+	MovedRelease  // of a stack, or the releases that it needs
 	MovedHook     // a program that a stack runs
-	MovedRevision // of the release, or with Field "to" the one that a rollback restores
+	MovedRevision // of the release
+	MovedTarget   // the revision that a rollback restores
 	MovedChart
+	MovedFiles // of the same chart
 	MovedValues
 	MovedOption
 	MovedOrder

@@ -2,75 +2,67 @@ package phrase
 
 import (
 	"cmp"
+	"strings"
 
 	"lockstep/engine/inspect"
 )
 
+// movedSentence says what differs from an approved plan: {is} for the value now, {was} for the approved one, and {field} for what has
+// it. gone and added are for a difference without the one or the other; without them, differs is.
+type movedSentence struct{ differs, gone, added string }
+
+const usedOnce = ": a plan can be used once"
+
+var movedSentences = map[inspect.MovedWhat]movedSentence{
+	inspect.MovedCluster:   {differs: "the cluster is another one"},
+	inspect.MovedOperation: {differs: "the operation is {is}, approved was {was}"},
+	inspect.MovedNamespace: {differs: "the namespace is {is}, approved was {was}"},
+	inspect.MovedRelease: {
+		differs: "release {field} needs other releases",
+		gone:    "release {field} is approved, but has nothing to do or is not selected",
+		added:   "release {field} is not in the approved plan",
+	},
+	inspect.MovedHook: {
+		differs: "hook {field} runs {is}, approved was {was}",
+		gone:    "hook {field} is approved, but does not run",
+		added:   "hook {field} is not in the approved plan",
+	},
+	inspect.MovedRevision: {
+		differs: "release {field} is at revision {is} now, and was at {was} when the plan was saved" + usedOnce,
+		gone:    "release {field} does not exist any more" + usedOnce,
+		added:   "release {field} is at revision {is} now, and did not exist when the plan was saved" + usedOnce,
+	},
+	inspect.MovedTarget: {differs: "the rollback is to revision {is}, approved was {was}"},
+	inspect.MovedChart:  {differs: "the chart is {is}, approved was {was}"},
+	inspect.MovedFiles:  {differs: "the files of chart {field} have changed"},
+	inspect.MovedValues: {differs: "the values have changed"},
+	inspect.MovedOption: {differs: "option {field} is {is}, approved was {was}"},
+	inspect.MovedOrder:  {differs: "group {field} has other objects or waits for other groups"},
+	inspect.MovedNew:    {differs: "is not in the approved plan"},
+	inspect.MovedGone:   {differs: "is approved, but no longer part of the operation"},
+	inspect.MovedSent:   {differs: "{field} is rendered differently"},
+	inspect.MovedLive:   {differs: "{field} has changed in the cluster"},
+	inspect.MovedAction: {differs: "the action is {is}, approved was {was}{field}"},
+}
+
 // Moved says what differs from an approved plan.
 func Moved(m inspect.Moved) string {
-	about := ""
+	s, field, about := movedSentences[m.What], m.Field, ""
+	sentence := s.differs
+	switch {
+	case m.Is == "":
+		sentence = cmp.Or(s.gone, sentence)
+	case m.Was == "":
+		sentence = cmp.Or(s.added, sentence)
+	}
 	if m.Object != nil {
 		about = m.Object.String() + ": "
 	}
-	field := m.Field
-	if m.Secret {
+	switch {
+	case m.Secret:
 		field = "a secret value"
+	case m.What == inspect.MovedAction && field != "":
+		field = " (" + field + ")"
 	}
-	switch m.What {
-	case inspect.MovedCluster:
-		return "the cluster is another one"
-	case inspect.MovedOperation:
-		return "the operation is " + m.Is + ", approved was " + m.Was
-	case inspect.MovedNamespace:
-		return "the namespace is " + m.Is + ", approved was " + m.Was
-	case inspect.MovedRelease:
-		if m.Is == "" {
-			return "release " + m.Field + " is approved, but has nothing to do or is not selected"
-		}
-		return "release " + m.Field + " is not in the approved plan"
-	case inspect.MovedNeeds:
-		return "release " + m.Field + " needs other releases"
-	case inspect.MovedHook:
-		switch {
-		case m.Is == "":
-			return "hook " + m.Field + " is approved, but does not run"
-		case m.Was == "":
-			return "hook " + m.Field + " is not in the approved plan"
-		}
-		return "hook " + m.Field + " runs " + m.Is + ", approved was " + m.Was
-	case inspect.MovedRevision:
-		switch {
-		case m.Field == "to":
-			return "the rollback is to revision " + m.Is + ", approved was " + m.Was
-		case m.Is == "0":
-			return "release " + m.Field + " does not exist any more: a plan can be used once"
-		case m.Was == "0":
-			return "release " + m.Field + " is at revision " + m.Is + " now, and did not exist when the plan was saved: a plan can be used once"
-		}
-		return "release " + m.Field + " is at revision " + m.Is + " now, and was at " + m.Was + " when the plan was saved: a plan can be used once"
-	case inspect.MovedChart:
-		if m.Is == m.Was {
-			return "the files of chart " + m.Is + " have changed"
-		}
-		return "the chart is " + m.Is + ", approved was " + m.Was
-	case inspect.MovedValues:
-		return "the values have changed"
-	case inspect.MovedOption:
-		return "option " + m.Field + " is " + cmp.Or(m.Is, "not set") + ", approved was " + cmp.Or(m.Was, "not set")
-	case inspect.MovedOrder:
-		return "group " + m.Field + " has other objects or waits for other groups"
-	case inspect.MovedNew:
-		return about + "is not in the approved plan"
-	case inspect.MovedGone:
-		return about + "is approved, but no longer part of the operation"
-	case inspect.MovedSent:
-		return about + field + " is rendered differently"
-	case inspect.MovedLive:
-		return about + field + " has changed in the cluster"
-	}
-	text := about + "the action is " + m.Is + ", approved was " + m.Was
-	if m.Field != "" {
-		text += " (" + m.Field + ")"
-	}
-	return text
+	return about + strings.NewReplacer("{is}", cmp.Or(m.Is, "not set"), "{was}", cmp.Or(m.Was, "not set"), "{field}", field).Replace(sentence)
 }

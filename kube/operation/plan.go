@@ -253,7 +253,7 @@ func (op *Operation) checkSavedPlan(ctx context.Context, common Common) error {
 	}
 	title := approved.Operation.Title()
 	if op == nil {
-		gone := inspect.Moved{What: inspect.MovedRevision, Field: common.Release, Was: fmt.Sprint(approved.Last), Is: "0"}
+		gone := inspect.Moved{What: inspect.MovedRevision, Field: common.Release, Was: planfile.Revision(approved.Last)}
 		return &planfile.NotAsPlanned{Title: title, Moved: []inspect.Moved{gone}}
 	}
 	now, err := op.SavePlan(ctx, approved.Salt)

@@ -11,7 +11,6 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/phrase"
-	"lockstep/engine/plan"
 )
 
 // NotAsPlanned is the error about an operation, or a group of one that has started, that would not do what was approved.
@@ -47,7 +46,7 @@ func (a *Saved) Compare(now Release, started bool) (moved []inspect.Moved) {
 	}
 	add(inspect.MovedNamespace, "", a.Operation.Namespace, now.Operation.Namespace)
 	if len(moved) == 0 && a.Operation.Release == now.Operation.Release {
-		add(inspect.MovedRevision, a.Operation.Release, strconv.Itoa(a.Last), strconv.Itoa(now.Last))
+		add(inspect.MovedRevision, a.Operation.Release, Revision(a.Last), Revision(now.Last))
 	}
 	if len(moved) > 0 { // everything else differs because of that
 		return moved
@@ -55,106 +54,76 @@ func (a *Saved) Compare(now Release, started bool) (moved []inspect.Moved) {
 	if add(inspect.MovedOperation, "", a.Operation.Title(), now.Operation.Title()); len(moved) > 0 {
 		return moved
 	}
-	add(inspect.MovedRevision, "to", strconv.Itoa(a.Operation.ToRevision), strconv.Itoa(now.Operation.ToRevision))
-	add(inspect.MovedChart, "", a.Operation.Chart, now.Operation.Chart)
-	if a.Operation.Chart == now.Operation.Chart && a.Chart != now.Chart {
-		moved = append(moved, inspect.Moved{What: inspect.MovedChart, Is: now.Operation.Chart, Was: now.Operation.Chart})
+	add(inspect.MovedTarget, "", strconv.Itoa(a.Operation.ToRevision), strconv.Itoa(now.Operation.ToRevision))
+	if add(inspect.MovedChart, "", a.Operation.Chart, now.Operation.Chart); a.Operation.Chart == now.Operation.Chart {
+		add(inspect.MovedFiles, a.Operation.Chart, a.Chart, now.Chart)
 	}
-	if a.Values != now.Values {
-		moved = append(moved, inspect.Moved{What: inspect.MovedValues})
+	add(inspect.MovedValues, "", a.Values, now.Values)
+	a = a.withoutNamespace(now.Phases)
+	moved = append(moved, Differences(inspect.MovedOption, a.Options, now.Options)...)
+	for _, order := range Differences(inspect.MovedOrder, groups(a.Phases), groups(now.Phases)) {
+		_, group, _ := strings.Cut(order.Field, " ")
+		moved = append(moved, inspect.Moved{What: inspect.MovedOrder, Field: group})
 	}
-	for _, name := range Keys(a.Options, now.Options) {
-		add(inspect.MovedOption, name, a.Options[name], now.Options[name])
-	}
-	return append(append(moved, a.compareOrder(now)...), a.compareObjects(now, started)...)
-}
-
-// compareObjects compares the objects by phase and group.
-func (a *Saved) compareObjects(now Release, started bool) (moved []inspect.Moved) {
-	type key struct {
-		phase, group string
-		object       plan.Object
-	}
-	is := map[key]Object{}
-	for _, o := range now.Objects {
-		is[key{o.Phase, o.Group, o.Object}] = o
-	}
-	created := withoutNamespace(a.Phases, now.Phases)
+	is := Saved{Release: now}
 	for _, was := range a.Objects {
-		k := key{was.Phase, was.Group, was.Object}
-		o, found := is[k]
-		delete(is, k)
-		switch {
-		case found:
-			moved = append(moved, was.Compare(o, started)...)
-		case created == nil || was.Phase != created.Name:
+		if o := is.Object(was.Change); o != nil {
+			moved = append(moved, was.Compare(*o, started)...)
+		} else {
 			moved = append(moved, inspect.Moved{What: inspect.MovedGone, Object: &was.Object})
 		}
 	}
 	for _, o := range now.Objects {
-		if _, left := is[key{o.Phase, o.Group, o.Object}]; left {
+		if a.Object(o.Change) == nil {
 			moved = append(moved, inspect.Moved{What: inspect.MovedNew, Object: &o.Object})
 		}
 	}
 	return moved
 }
 
-// withoutNamespace returns the phase that creates the namespace if it was approved and nothing is left to create: a run in the
-// cluster needs the namespace first.
-func withoutNamespace(approved, now []event.Phase) *event.Phase {
+// withoutNamespace returns the plan without the phase that creates the namespace if nothing is left to create: a run in the cluster
+// needs the namespace first.
+func (a *Saved) withoutNamespace(now []event.Phase) *Saved {
 	isNamespace := func(p event.Phase) bool { return p.Kind == event.PhaseNamespace }
-	i := slices.IndexFunc(approved, isNamespace)
+	i := slices.IndexFunc(a.Phases, isNamespace)
 	if i < 0 || slices.ContainsFunc(now, isNamespace) {
-		return nil
+		return a
 	}
-	return &approved[i]
+	rest := *a
+	rest.Phases = slices.Delete(slices.Clone(a.Phases), i, i+1)
+	rest.Objects = slices.DeleteFunc(slices.Clone(a.Objects), func(o Object) bool { return o.Phase == a.Phases[i].Name })
+	return &rest
 }
 
 // Compare returns how the change to an object differs from the approved one. Once the run has started, an object that is as
 // it is sent needs no change any more.
 func (o Object) Compare(now Object, started bool) (moved []inspect.Moved) {
-	add := func(what inspect.MovedWhat, field, was, is string) {
-		if was != is {
-			moved = append(moved, inspect.Moved{What: what, Object: &o.Object, Field: field, Was: was, Is: is})
+	named := map[string]bool{}
+	add := func(what inspect.MovedWhat, was, is map[string]string, secretWas, secretIs string) {
+		for _, d := range append(Differences(what, was, is), Differences(what, map[string]string{"": secretWas}, map[string]string{"": secretIs})...) {
+			if !named[d.Field] {
+				moved = append(moved, inspect.Moved{What: what, Object: &o.Object, Field: d.Field, Secret: d.Field == ""})
+			}
+			named[d.Field] = true
 		}
 	}
-	for _, path := range Keys(o.Sent, now.Sent) {
-		if o.Sent[path] != now.Sent[path] {
-			moved = append(moved, inspect.Moved{What: inspect.MovedSent, Object: &o.Object, Field: path})
-		}
-	}
-	if o.SecretSent != now.SecretSent {
-		moved = append(moved, inspect.Moved{What: inspect.MovedSent, Object: &o.Object, Secret: true})
-	}
+	add(inspect.MovedSent, o.Sent, now.Sent, o.SecretSent, now.SecretSent)
 	if started && (now.Again || now.Action == inspect.Unchanged || now.Action == inspect.Absent || now.Action == inspect.Keep) {
 		return moved
 	}
-	add(inspect.MovedAction, now.Message, string(o.Action), string(now.Action))
 	if o.Action != now.Action {
-		return moved
+		return append(moved, inspect.Moved{What: inspect.MovedAction, Object: &o.Object, Field: now.Message, Was: string(o.Action), Is: string(now.Action)})
 	}
-	for _, path := range Keys(o.Changed, now.Changed) {
-		if o.Changed[path] != now.Changed[path] && o.Sent[path] == now.Sent[path] { // else it is named already
-			moved = append(moved, inspect.Moved{What: inspect.MovedLive, Object: &o.Object, Field: path})
-		}
-	}
-	if o.SecretChanged != now.SecretChanged && o.SecretSent == now.SecretSent {
-		moved = append(moved, inspect.Moved{What: inspect.MovedLive, Object: &o.Object, Secret: true})
-	}
+	add(inspect.MovedLive, o.Changed, now.Changed, o.SecretChanged, now.SecretChanged)
 	return moved
 }
 
-// compareOrder compares what each group has and waits for.
-func (a *Saved) compareOrder(now Release) (moved []inspect.Moved) {
-	created := withoutNamespace(a.Phases, now.Phases)
-	was, is := groups(a.Phases), groups(now.Phases)
-	for _, unit := range Keys(was, is) {
-		if was[unit] != is[unit] && (created == nil || !strings.HasPrefix(unit, created.Name+" ")) {
-			_, group, _ := strings.Cut(unit, " ")
-			moved = append(moved, inspect.Moved{What: inspect.MovedOrder, Field: group})
-		}
+// Revision returns the number of a release's latest revision, "" for none.
+func Revision(n int) string {
+	if n == 0 {
+		return ""
 	}
-	return moved
+	return strconv.Itoa(n)
 }
 
 // groups returns the groups as text, by phase and id.
@@ -172,14 +141,19 @@ func groups(phases []event.Phase) map[string]string {
 	return out
 }
 
+// Differences returns what two maps have otherwise, by key.
+func Differences(what inspect.MovedWhat, was, is map[string]string) (moved []inspect.Moved) {
+	for _, key := range Keys(was, is) {
+		if was[key] != is[key] {
+			moved = append(moved, inspect.Moved{What: what, Field: key, Was: was[key], Is: is[key]})
+		}
+	}
+	return moved
+}
+
 // Keys returns the keys of both maps, sorted.
 func Keys[V any](a, b map[string]V) []string {
-	all := map[string]bool{}
-	for k := range a {
-		all[k] = true
-	}
-	for k := range b {
-		all[k] = true
-	}
-	return slices.Sorted(maps.Keys(all))
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

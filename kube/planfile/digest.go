@@ -80,10 +80,12 @@ func NewObject(salt []byte, p Planned, hide func(string) string, approved *Objec
 			return o, err
 		}
 	}
-	for path, both := range pairs(p.Before, p.After) {
-		if isSecret(path, approved.Changed, both...) {
-			changed[path] = []any{both[0].Value, both[1].Value}
-		} else if o.Changed[path], err = quick(salt, path, []any{both[0].Value, both[1].Value}); err != nil {
+	for _, path := range Keys(p.Before, p.After) {
+		before, after := p.Before[path], p.After[path]
+		values := []any{before.Value, after.Value}
+		if isSecret(path, approved.Changed, before, after) {
+			changed[path] = values
+		} else if o.Changed[path], err = quick(salt, path, values); err != nil {
 			return o, err
 		}
 	}
@@ -92,18 +94,6 @@ func NewObject(salt []byte, p Planned, hide func(string) string, approved *Objec
 		o.SecretChanged, err = slowUnlessEmpty(salt, changed)
 	}
 	return o, err
-}
-
-// pairs returns the values before and after of all fields.
-func pairs(before, after Fields) map[string][]Field {
-	out := map[string][]Field{}
-	for path := range before {
-		out[path] = []Field{before[path], after[path]}
-	}
-	for path := range after {
-		out[path] = []Field{before[path], after[path]}
-	}
-	return out
 }
 
 // quick returns the digest of a value that is not secret.

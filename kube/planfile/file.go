@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockstep/engine/event"
@@ -106,15 +107,16 @@ type Saved struct {
 	Salt []byte
 }
 
-// Object returns an object of the approved plan, nil if it is not in it.
-func (a *Saved) Object(unit event.Unit, o plan.Object) *Object {
+// Object returns the approved change to the object of another one, nil if it is not in the plan.
+func (a *Saved) Object(now inspect.Change) *Object {
 	if a == nil {
 		return nil
 	}
-	for i := range a.Objects {
-		if was := &a.Objects[i]; was.Phase == unit.Phase && was.Group == unit.Group && was.Object == o {
-			return was
-		}
+	same := func(was Object) bool {
+		return was.Phase == now.Phase && was.Group == now.Group && was.Object == now.Object
+	}
+	if i := slices.IndexFunc(a.Objects, same); i >= 0 {
+		return &a.Objects[i]
 	}
 	return nil
 }

@@ -84,8 +84,7 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 
 func newObject(salt []byte, planned planfile.Planned, common session.Common) (planfile.Object, error) {
 	planned.Change = planned.Masked(common.Mask.Diff)
-	unit := event.Unit{Phase: planned.Phase, Group: planned.Group}
-	return planfile.NewObject(salt, planned, common.Mask.Text, common.SavedPlan.Object(unit, planned.Object))
+	return planfile.NewObject(salt, planned, common.Mask.Text, common.SavedPlan.Object(planned.Change))
 }
 
 // digests returns those of the chart's files and of the user's values.
@@ -281,7 +280,7 @@ func (a *PlanCheck) check(ctx context.Context, g *plan.Group, removes bool) erro
 }
 
 func (a *PlanCheck) checkObject(ctx context.Context, it inspect.Item) ([]inspect.Moved, error) {
-	was := a.common.SavedPlan.Object(it.Unit, it.Object)
+	was := a.common.SavedPlan.Object(inspect.Change{Phase: it.Unit.Phase, Group: it.Unit.Group, Object: it.Object})
 	if was == nil {
 		return []inspect.Moved{{What: inspect.MovedNew, Object: &it.Object}}, nil
 	}

@@ -50,25 +50,15 @@ func (s *Stack) checkSavedPlan() error {
 			is[m.ID] = fmt.Sprint("needs", m.Needs)
 		}
 	}
-	var moved []inspect.Moved
-	for _, id := range planfile.Keys(was, is) {
-		switch {
-		case is[id] == "":
-			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: id, Was: id})
-		case was[id] == "":
-			moved = append(moved, inspect.Moved{What: inspect.MovedRelease, Field: id, Is: id})
-		case was[id] != is[id]:
-			moved = append(moved, inspect.Moved{What: inspect.MovedNeeds, Field: id})
-		}
-	}
-	if moved = append(moved, movedHooks(s.opts.SavedPlan.Hooks, s.Steps())...); len(moved) > 0 {
+	moved := append(planfile.Differences(inspect.MovedRelease, was, is), movedHooks(s.opts.SavedPlan.Hooks, s.Steps())...)
+	if len(moved) > 0 {
 		return &planfile.NotAsPlanned{Title: s.info.Title(), Moved: moved}
 	}
 	return nil
 }
 
 // movedHooks returns how the hooks of a run differ from those of the plan that it follows.
-func movedHooks(approved, now []plan.PlannedStep) (moved []inspect.Moved) {
+func movedHooks(approved, now []plan.PlannedStep) []inspect.Moved {
 	lines := func(hooks []plan.PlannedStep) map[string]string {
 		lines := map[string]string{}
 		for _, h := range hooks {
@@ -76,11 +66,5 @@ func movedHooks(approved, now []plan.PlannedStep) (moved []inspect.Moved) {
 		}
 		return lines
 	}
-	was, is := lines(approved), lines(now)
-	for _, id := range planfile.Keys(was, is) {
-		if was[id] != is[id] {
-			moved = append(moved, inspect.Moved{What: inspect.MovedHook, Field: id, Is: is[id], Was: was[id]})
-		}
-	}
-	return moved
+	return planfile.Differences(inspect.MovedHook, lines(approved), lines(now))
 }
