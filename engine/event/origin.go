@@ -39,13 +39,16 @@ type ApprovalsAt struct {
 }
 
 func (s *State) applyApproval(e Event) {
-	if e.Approval != nil && !s.approved(e.Approval.Of) {
+	if e.Approval != nil && len(Missing([]plan.Approval{e.Approval.Approval}, s.Approvals)) > 0 {
 		s.Approvals = append(s.Approvals, *e.Approval)
 	}
 }
 
-func (s *State) approved(of string) bool {
-	return slices.ContainsFunc(s.Approvals, func(a Approval) bool { return a.Of == of })
+// Missing returns what is asked for but not given.
+func Missing(asked []plan.Approval, given []Approval) []plan.Approval {
+	return slices.DeleteFunc(slices.Clone(asked), func(a plan.Approval) bool {
+		return slices.ContainsFunc(given, func(g Approval) bool { return g.Of == a.Of })
+	})
 }
 
 // Unapproved returns what must still be approved before a group starts, nil for a group that has started.
@@ -53,7 +56,7 @@ func (s *State) Unapproved(g *GroupState) (missing []plan.Approval) {
 	if g.Status != Waiting && g.Status != AtBreakpoint || IsRollback(g.Phase) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(g.Approve), func(a plan.Approval) bool { return s.approved(a.Of) })
+	return Missing(g.Approve, s.Approvals)
 }
 
 // AwaitsApproval returns the first group before which the run is paused because it is not approved, or nil.

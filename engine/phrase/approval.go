@@ -4,24 +4,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // Missing says what a group waits for that is not approved: "waits for approval: drops table users".
 func Missing(missing []plan.Approval) string {
 	var reasons []string
 	for _, a := range missing {
-		if a.Reason != "" {
-			reasons = append(reasons, a.Reason)
-		}
+		reasons = append(reasons, a.Reason)
 	}
-	if len(reasons) == 0 {
-		return "waits for approval"
-	}
-	return "waits for approval: " + strings.Join(reasons, "; ")
+	return text.Join(": ", "waits for approval", text.Join("; ", reasons...))
 }
 
 // ApprovalOf is why a run is paused before a group: "shop:schema waits for approval: drops table users".
@@ -29,11 +24,7 @@ func ApprovalOf(group string, missing []plan.Approval) string { return group + "
 
 // Approved says who approved a group.
 func Approved(group string, a event.Approval) string {
-	line := group + " approved by " + a.By
-	if a.Reason != "" {
-		line += ": " + a.Reason
-	}
-	return line
+	return text.Join(": ", group+" approved by "+a.By, a.Reason)
 }
 
 // Given says who approved what: "shop:schema approved by ann on box: drops table users".

@@ -135,14 +135,11 @@ func ReadApprove(annotations map[string]string) (reason string, asked bool) {
 // AskApproval makes a group wait for an approval of its own, in addition to others. Reasons that differ are joined.
 func (g *Group) AskApproval(reason string) {
 	i := slices.IndexFunc(g.Approve, func(a Approval) bool { return a.Of == g.ID })
-	switch {
-	case i < 0:
+	if i < 0 {
 		g.Approve = append(g.Approve, Approval{g.ID, reason})
-	case g.Approve[i].Reason == "":
-		g.Approve[i].Reason = reason
-	case reason != "" && !slices.Contains(strings.Split(g.Approve[i].Reason, "; "), reason):
-		g.Approve[i].Reason += "; " + reason
+		return
 	}
+	g.Approve[i].Reason = JoinReasons(append(strings.Split(g.Approve[i].Reason, "; "), reason)...)
 }
 
 // addApprovals makes a group wait for the approvals that its members, its chart and the parents of that ask for.

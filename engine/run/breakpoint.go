@@ -62,15 +62,21 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 		}
 		reached[reason] = append(reached[reason], u.Group)
 	}
-	if len(reached) == 0 {
-		return false
-	}
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(reached)) {
 		reasons = append(reasons, reason+" "+strings.Join(reached[reason], ", "))
 	}
+	return m.pauseFor(reasons, false)
+}
+
+// pauseFor pauses the run if there are reasons, and reports whether there are.
+func (m *machine) pauseFor(reasons []string, unapproved bool) bool {
+	if len(reasons) == 0 {
+		return false
+	}
 	m.steered = true
 	m.steering.pause(strings.Join(reasons, "; "), "")
+	m.steering.unapproved = unapproved
 	m.reportRun()
 	return true
 }
@@ -129,19 +135,12 @@ func (m *machine) runTo(target event.Unit) string {
 	return ""
 }
 
-// approved are the approvals that were given.
-type approved []event.Approval
-
-func (a approved) has(of string) bool {
-	return slices.ContainsFunc(a, func(given event.Approval) bool { return given.Of == of })
-}
-
 // missing returns what must still be approved before a unit starts. The rollback of a failed operation asks nobody.
 func (m *machine) missing(u *unit) (missing []plan.Approval) {
 	if m.rollback.started {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(u.approve), func(a plan.Approval) bool { return m.approved.has(a.Of) })
+	return event.Missing(u.approve, m.approved)
 }
 
 func (m *machine) unapproved(u *unit) bool { return len(m.missing(u)) > 0 }
@@ -160,21 +159,12 @@ func (m *machine) askApprovals(u *unit, asked []plan.Approval) {
 func (m *machine) pauseForApprovals(units []*unit) bool {
 	var reasons []string
 	for _, u := range units {
-		missing := m.missing(u)
-		if len(missing) == 0 {
-			continue
+		if missing := m.missing(u); len(missing) > 0 {
+			m.setUnitFor(u, event.AtBreakpoint, phrase.Missing(missing), event.Unapproved)
+			reasons = append(reasons, phrase.ApprovalOf(u.Group, missing))
 		}
-		m.setUnitFor(u, event.AtBreakpoint, phrase.Missing(missing), event.Unapproved)
-		reasons = append(reasons, phrase.ApprovalOf(u.Group, missing))
 	}
-	if len(reasons) == 0 {
-		return false
-	}
-	m.steered = true
-	m.steering.pause(strings.Join(reasons, "; "), "")
-	m.steering.unapproved = true
-	m.reportRun()
-	return true
+	return m.pauseFor(reasons, true)
 }
 
 // approveCommand approves what the named unit waits for or, without a name, what all units do that pause the run.

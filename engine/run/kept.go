@@ -215,7 +215,7 @@ type decisions struct {
 	timeouts              timeouts
 	clock, readinessClock clock
 	units                 []unit
-	approved              approved
+	approved              []event.Approval
 }
 
 func (m *machine) decisions() decisions {

@@ -26,7 +26,7 @@ type machine struct {
 	readinessClock clock
 	outage         outage
 	units          units
-	approved       approved
+	approved       []event.Approval
 	noReturn       []string     // the reasons of the points of no return that the run has passed (R33a)
 	admissions     []*admission // the oldest first
 	stage          *stage       // nil between stages

@@ -44,6 +44,9 @@ func (c *Client) SameCluster(ctx context.Context, there Signs) (same, certain bo
 	return here.uid != "" && here.uid == there.uid, here.uid != "" && there.uid != ""
 }
 
+// UID returns that of namespace kube-system, "" if the user may not read it.
+func (s Signs) UID() string { return s.uid }
+
 // Server returns the address of the API server.
 func (s Signs) Server() string {
 	server, _, _ := strings.Cut(s.address, " ")

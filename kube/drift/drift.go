@@ -69,22 +69,9 @@ type target struct {
 	err     error // why it is unknown; also that there is none
 }
 
-// Compare compares deployed revisions with the cluster. It reads each kind in a namespace with at most three requests, however
-// many releases have objects there. Secrets hides values in the result.
-func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release) ([]*Release, error) {
-	return compare(ctx, c, secrets, releases, func(plan.Object) bool { return true })
-}
-
-// CompareObjects compares some objects of a release with the cluster.
-func CompareObjects(ctx context.Context, c *connect.Client, secrets *mask.Mask, rel *rel1.Release, objects []plan.Object) (*Release, error) {
-	out, err := compare(ctx, c, secrets, []*rel1.Release{rel}, func(o plan.Object) bool { return slices.Contains(objects, o) })
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-func compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen func(plan.Object) bool) ([]*Release, error) {
+// Compare compares deployed revisions with the cluster: their objects, or those of them that are chosen, nil for all. It reads each
+// kind in a namespace with at most three requests, however many releases have objects there. Secrets hides values in the result.
+func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
 	r := &reader{ctx: ctx, client: c}
 	out := make([]*Release, len(releases))
 	var targets []*target
@@ -97,7 +84,7 @@ func compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, release
 		if err != nil {
 			return nil, fmt.Errorf("release %s in namespace %s: read the manifest of revision %d: %w", rel.Name, rel.Namespace, rel.Version, err)
 		}
-		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return !chosen(t.object) })...)
+		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return chosen != nil && !slices.Contains(chosen, t.object) })...)
 	}
 	r.readAll(targets)
 	if ctx.Err() != nil {

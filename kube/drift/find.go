@@ -82,7 +82,7 @@ func find(ctx context.Context, c *connect.Client, readRecords func(*finder) ([]o
 			deployed, at = append(deployed, rel), append(at, n)
 		}
 	}
-	compared, err := Compare(ctx, bound, f.mask, deployed)
+	compared, err := Compare(ctx, bound, f.mask, deployed, nil)
 	for n, r := range compared {
 		results[at[n]] = r.Drift
 	}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -56,23 +57,21 @@ func Keychain(registryConfig string) credentials.Store {
 //
 // Rule S19: a registry is asked for each image and each architecture before the first write
 func (r Registries) Check(ctx context.Context, platforms map[string][]string) map[string]string {
-	problems := make(chan [2]string, len(platforms))
+	found := map[string]string{}
+	var mu sync.Mutex
 	var asks errgroup.Group
 	asks.SetLimit(maxConcurrent)
 	for image, needed := range platforms {
 		asks.Go(func() error {
 			if why := r.problem(ctx, image, needed); why != "" {
-				problems <- [2]string{image, why}
+				mu.Lock()
+				defer mu.Unlock()
+				found[image] = why
 			}
 			return nil
 		})
 	}
 	_ = asks.Wait() // no function returns an error
-	close(problems)
-	found := map[string]string{}
-	for p := range problems {
-		found[p[0]] = p[1]
-	}
 	return found
 }
 

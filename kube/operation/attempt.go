@@ -224,10 +224,11 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 	if rel == nil || len(written) == 0 {
 		return nil
 	}
-	found, err := drift.CompareObjects(ctx, a.session.Client, a.op.Mask(), rel, written)
+	compared, err := drift.Compare(ctx, a.session.Client, a.op.Mask(), []*rel1.Release{rel}, written)
 	if err != nil {
 		return err
 	}
+	found := compared[0]
 	for _, o := range found.Objects {
 		if live := found.Live(o.Object); live != nil {
 			if other := a.session.Applied.Taken(a.session.Builder.Scope(), o.Object, live); other != "" {

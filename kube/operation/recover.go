@@ -192,7 +192,7 @@ func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, err
 	if rel.Info.Status != rcommon.StatusDeployed {
 		return nil, drift.NotDeployed(rel)
 	}
-	found, err := drift.Compare(s.Context, s.Client, s.Common.Mask, []*rel1.Release{rel})
+	found, err := drift.Compare(s.Context, s.Client, s.Common.Mask, []*rel1.Release{rel}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -20,20 +20,16 @@ var steering = []string{
 // value or list of such, and those of values, do not count.
 func Options(options any) map[string]string {
 	out := map[string]string{}
-	addOptions(out, reflect.Indirect(reflect.ValueOf(options)))
-	return out
-}
-
-func addOptions(out map[string]string, v reflect.Value) {
-	for i := range v.NumField() {
-		f, value := v.Type().Field(i), v.Field(i)
-		switch {
-		case f.Anonymous && value.Kind() == reflect.Struct:
-			addOptions(out, value)
-		case f.IsExported() && !slices.Contains(steering, f.Name) && isPlain(f.Type) && !value.IsZero():
+	v := reflect.Indirect(reflect.ValueOf(options))
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Anonymous || !f.IsExported() || slices.Contains(steering, f.Name) || !isPlain(f.Type) {
+			continue
+		}
+		if value := v.FieldByIndex(f.Index); !value.IsZero() {
 			out[kebab(f.Name)] = asText(value)
 		}
 	}
+	return out
 }
 
 func asText(v reflect.Value) string {

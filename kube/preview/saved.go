@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"runtime"
 	"slices"
@@ -55,7 +54,6 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 	if out.Chart, out.Values, err = digests(p, salt); err != nil {
 		return out, err
 	}
-	images := map[string]bool{}
 	out.Objects = make([]planfile.Object, len(changes))
 	var digests errgroup.Group
 	digests.SetLimit(runtime.GOMAXPROCS(0))
@@ -64,9 +62,7 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 		if err != nil {
 			return out, err
 		}
-		for _, image := range planned.Images {
-			images[image] = true
-		}
+		out.Images = append(out.Images, planned.Images...)
 		digests.Go(func() (err error) {
 			out.Objects[n], err = newObject(salt, planned, p.Common)
 			return err
@@ -75,7 +71,8 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 	if err := digests.Wait(); err != nil {
 		return out, err
 	}
-	out.Images = slices.Sorted(maps.Keys(images))
+	slices.Sort(out.Images)
+	out.Images = slices.Compact(out.Images)
 	if rel := p.Target.Release; rel != nil && rel.Chart != nil && out.Operation.ToRevision == 0 && out.Operation.Name != "uninstall" {
 		out.Unstable = Unstable(rel.Chart)
 	}
@@ -103,26 +100,19 @@ func digests(p *session.Prepared, salt []byte) (chart, values string, err error)
 
 // clusterOf returns what identifies the cluster in files (S10).
 func clusterOf(ctx context.Context, c *connect.Client, namespace string) (out planfile.Cluster, err error) {
-	uid := func(name string) (string, error) {
-		ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("find out which cluster it is: read namespace %s: %w", name, err)
-		}
-		return string(ns.UID), nil
-	}
-	if out.UID, err = uid(metav1.NamespaceSystem); err != nil {
-		return out, err
-	}
-	if out.Namespace, err = uid(namespace); err != nil {
-		return out, err
-	}
 	signs, err := c.Signs(ctx)
+	if err != nil {
+		return out, err
+	}
 	sum := sha256.Sum256([]byte(signs.Server()))
-	out.Address = hex.EncodeToString(sum[:12])
-	return out, err
+	out.UID, out.Address = signs.UID(), hex.EncodeToString(sum[:12])
+	switch ns, err := c.Clientset.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{}); {
+	case err == nil:
+		out.Namespace = string(ns.UID)
+	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+		return out, fmt.Errorf("find out which cluster it is: read namespace %s: %w", namespace, err)
+	}
+	return out, nil
 }
 
 // state returns a change with the fields that it is made of.

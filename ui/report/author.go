@@ -361,14 +361,12 @@ func (i Images) text(Stream) string {
 	for _, image := range i.Images {
 		var uses []string
 		for _, u := range image.Uses {
-			use := text.Join("/", u.Namespace, u.Release, u.Object.String())
-			switch {
-			case u.Hook && u.By != "":
-				use += " (hook, " + u.By + ")"
-			case u.Hook:
-				use += " (hook)"
-			case u.By != "":
-				use += " (" + u.By + ")"
+			use, as := text.Join("/", u.Namespace, u.Release, u.Object.String()), u.By
+			if u.Hook {
+				as = text.Join(", ", "hook", u.By)
+			}
+			if as != "" {
+				use += " (" + as + ")"
 			}
 			if !slices.Contains(uses, clean(use)) {
 				uses = append(uses, clean(use))

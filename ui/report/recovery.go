@@ -138,25 +138,31 @@ type Drift struct {
 	Next     string          `json:"next,omitempty"` // the command that repairs it
 }
 
-func (d Drift) jsonForm() any { return Drift{append([]inspect.Drift{}, d.Releases...), d.Next} } // never null
-
-func (d Drift) text(to Stream) string {
-	var b strings.Builder
-	drifted, failed := 0, 0
+// Count returns how many releases differ, and how many could not be compared completely.
+func (d Drift) Count() (drifted, incomplete int) {
 	for _, r := range d.Releases {
 		differ, unread := r.Drifted()
 		if r.Error != "" || unread > 0 {
-			failed++
+			incomplete++
 		}
 		if differ > 0 {
 			drifted++
 		}
-		if len(d.Releases) > 1 && len(r.Objects) == 0 && r.Error == "" { // the last line counts it
-			continue
+	}
+	return drifted, incomplete
+}
+
+func (d Drift) jsonForm() any { return Drift{append([]inspect.Drift{}, d.Releases...), d.Next} } // never null
+
+func (d Drift) text(to Stream) string {
+	var b strings.Builder
+	for _, r := range d.Releases {
+		if len(d.Releases) == 1 || len(r.Objects) > 0 || r.Error != "" { // else the last line counts it
+			b.WriteString(driftOf(r, to.Style))
 		}
-		b.WriteString(driftOf(r, differ, unread, to.Style))
 	}
 	if n := len(d.Releases); n != 1 {
+		drifted, failed := d.Count()
 		counts := []string{fmt.Sprintf("%d without drift", n-drifted-failed), fmt.Sprintf("%d with drift", drifted)}
 		if failed > 0 {
 			counts = append(counts, fmt.Sprintf("%d not compared completely", failed))
@@ -170,8 +176,9 @@ func (d Drift) text(to Stream) string {
 }
 
 // driftOf writes a release: a line, and the objects that differ.
-func driftOf(r inspect.Drift, differ, unread int, style Style) string {
+func driftOf(r inspect.Drift, style Style) string {
 	var b strings.Builder
+	differ, unread := r.Drifted()
 	verb := "differ"
 	if differ == 1 {
 		verb = "differs"

@@ -62,7 +62,7 @@ lockstep lint ./shop --report sarif=lint.sarif   # for code scanning`,
 			if flags.subcharts {
 				args = withSubcharts(args)
 			}
-			files, err := reportfile.NewLintFiles(flags.reports)
+			files, err := reportfile.NewScanFiles(flags.reports)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ lockstep lint ./shop --report sarif=lint.sarif   # for code scanning`,
 }
 
 // reportLint writes the files of --report. In findings, paths of files are those in the chart.
-func reportLint(files reportfile.LintFiles, out report.Lint) error {
+func reportLint(files reportfile.ScanFiles, out report.Lint) error {
 	var charts []string
 	var found []reportfile.LintFinding
 	for _, c := range out.Charts {
@@ -116,7 +116,7 @@ func reportLint(files reportfile.LintFiles, out report.Lint) error {
 			found = append(found, reportfile.LintFinding{Chart: path, File: file, Severity: f.Severity, Rule: f.Rule, Message: f.Message})
 		}
 	}
-	return files.Report(charts, found)
+	return files.Lint(charts, found)
 }
 
 // withSubcharts adds the subcharts of the charts to paths.

@@ -90,7 +90,7 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	case r.ApprovalTimeout == 0:
 		r.ApprovalTimeout = r.Timeout
 	}
-	files, err := reportfile.NewDriftFiles(flags.reports)
+	files, err := reportfile.NewScanFiles(flags.reports)
 	if err != nil {
 		return err
 	}
@@ -99,18 +99,9 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 		return command.Exit(command.ExitFailed, err)
 	}
 	d := a.Display(cmd)
-	command.WarnIf(d.Notices, files.Report(found))
-	drifted, incomplete := 0, 0
-	for _, r := range found {
-		differ, unread := r.Drifted()
-		if r.Error != "" || unread > 0 {
-			incomplete++
-		}
-		if differ > 0 {
-			drifted++
-		}
-	}
+	command.WarnIf(d.Notices, files.Drift(found))
 	shown := report.Drift{Releases: found}
+	drifted, incomplete := shown.Count()
 	if drifted > 0 && !flags.repair {
 		shown.Next = repairCommand(cmd, args)
 	}

@@ -11,23 +11,9 @@ import (
 	"lockstep/ui/report/format"
 )
 
-// DriftFiles are the files of --report of "lockstep drift".
-type DriftFiles struct{ files []file }
-
-// NewDriftFiles returns the files for the arguments of --report, FORMAT=FILE. It checks that they can be written.
-func NewDriftFiles(args []string) (DriftFiles, error) {
-	files, err := parseFiles(args, "junit", "sarif")
-	return DriftFiles{files}, err
-}
-
-// Report writes the files.
-func (d DriftFiles) Report(releases []inspect.Drift) error {
-	return writeAll(d.files, func(format string) []byte {
-		if format == "sarif" {
-			return driftSARIF(releases)
-		}
-		return driftJUnit(releases)
-	})
+// Drift writes the files of "lockstep drift".
+func (f ScanFiles) Drift(releases []inspect.Drift) error {
+	return f.write(func() []byte { return driftSARIF(releases) }, func() []byte { return driftJUnit(releases) })
 }
 
 // releasePath identifies a release: CONTEXT/NAMESPACE/NAME, without an unknown context.

@@ -10,8 +10,23 @@ import (
 	"lockstep/engine/text"
 )
 
-// LintFiles are the files of --report of "lockstep lint".
-type LintFiles struct{ files []file }
+// ScanFiles are the files of --report of "lockstep lint" and "lockstep drift".
+type ScanFiles struct{ files []file }
+
+// NewScanFiles returns the files for the arguments of --report, FORMAT=FILE. It checks that they can be written.
+func NewScanFiles(args []string) (ScanFiles, error) {
+	files, err := parseFiles(args, "junit", "sarif")
+	return ScanFiles{files}, err
+}
+
+func (f ScanFiles) write(sarif, junit func() []byte) error {
+	return writeAll(f.files, func(format string) []byte {
+		if format == "sarif" {
+			return sarif()
+		}
+		return junit()
+	})
+}
 
 // LintFinding is a finding about a chart. Chart is the path of its directory or archive, File a path in it, "" for Chart.yaml.
 type LintFinding struct {
@@ -19,20 +34,9 @@ type LintFinding struct {
 	Severity, Rule, Message string // Rule is "" for Helm's findings
 }
 
-// NewLintFiles returns the files for the arguments of --report, FORMAT=FILE. It checks that they can be written.
-func NewLintFiles(args []string) (LintFiles, error) {
-	files, err := parseFiles(args, "junit", "sarif")
-	return LintFiles{files}, err
-}
-
-// Report writes the files. charts are the paths of all charts, also of those without findings.
-func (l LintFiles) Report(charts []string, found []LintFinding) error {
-	return writeAll(l.files, func(format string) []byte {
-		if format == "sarif" {
-			return lintSARIF(found)
-		}
-		return lintJUnit(charts, found)
-	})
+// Lint writes the files of "lockstep lint". charts are the paths of all charts, also of those without findings.
+func (f ScanFiles) Lint(charts []string, found []LintFinding) error {
+	return f.write(func() []byte { return lintSARIF(found) }, func() []byte { return lintJUnit(charts, found) })
 }
 
 // helmRule stands for the findings of Helm's lint, which have no numbers.
