@@ -284,7 +284,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 			requests[e.Object.Resource]++
 		}
 	}
-	if requests["configmaps"] > 3 || requests["secrets"] > 3 || len(requests) != 2 {
+	if requests["configmaps"] > 3 || requests["secrets"] > 3 || requests["namespaces"] > 1 || len(requests) > 3 { // the namespace may be being deleted
 		t.Errorf("requests: %v", requests)
 	}
 }
