@@ -63,7 +63,7 @@ func serveFile(path string) http.HandlerFunc {
 
 // TestLoadFromARegistry loads a chart by its version, and by the digest that Pin returns.
 func TestLoadFromARegistry(t *testing.T) {
-	chart := ociregistry.Serve(t, ociregistry.Chart{Name: "stored-keys", Version: "0.1.0", Archive: packedByHelm(t)})
+	_, chart := ociregistry.Serve(t, "stored-keys", "0.1.0", packedByHelm(t))
 	settings := remoteSettings(t)
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptCredentialsFile(settings.RegistryConfig))
 	if err != nil {
