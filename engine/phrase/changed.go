@@ -15,8 +15,10 @@ import (
 // lines begin with the release. It returns nothing about a run, or a release, that only created objects.
 func Changed(s *event.State) (lines []string) {
 	if s.Operation.IsStack() {
+		named := map[string]bool{} // a release that was rolled back has two groups
 		for g := range s.GroupStates() {
-			if inner := s.Scopes[g.ID]; inner != nil {
+			if inner := s.Scopes[g.ID]; inner != nil && !named[g.ID] {
+				named[g.ID] = true
 				for _, l := range Changed(inner) {
 					lines = append(lines, g.ID+" "+l)
 				}

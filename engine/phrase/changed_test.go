@@ -43,6 +43,21 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// TestChangedOfARollback: a release that a stack upgraded and rolled back is named once.
+func TestChangedOfARollback(t *testing.T) {
+	s := &event.State{}
+	release := []*plan.Group{{ID: "ns/r", Objects: []plan.Object{{Kind: "Release", Name: "r"}}}}
+	object := plan.Object{Kind: "ConfigMap", Name: "r-a"}
+	s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up"}})
+	s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: release}, {Name: event.RollbackPrefix + "apply", Kind: event.PhaseApply, Groups: release}}})
+	s.Apply(event.Event{Scope: "ns/r", Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r"}})
+	s.Apply(event.Event{Scope: "ns/r", Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:a", Objects: []plan.Object{object}}}}}})
+	s.Apply(event.Event{Scope: "ns/r", Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: &object, Status: event.Applied, Change: event.Configured})
+	if got, want := Changed(s), []string{"ns/r changed: ConfigMap/r-a"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestPlural(t *testing.T) {
 	for kind, want := range map[string]string{"Deployment": "Deployments", "Ingress": "Ingresses", "NetworkPolicy": "NetworkPolicies", "Endpoints": "Endpoints", "Gateway": "Gateways"} {
 		if got := plural(kind); got != want {

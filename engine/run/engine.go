@@ -55,6 +55,9 @@ type Options struct {
 	// Keep, if set, keeps the steering for a process that continues the run. It is called before a command takes effect,
 	// and blocks the run. If it returns an error, the command is refused.
 	Keep func(Steering) error
+	// BeforeEnd, if set, is called once the run accepts no more commands, before its closing event: what it publishes is
+	// still told.
+	BeforeEnd func()
 	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool
 	// InStack means that the operation is a release of a stack, which cannot be edited.
@@ -242,11 +245,17 @@ type End struct {
 	Evidence []string
 }
 
-// Finish publishes the closing event, ends the watches and the loop, and closes the feed. If there is
-// an EndingCommand but end is not Aborted, it returns ErrAborted, and the engine continues until the
+// Finish calls Options.BeforeEnd, publishes the closing event, ends the watches and the loop, and closes the feed. If there
+// is an EndingCommand but end is not Aborted, it returns ErrAborted, and the engine continues until the
 // next Finish (R48).
 func (e *Engine) Finish(end End) error {
-	err := e.transition(nil, func(m *machine) error { return m.finish(end) })
+	err := e.transition(nil, func(m *machine) error { return m.close(end.Status) })
+	if err == nil && e.opts.BeforeEnd != nil {
+		e.opts.BeforeEnd()
+	}
+	if err == nil {
+		err = e.transition(nil, func(m *machine) error { return m.finish(end) })
+	}
 	if err == nil {
 		<-e.done
 	}

@@ -171,7 +171,7 @@ func (m *machine) keepFirst(commit func(), refuse func(error)) {
 // that fails, the run tries again later: until then, the next process decides the same from what was kept before.
 func (m *machine) keep() {
 	k := &m.keeping
-	if m.opts.Keep == nil || !m.steered || m.ended || m.now.Before(k.again) {
+	if m.opts.Keep == nil || !m.steered || m.closing || m.now.Before(k.again) {
 		return
 	}
 	m.steered = false

@@ -39,6 +39,7 @@ type machine struct {
 	failed         string   // why the run fails, "" while it may succeed
 	keeping        keeping
 	steered        bool // the steering may differ from the kept one
+	closing        bool // the run ends, and accepts no more commands
 	ended          bool
 	silentKinds    map[plan.GroupKind]bool // a warning says that their controllers write no status (R22a)
 	settling       *settling               // nil unless the run waits for workloads to settle (R22c)
@@ -109,7 +110,9 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case diagnosed:
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
-		m.command(msg.command)
+		if !m.closing {
+			m.command(msg.command)
+		}
 	case noReturnPassed:
 		m.passNoReturn(event.Unit{}, msg.reason)
 	case failed:
@@ -184,7 +187,7 @@ func (m *machine) failUnit(g *group, f Failure) {
 
 // advance starts units, sends requests and ends the stage, as far as that is possible now.
 func (m *machine) advance() {
-	if m.ended {
+	if m.closing {
 		return
 	}
 	if m.windingDown() {
@@ -325,12 +328,21 @@ func (m *machine) fail(msg failed) {
 	m.keepFirst(func() { reply(nil) }, reply)
 }
 
-// finish ends the run, unless an accepted command contradicts the end.
+// close makes the run accept no more commands, unless an accepted one contradicts the end.
 //
 // Rule R48: accepted commands take effect; the closing event is the last
-func (m *machine) finish(end End) error {
-	if m.steering.ending != nil && end.Status != event.Aborted {
+func (m *machine) close(status event.Status) error {
+	if !m.closing && m.steering.ending != nil && status != event.Aborted {
 		return ErrAborted
+	}
+	m.closing = true
+	return nil
+}
+
+// finish ends the run, unless an accepted command contradicts the end.
+func (m *machine) finish(end End) error {
+	if err := m.close(end.Status); err != nil {
+		return err
 	}
 	unchecked, started := 0, 0
 	if end.Status == event.Succeeded {

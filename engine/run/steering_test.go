@@ -393,3 +393,21 @@ func TestAStageKeepsItsResultAfterTheRun(t *testing.T) {
 		}
 	})
 }
+
+func TestBeforeEnd(t *testing.T) { // R48
+	var e *Engine
+	inBubble(t, Options{BeforeEnd: func() {
+		e.Publish(event.Event{Kind: event.KindWarning, Message: "still told"})
+		e.Command(event.Command{Name: event.Abort}) // too late
+		synctest.Wait()
+	}}, func(b *rig) {
+		e = b.e
+		if err := e.Finish(End{Status: event.Succeeded}); err != nil {
+			t.Error(err)
+		}
+		all := b.feed.Events()
+		if last := all[len(all)-1]; len(all) != 3 || all[1].Message != "still told" || last.Kind != event.KindOperation || last.Status != event.Succeeded {
+			t.Errorf("%+v", all)
+		}
+	})
+}

@@ -39,6 +39,9 @@ const proofTime = 5 * time.Second
 // while the run is paused or held.
 func (m *machine) wake() time.Time {
 	t := &m.timeouts
+	if m.closing {
+		return m.outage.reportAt
+	}
 	if !t.cancelAt.IsZero() {
 		return t.cancelAt
 	}
@@ -172,6 +175,10 @@ func (d *deadline) matters() bool {
 
 // tick performs all actions that are due.
 func (m *machine) tick() {
+	if m.closing {
+		m.reportOutage()
+		return
+	}
 	t := &m.timeouts
 	if !t.cancelAt.IsZero() && !m.now.Before(t.cancelAt) {
 		t.cancelAt = time.Time{}

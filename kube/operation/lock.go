@@ -221,13 +221,14 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
+// unlock deletes the Lease at the end of the run, and warns if it stays.
 func (op *Operation) unlock() {
 	l, _ := op.lock.state()
 	if l == nil {
 		return
 	}
 	if err := l.unlock(); err != nil {
-		op.client.Log().Warn(err.Error())
+		op.engine.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: err.Error()})
 	}
 }
 

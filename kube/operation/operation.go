@@ -307,7 +307,6 @@ func (op *Operation) run() error {
 	for _, w := range op.prepared.Warnings {
 		eng.Publish(event.WarningEvent(w))
 	}
-	defer op.unlock()
 	r, err := op.newRunner(ctx, eng)
 	if err != nil {
 		return op.fail(nil, nil, err)
@@ -379,6 +378,7 @@ func (op *Operation) start() *run.Engine {
 		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
+		BeforeEnd: op.unlock,
 	})
 	op.mu.Unlock()
 	for _, c := range op.pendingCommands { // no more are queued once the engine is set

@@ -165,7 +165,11 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 		verbs[n] = fmt.Sprint(outcomes[verb], " ", verb)
 	}
 	if len(verbs) > 0 {
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(verbs, ", "))
+		mark := event.Ready
+		if outcomes["rolled back"]+outcomes["not rolled back"] > 0 {
+			mark = "rolled-back"
+		}
+		fmt.Fprintln(w, " ", o.glyph(mark), "releases:", strings.Join(verbs, ", "))
 	}
 	if ran > 0 {
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), text.Count(ran, "hook"), "ran")

@@ -52,6 +52,30 @@ func TestStackRunStatus(t *testing.T) {
 	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
 }
 
+// TestSummaryOfARollback: the line that counts what a failed stack rolled back is no success.
+func TestSummaryOfARollback(t *testing.T) {
+	release, exit := plan.Object{Kind: "Release", Name: "a"}, 1
+	groups := []*plan.Group{{ID: "n/a", Objects: []plan.Object{release}}}
+	var s event.State
+	for _, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: groups}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Ready},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: event.RollbackPrefix + "releases", Kind: event.PhaseApply, Groups: groups}}},
+		{Kind: event.KindObject, Phase: event.RollbackPrefix + "releases", Group: "n/a", Object: &release, Status: event.Ready, Change: event.Configured, Message: "rolled back to revision 1"},
+		{Kind: event.KindGroup, Phase: event.RollbackPrefix + "releases", Group: "n/a", Status: event.Ready},
+		{Kind: event.KindOperation, Status: event.Failed, Exit: &exit, Message: "rolled back 1 release"},
+	} {
+		e.Time = time.Unix(1, 0)
+		s.Apply(e)
+	}
+	var out bytes.Buffer
+	Summary(&out, &s, Options{Style: plain})
+	if !strings.Contains(out.String(), "↩ releases: 1 rolled back") {
+		t.Errorf("%s", out.String())
+	}
+}
+
 // TestStackFailureNamesNamespace expects a failed release with its namespace, once.
 func TestStackFailureNamesNamespace(t *testing.T) {
 	var s event.State

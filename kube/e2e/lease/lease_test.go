@@ -287,3 +287,30 @@ func TestLeaseCosts(t *testing.T) {
 		t.Errorf("Lease requests %v, want %v; %d requests in total", sent, want, all.Load())
 	}
 }
+
+// TestLockThatStays: the API server refuses to delete the Lease until the run gives up. The release is deployed, and a warning
+// before the closing event says that the lock stays, and until when (R51).
+func TestLockThatStays(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	by := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		return req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/leases/") && rig.InternalError(w)
+	}}, ""))
+	op, err := by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.State.Exit != 0 {
+		t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+	}
+	const want = "could not delete the lock of release t: made to fail; it expires within 15s"
+	if got := out.State.Warnings; len(got) != 1 || got[0].Message != want || got[0].Rule != "R51" {
+		t.Errorf("warnings %v, want %q", got, want)
+	}
+	r.AssertHistory("1 deployed")
+	if got := leases(r); !slices.Equal(got, []string{"lockstep.v1.t"}) {
+		t.Errorf("Leases %v", got)
+	}
+	r.MustRun(r.Upgrade("plain", nil)) // once the lock has expired
+}
