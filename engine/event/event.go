@@ -37,7 +37,7 @@ const (
 	// object, outside, planned, status, message, change; if ready also readyBy and note; until while it is held for a time; if
 	// failed also cause and evidence).
 	KindObject Kind = "object"
-	// KindCommand answers a command (command, by, answers, phase, group; status accepted or
+	// KindCommand answers a command (command, by, answers, reason, phase, group; status accepted or
 	// refused; message says why it was refused, or what an accepted command did) (R45).
 	KindCommand Kind = "command"
 	// KindBreakpoint means that a breakpoint was set or enabled (status set), disabled
@@ -210,6 +210,8 @@ type Event struct {
 	// By is the origin of that command: "another terminal", the name of a user (--in-cluster), or ""
 	// for the terminal of the run and for lockstep itself.
 	By string `json:"by,omitempty"`
+	// Reason is why that command was given, in the words of who gave it.
+	Reason string `json:"reason,omitempty"`
 	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`
 	// Rule is the number of the rule behind a warning.

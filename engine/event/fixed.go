@@ -18,11 +18,18 @@ type FixedFailure struct {
 	// How is Accept, Retry or Edit. By is Event.By of that command.
 	How CommandName
 	By  string
+	// Reason is why that command was given, in the words of who gave it, or "".
+	Reason string
 	// Again is set if the group failed again after How, so that another command fixed it.
 	Again bool
 
 	restarted bool            // whether the group is no longer failed
 	earlier   []*FixedFailure // the group's failures before this one, all with Again
+}
+
+// Skipped reports whether the group is a hook of a helmfile, which an Accept skips (S11a).
+func (f FixedFailure) Skipped() bool {
+	return f.How == Accept && f.Root.Group != nil && f.Root.Group.Step != nil
 }
 
 // fixTracker follows failures until they are fixed.
@@ -73,7 +80,7 @@ func (t *fixTracker) command(e Event) {
 	}
 	record := func(f *FixedFailure) {
 		if f.How == "" && (e.Group == "" || f.Unit.Group == e.Group) && (f.restarted || e.Command == Edit) {
-			f.How, f.By = e.Command, e.By
+			f.How, f.By, f.Reason = e.Command, e.By, e.Reason
 		}
 	}
 	for _, f := range t.open {

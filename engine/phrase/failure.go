@@ -3,6 +3,7 @@ package phrase
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -103,15 +104,15 @@ func Result(s *event.State) string {
 
 // Fixed describes a failure, and how it was fixed.
 func Fixed(f event.FixedFailure) string {
-	text := fmt.Sprintf("%s: %s; %s", f.Unit.Group, Root(f.Root), Fix(f))
-	if f.By != "" {
-		text += " from " + f.By
-	}
-	return text
+	how := text.Join(" from ", Fix(f), f.By)
+	return fmt.Sprintf("%s: %s; %s", f.Unit.Group, Root(f.Root), text.Join(": ", how, f.Reason))
 }
 
-// Fix says what the command in FixedFailure.How did: "fixed by a retry", "failed again after an edit".
+// Fix says what the command in FixedFailure.How did: "fixed by a retry", "failed again after an edit", "skipped".
 func Fix(f event.FixedFailure) string {
+	if f.Skipped() {
+		return "skipped"
+	}
 	result, how := "fixed by ", string(f.How)
 	if f.Again {
 		result = "failed again after "
@@ -127,10 +128,23 @@ func Fix(f event.FixedFailure) string {
 	return result + how
 }
 
-// FixedNote returns a note for the outcome, " (1 failure fixed)", or "".
+// FixedNote returns a note for the outcome, " (1 failure fixed, 1 hook skipped)", or "".
 func FixedNote(s *event.State) string {
-	if len(s.Fixed) == 0 {
+	var parts []string
+	skipped := 0
+	for _, f := range s.Fixed {
+		if f.Skipped() {
+			skipped++
+		}
+	}
+	if fixed := len(s.Fixed) - skipped; fixed > 0 {
+		parts = append(parts, text.Count(fixed, "failure")+" fixed")
+	}
+	if skipped > 0 {
+		parts = append(parts, text.Count(skipped, "hook")+" skipped")
+	}
+	if len(parts) == 0 {
 		return ""
 	}
-	return " (" + text.Count(len(s.Fixed), "failure") + " fixed)"
+	return " (" + strings.Join(parts, ", ") + ")"
 }

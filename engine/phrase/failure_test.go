@@ -10,10 +10,13 @@ import (
 
 func TestFixed(t *testing.T) {
 	r := event.Root{Object: &event.ObjectState{Object: plan.Object{Kind: "Job", Name: "db"}}, Cause: "it is broken"}
+	hook := r
+	hook.Group = &event.GroupState{Group: &plan.Group{Step: &plan.Step{}}}
 	unit := event.Unit{Group: "shop:db"}
 	for want, f := range map[string]event.FixedFailure{
 		"shop:db: Job/db: it is broken; fixed by a retry":                                    {Root: r, Unit: unit, How: event.Retry},
 		"shop:db: Job/db: it is broken; failed again after a re-check from another terminal": {Root: r, Unit: unit, How: event.Accept, Again: true, By: "another terminal"},
+		"shop:db: Job/db: it is broken; skipped from ann: known":                             {Root: hook, Unit: unit, How: event.Accept, By: "ann", Reason: "known"},
 		"shop:db: Job/db: it is broken; fixed by an edit":                                    {Root: r, Unit: unit, How: event.Edit},
 	} {
 		if got := Fixed(f); got != want {

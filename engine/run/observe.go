@@ -224,7 +224,7 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 	switch {
 	case o.status == event.Gone, o.request == requestSucceeded && o.status == event.Ready: // kept
 	case o.last.Status == event.Gone:
-		s.setObject(g, o, event.Gone, "", "")
+		s.setObject(g, o, event.Gone, o.last.Message, "")
 	case o.last.Status == event.Deleting:
 		s.setObject(g, o, event.Deleting, o.last.Message, "")
 	}

@@ -41,7 +41,7 @@ func (s *steering) cancelStep() {
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
 	answer := event.Event{
-		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID,
+		Kind: event.KindCommand, Command: c.Name, By: c.By, Reason: text.CollapseSpace(c.Reason), Answers: c.ID,
 		Phase: c.Phase, Group: c.Group, Status: event.Accepted,
 	}
 	m.steered = true

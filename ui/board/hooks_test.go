@@ -44,9 +44,10 @@ func TestHooksOfStack(t *testing.T) {
 	for i := range held {
 		held[i].Time, held[i].Seq = time.Unix(int64(1000+i), 0), uint64(i+1)
 	}
-	inBubble(t, func(t *testing.T) { // a hook is skipped, not re-checked, and is no release
+	inBubble(t, func(t *testing.T) { // a hook is skipped for a reason, not re-checked, and is no release
 		var s *stack
-		s = newStack(t.Context(), Options{Source: idle{}, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return nil, nil }, Command: func(event.Command) {},
+		var sent []event.Command
+		s = newStack(t.Context(), Options{Source: idle{}, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return nil, nil }, Command: func(c event.Command) { sent = append(sent, c) },
 			Now: func() time.Time { return s.State.Now }})
 		s.Update(tea.WindowSizeMsg{Width: 160, Height: 40})
 		s.Update(batchMsg{events: held, more: true})
@@ -54,6 +55,15 @@ func TestHooksOfStack(t *testing.T) {
 			if view := ansi.Strip(s.View().Content); !strings.Contains(view, want) {
 				t.Errorf("%q is missing in\n%s", want, view)
 			}
+		}
+		for _, k := range []string{"A", "o", "l", "d", "enter"} {
+			s.Update(keyPress(k))
+			if view := ansi.Strip(s.View().Content); k == "d" && !strings.Contains(view, "reason: old") {
+				t.Errorf("the reason is missing in\n%s", view)
+			}
+		}
+		if len(sent) != 1 || sent[0].Name != event.Accept || sent[0].Reason != "old" {
+			t.Errorf("sent %+v", sent)
 		}
 	})
 	for name, keys := range map[string][]string{"hooks": {"home"}, "output": {"home", "enter"}} {

@@ -59,6 +59,7 @@ type modes struct {
 	breaks         *breakpoints.List
 	palette        *palette.Palette
 	filter, search *line.Line
+	skip           *line.Line // the reason for which failed hooks are skipped
 	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
@@ -79,6 +80,7 @@ func newModel(ctx context.Context, o Options) *model {
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
 		filter: line.New(s, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.applyFilter, OnClear: m.clearFilter, Status: s.Matches}),
 		search: line.New(s, line.Config{Prompt: "/", Enter: "next", Esc: "close", OnInput: m.insp.Seek, OnClear: m.insp.EndSearch, Status: m.insp.Matches, Next: m.insp.ToMatch}),
+		skip:   line.New(s, line.Config{Prompt: "reason: ", Enter: "skip", Esc: "cancel", OnInput: func(string) {}, OnClear: func() {}, Status: func() string { return "may be empty" }, OnAccept: m.skipHooks}),
 		jump:   jump.New(s, m.board),
 		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", m.reportLines),
 	}

@@ -77,11 +77,32 @@ const minNamedHint = 120
 
 // acceptHint is the hint of the key that accepts failures: of a release or group it looks again, a hook it counts as done (S11a).
 func (m *model) acceptHint() string {
-	verb := "re-check"
-	if failing := m.Failing(); len(failing) > 0 && m.State.Operation.IsStack() && failing[0].Step != nil {
-		verb = "skip"
+	if m.skips() {
+		return m.failedHint("skip", "")
 	}
-	return m.failedHint(verb, "")
+	return m.failedHint("re-check", "")
+}
+
+// skips reports whether A skips a failed hook.
+func (m *model) skips() bool {
+	failing := m.Failing()
+	return len(failing) > 0 && m.State.Operation.IsStack() && failing[0].Step != nil
+}
+
+// accept looks at failed groups again, or asks for the reason for which it skips failed hooks.
+func (m *model) accept() tea.Cmd {
+	if m.Held() && m.skips() {
+		m.skip.Reset()
+		return m.skip.Open()
+	}
+	return m.sendCommand(m.FailedCommand(event.Accept))
+}
+
+// skipHooks skips failed hooks for the reason that was typed.
+func (m *model) skipHooks() tea.Cmd {
+	c := m.FailedCommand(event.Accept)
+	c.Reason = m.skip.Value()
+	return m.sendCommand(c)
 }
 
 // failedHint says after a verb for failed groups which it acts on, and then a detail.

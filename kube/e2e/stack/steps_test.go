@@ -250,8 +250,8 @@ func TestHeldHook(t *testing.T) {
 	if got, want := texts(h.notes()), []string{"a presync", "a presync", "a postsync"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if g := state.Find("releases", post); g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" || len(state.Fixed) != 2 {
-		t.Errorf("%s %q, %d failures fixed", g.Status, g.Objects[0].Message, len(state.Fixed))
+	if g := state.Find("releases", post); g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" || len(state.Fixed) != 2 || state.Fixed[1].Reason != "known" {
+		t.Errorf("%s %q, fixed %+v", g.Status, g.Objects[0].Message, state.Fixed)
 	}
 }
 
@@ -378,5 +378,34 @@ func TestApprovedHook(t *testing.T) {
 	})
 	if got := texts(h.notes()); state.Exit != 0 || !slices.Equal(asked, []string{b.id("a") + "/presync/note"}) || !slices.Equal(got, []string{"a presync", "a postsync"}) {
 		t.Errorf("exit %d, asked before %v, ran %v: %s", state.Exit, asked, got, phrase.Reason(state))
+	}
+}
+
+// TestSkippedHookOfARemoval (S11a, R44): a failed hook before a removal is skipped. The release is removed, and the run knows the
+// reason.
+func TestSkippedHookOfARemoval(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	h := newHooked(b, map[string]string{"a": noted("preuninstall", "exit 2")}, release{Name: "a", Dir: chart(t, "a")})
+	s, err := h.prepare(false, nil)
+	b.run(s, err, nil)
+	s, err = h.prepare(true, func(o *kube.StackOptions) { o.Common.HoldOnFailure, o.Common.Timeout = true, time.Minute })
+	id, held := b.id("a")+"/preuninstall/note", 0
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Scope != "" || e.Kind != event.KindRun || e.Status != event.Held {
+			return
+		}
+		if held++; held == 1 {
+			s.Command(event.Command{Name: event.Accept, Group: e.Group, Reason: "known"})
+		} else {
+			s.Command(event.Command{Name: event.GiveUp})
+		}
+	})
+	g := state.Find("remove", id)
+	if state.Exit != 0 || held != 1 || g == nil || g.Objects[0].Status != event.Gone || g.Objects[0].Message != "skipped after it failed: known" || len(b.objects()) > 0 {
+		t.Fatalf("exit %d, held %d times, %s, %+v: %s", state.Exit, held, g.Status, g.Objects[0], phrase.Reason(state))
+	}
+	if f := state.Fixed; len(f) != 1 || !f[0].Skipped() || f[0].Reason != "known" || !strings.HasSuffix(phrase.Fixed(f[0]), "; skipped: known") {
+		t.Errorf("fixed %+v", f)
 	}
 }

@@ -79,7 +79,7 @@ var ctlCommands = []ctlCommand{
 
 func (a *app) newCtl() *cobra.Command {
 	var opts values.Options
-	var pastNoReturn string
+	var pastNoReturn, reason string
 	cmd := &cobra.Command{
 		Use: "ctl RELEASE COMMAND [GROUP]", GroupID: "deploy", Short: "control a live run", Long: ctlLong,
 		Example: `lockstep ctl shop status
@@ -109,6 +109,9 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 			if c.PastNoReturn = pastNoReturn; err == nil && pastNoReturn != "" && c.Name != event.Rollback {
 				err = errors.New("only ctl rollback takes --past-no-return")
 			}
+			if c.Reason = reason; err == nil && reason != "" && c.Name != event.Accept {
+				err = errors.New("only ctl accept takes --reason")
+			}
 			if err == nil {
 				c.Values, err = a.editedValues(c, opts)
 			}
@@ -124,6 +127,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	edit.VisitAll(func(f *pflag.Flag) { f.Usage = "for edit: " + f.Usage })
 	cmd.Flags().AddFlagSet(edit)
 	cmd.Flags().StringVar(&pastNoReturn, "past-no-return", "", "with rollback: the reason of the point of no return to go back past")
+	cmd.Flags().StringVar(&reason, "reason", "", "with accept: why, for the report and the record of the run")
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the run and its reply")
 	return cmd
 }

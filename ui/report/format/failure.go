@@ -36,6 +36,7 @@ type FixedFailure struct {
 	Failure
 	How    string    `json:"how"`
 	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
 	Failed time.Time `json:"failed"`
 	Ready  time.Time `json:"ready"`
 	// Again is set if the group failed again after How.
@@ -58,7 +59,7 @@ func Failures(s *event.State) []Failure {
 func FixedFailures(s *event.State) []FixedFailure {
 	out := []FixedFailure{}
 	for _, f := range s.Fixed {
-		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready, f.Again, phrase.Fix(f)}
+		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Reason, f.Failed, f.Ready, f.Again, phrase.Fix(f)}
 		if f.Again { // the diagnosis is that of the last failure
 			fixed.Details, fixed.facts = []string{}, nil
 		}

@@ -122,7 +122,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	}
 	for _, f := range o.Fixed {
 		if f.Phase == g.Phase && f.Group == g.ID {
-			s.Properties = append(s.Properties, junitProperty{f.Fix, text.Line(f.Text)})
+			s.Properties = append(s.Properties, junitProperty{f.Fix, text.Line(text.Join("; reason: ", f.Text, f.Reason))})
 		}
 	}
 	failures := 0

@@ -69,7 +69,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 		fmt.Fprintf(b, "- **%s**\n", escapeMarkdown(f.Sentence()))
 	}
 	for _, f := range o.Fixed {
-		fmt.Fprintf(b, "- %s: %s\n", f.Fix, escapeMarkdown(f.Sentence()))
+		fmt.Fprintf(b, "- %s: %s\n", f.Fix, escapeMarkdown(text.Join("; reason: ", f.Sentence(), f.Reason)))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
