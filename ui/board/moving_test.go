@@ -34,6 +34,11 @@ func TestFollowAndNextProblem(t *testing.T) {
 	if !s.Follow || s.Sel.Group != "shop/api:server" {
 		t.Errorf("F went to %v", s.Sel)
 	}
+	s = with("sandbox-held", 0, "home")(t)
+	s.State.Run = event.Running // as in the watch of a release whose run is elsewhere
+	if s.press("F"); s.Sel.Group != "shop/api:server" {
+		t.Errorf("without a hold, F went to %v", s.Sel)
+	}
 	s = with("sandbox-rollback", 111, "home")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
 	if !s.Follow || !s.Group().InRollback() {

@@ -107,6 +107,9 @@ func (m *model) drawHeader() {
 		if n := m.unwell(); n > 0 {
 			counts += ", " + text.Count(n, "problem")
 		}
+		if m.state.Sort != ByName {
+			counts = m.Join(counts, [...]string{ByHealth: "worst first", ByChange: "last changed first"}[m.state.Sort])
+		}
 		if n := len(m.snapshot.Runs); n > 0 {
 			counts = m.Join(text.Count(n, "run"), counts)
 		}

@@ -87,8 +87,11 @@ func TestForm(t *testing.T) {
 		t.Errorf("home ends with %q, want %q", r.args, want)
 	}
 	r = stateOf(t, "history").open(t, 100, 30, bare, withForm)
-	for _, key := range []string{"down", "down", "r"} {
+	for _, key := range []string{"down", "down", "c", "r"} {
 		r.press(key)
+	}
+	if r.Flash.Text != "" {
+		t.Errorf("the form says %q of the screen before", r.Flash.Text)
 	}
 	if got, want := requests[len(requests)-1], (Request{"rollback", "api", "shop", 12}); got != want {
 		t.Errorf("the form is opened for %+v, want %+v", got, want)
@@ -209,7 +212,21 @@ func TestNamespace(t *testing.T) {
 	if r.state.scope() != "" || !strings.Contains(r.text(), "all namespaces") {
 		t.Errorf("A shows %q", r.state.scope())
 	}
-	r.press("A")
+	for _, key := range []string{"/", "p", "g", "enter", ":", "s", "h", "enter"} { // only one starts with sh; the filter was for the one before
+		r.press(key)
+	}
+	if r.state.scope() != "shop" || r.state.Filter != "" {
+		t.Errorf("sh opens %q with the filter %q", r.state.scope(), r.state.Filter)
+	}
+	for _, key := range []string{":", "d", "enter"} { // two start with d
+		r.press(key)
+	}
+	if r.state.scope() != "d" {
+		t.Errorf("d opens %q", r.state.scope())
+	}
+	for _, key := range []string{":", "d", "a", "enter", "A", "A"} {
+		r.press(key)
+	}
 	for _, key := range []string{":", "x", "esc"} {
 		r.press(key)
 	}

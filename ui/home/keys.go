@@ -37,7 +37,7 @@ func (m *model) keys() []keys.Binding {
 	}
 	return []keys.Binding{
 		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
-		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort != ByHealth && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
+		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort == ByName && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
 		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
 		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
 		{Keys: "h", Hint: keys.When("history", hasHistory), Disabled: keys.Unless(hasHistory, "select a release first"), Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
@@ -117,6 +117,7 @@ func (m *model) open(r Request) tea.Cmd {
 	if m.options.Form == nil {
 		return nil
 	}
+	m.Flash.Text = "" // it was about the screen before
 	m.form = m.options.Form(m.Screen, r, func(args []string) tea.Cmd {
 		m.Modes.Close(m.form)
 		m.form = nil
@@ -184,11 +185,20 @@ func (m *model) complete() {
 	}
 }
 
+// openNamespace shows the namespace that was typed, or the only one that starts with what was typed. The filter belonged to the
+// one before.
 func (m *model) openNamespace() {
-	if name := m.namespace.Value(); name != "" {
-		m.state.Namespace, m.state.All = name, false
-		m.follow()
+	name := m.namespace.Value()
+	if name == "" {
+		return
 	}
+	starts := func(n string) bool { return strings.HasPrefix(n, name) }
+	if found := m.matching(); len(found) > 0 && starts(found[0]) && (len(found) == 1 || !starts(found[1])) {
+		name = found[0]
+	}
+	m.filter.Reset()
+	m.state.Namespace, m.state.All, m.state.Filter = name, false, ""
+	m.follow()
 }
 
 func (m *model) allHint() string {

@@ -46,24 +46,26 @@ func (b *Board) FollowRun() {
 }
 
 // groupToFollow returns the most urgent group: a failed or an aborted one if the run is held or ending,
-// else one at a breakpoint, a running one, or the next one to start. The selected group wins a tie, then
+// else one at a breakpoint, a running one, a failed one, or the next one to start. The selected group wins a tie, then
 // plan order decides.
 func (b *Board) groupToFollow() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	priority := func(n *graph.Node) int {
 		switch {
 		case b.Observed != nil && n.Degraded > 0: // since the end
-			return 9
+			return 10
 		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
-			return 8 - n.Vagueness()
+			return 9 - n.Vagueness()
 		case n.Status == event.Aborted && ending && b.IsCurrent(n):
-			return 5
+			return 6
 		case n.Status == event.AtBreakpoint:
-			return 4
+			return 5
 		case n.Status == event.Running:
-			return 3
+			return 4
 		case ending:
 			return 0
+		case n.Status == event.Failed && b.IsCurrent(n): // a release whose run is elsewhere, or was killed
+			return 3
 		case n.GroupState == b.Next:
 			return 2
 		case n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Unblocked(n):

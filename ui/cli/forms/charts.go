@@ -31,9 +31,7 @@ func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, e
 	if name, version := s.installed(ctx, in); name != "" {
 		slices.SortStableFunc(found, func(a, b chart) int { return cmp.Compare(rank(a.name == name), rank(b.name == name)) })
 		for n := range found {
-			if found[n].name == name {
-				found[n].About += " (the release has " + version + ")"
-			}
+			found[n].compare(name, version)
 		}
 	}
 	var list []form.Suggestion
@@ -73,6 +71,17 @@ func (s source) lastSource(in form.Input) string {
 type chart struct {
 	form.Suggestion
 	name string
+}
+
+// compare says in About how the chart differs from that of the release to upgrade. A registry has no name of a chart.
+func (c *chart) compare(name, version string) {
+	switch c.name {
+	case name:
+		c.About += " (the release has " + version + ")"
+	case "":
+	default:
+		c.About = "another chart: " + c.About
+	}
 }
 
 // installed returns the chart of the release to upgrade, "" if it is not known yet.

@@ -111,6 +111,16 @@ func TestSuggestionsWithoutACluster(t *testing.T) {
 	}
 }
 
+// TestChartOfAnotherName: an upgrade to another chart replaces every object, so the suggestion says so.
+func TestChartOfAnotherName(t *testing.T) {
+	for name, want := range map[string]string{"shop": "x (the release has 1.2.0)", "worker": "another chart: x", "": "x"} {
+		c := chart{form.Suggestion{About: "x"}, name}
+		if c.compare("shop", "1.2.0"); c.About != want {
+			t.Errorf("%q: %s", name, c.About)
+		}
+	}
+}
+
 // TestValuesToEdit: chosen files, or the chart's defaults as comments.
 func TestValuesToEdit(t *testing.T) {
 	s := newSource(t, files)
