@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -32,12 +33,7 @@ func ReadIgnoredDrift(annotations map[string]string) (pointers []string, err err
 
 // InPointer reports whether a JSON pointer is one of some others or leads into what they point to.
 func InPointer(pointer string, others []string) bool {
-	for _, o := range others {
-		if pointer == o || strings.HasPrefix(pointer, o+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(others, func(o string) bool { return pointer == o || strings.HasPrefix(pointer, o+"/") })
 }
 
 // warnIgnoredDrift warns about invalid values of AnnotationIgnoreDrift.

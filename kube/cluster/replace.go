@@ -53,7 +53,7 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 			return failed(why)
 		}
 		next, _ := i.Object.(*unstructured.Unstructured)
-		policy, what := deletion(r.Object, live, next)
+		policy, what := Deletion(r.Object, live, next)
 		if r.UID != "" && !strings.HasSuffix(r.Message, what) {
 			return failed("it has changed since it was planned, and now " + what)
 		}
@@ -84,14 +84,8 @@ func (t *Target) setReplaced(obj plan.Object) {
 	t.attempts[obj] = a
 }
 
-// DeletedWith says what is deleted with an object that is replaced, or what else changes; "" for nothing.
-func DeletedWith(o plan.Object, live, next *unstructured.Unstructured) string {
-	_, what := deletion(o, live, next)
-	return what
-}
-
-// deletion returns how an object is deleted before next is created in its place, and what goes along.
-func deletion(o plan.Object, live, next *unstructured.Unstructured) (policy metav1.DeletionPropagation, what string) {
+// Deletion returns how an object is deleted before next is created in its place, and what goes along.
+func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy metav1.DeletionPropagation, what string) {
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
 	case kind == plan.GroupKind{Group: "apps", Kind: "StatefulSet"}:

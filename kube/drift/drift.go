@@ -46,6 +46,11 @@ func (r *Release) Undo(o plan.Object, u *unstructured.Unstructured) {
 	takeLive(u, r.found[o].counted, r.found[o].live)
 }
 
+// Differs reports whether the cluster has an object otherwise, or not at all.
+func (r *Release) Differs(o plan.Object) bool {
+	return slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Unread == "" })
+}
+
 // Live returns an object that differs as the cluster has it.
 func (r *Release) Live(o plan.Object) *unstructured.Unstructured { return r.found[o].live }
 
@@ -72,7 +77,7 @@ type target struct {
 // Compare compares deployed revisions with the cluster: their objects, or those of them that are chosen, nil for all. It reads each
 // kind in a namespace with at most three requests, however many releases have objects there. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
-	r := &reader{ctx: ctx, client: c}
+	r := &reader{ctx, c, map[string]map[plan.Object]bool{}}
 	out := make([]*Release, len(releases))
 	var targets []*target
 	for n, rel := range releases {

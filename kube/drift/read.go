@@ -2,7 +2,6 @@ package drift
 
 import (
 	"context"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,6 @@ type reader struct {
 	ctx    context.Context
 	client *connect.Client
 
-	mu      sync.Mutex
 	scalers map[string]map[plan.Object]bool // what autoscalers scale, by namespace
 }
 
@@ -100,12 +98,7 @@ var scalers = schema.GroupVersionResource{Group: "autoscaling", Version: "v2", R
 // isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If
 // that is not permitted, no workload counts as scaled.
 func (r *reader) isScaled(t *target) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	namespace := t.object.Namespace
-	if r.scalers == nil {
-		r.scalers = map[string]map[plan.Object]bool{}
-	}
 	if r.scalers[namespace] == nil {
 		scaled := map[plan.Object]bool{}
 		r.scalers[namespace] = scaled

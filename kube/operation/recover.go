@@ -227,11 +227,7 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 		return nil, nil, err
 	}
 	list := differing(b, all, found)
-	differs := map[plan.Object]bool{}
-	for _, res := range b.Resources(list) {
-		differs[res.Object] = true
-	}
-	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, func(o plan.Object) bool { return differs[o] })
+	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, found.Differs)
 	apply.Resources = b.Resources(list)
 	b.Prefetch(s.Context, list, nil)
 	claims, err := state.claims(r.Common, b, &target, false)
@@ -252,13 +248,9 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 
 // differing returns the objects of a list that the cluster has otherwise, as the repair sends them.
 func differing(b *manifest.Builder, all helmkube.ResourceList, found *drift.Release) (list helmkube.ResourceList) {
-	differs := map[plan.Object]bool{}
-	for _, o := range found.Objects {
-		differs[o.Object] = o.Unread == ""
-	}
 	for _, i := range all {
 		f := b.Fact(i)
-		if f == nil || f.Generated || !differs[f.Resource.Object] {
+		if f == nil || f.Generated || !found.Differs(f.Resource.Object) {
 			continue
 		}
 		if u, ok := i.Object.(*unstructured.Unstructured); ok {

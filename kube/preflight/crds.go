@@ -72,7 +72,9 @@ func checkCRD(s *session.Session, o plan.Object, live, next *unstructured.Unstru
 	if seen := manifest.SeenAs(live); seen.Marks.Release != "" && scope.Other(seen) != "" {
 		return "it belongs to " + scope.Other(seen) + ": upgrade that release, or use --crds=create", ""
 	}
-	if lost := lostVersions(live, next); len(lost) > 0 {
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	kept := versionsOf(next)
+	if lost := slices.DeleteFunc(stored, func(v string) bool { return kept[v] != nil }); len(lost) > 0 {
 		return fmt.Sprintf("it would lose version %s, in which objects are stored (status.storedVersions): keep that version in the chart with "+
 			"served: false, or first migrate the objects and remove it from status.storedVersions", strings.Join(lost, ", ")), ""
 	}
@@ -109,7 +111,7 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 		count++
 		addDefaults(u.Object, newSchema)
 		if faults := validator.Validate(u.Object).Errors; len(faults) > 0 {
-			invalid = append(invalid, fmt.Sprintf("%s: %s", strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/"), withoutBody(faults[0])))
+			invalid = append(invalid, fmt.Sprintf("%s: %s", strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/"), strings.ReplaceAll(faults[0].Error(), " in body", "")))
 		}
 		return nil
 	})
@@ -120,11 +122,6 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 		warning = fmt.Sprintf("its %s passed the new schema of %s, but its rules (x-kubernetes-validations) were not tried", text.Count(count, "object"), version)
 	}
 	return "", warning
-}
-
-// withoutBody returns the text of a fault without the word with which the library names the object.
-func withoutBody(fault error) string {
-	return strings.ReplaceAll(fault.Error(), " in body", "")
 }
 
 // objectVersion returns the version in which the objects of a CRD are read and tried: the next storage version if the cluster serves
@@ -194,13 +191,6 @@ func addDefaults(value any, s *spec.Schema) {
 			}
 		}
 	}
-}
-
-// lostVersions returns the stored versions of a live CRD that the next one does not have.
-func lostVersions(live, next *unstructured.Unstructured) []string {
-	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
-	kept := versionsOf(next)
-	return slices.DeleteFunc(stored, func(v string) bool { return kept[v] != nil })
 }
 
 // CRDLosses says which versions and fields an upgrade of a CRD removes, "" for none.

@@ -51,8 +51,8 @@ func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, ref
 		return planned, false, "", nil
 	}
 	next, _ := i.Object.(*unstructured.Unstructured)
-	message := text.Join("; ", strings.Join(fields, ", "), cluster.DeletedWith(o, live, next))
-	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: message}
+	_, what := cluster.Deletion(o, live, next)
+	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: text.Join("; ", strings.Join(fields, ", "), what)}
 	scope, removal := p.Common.Scope(p.Target.Root()), cluster.Removal{Taken: cluster.NewTakenOver(p.Taken)}
 	if why = removal.WhyKept(scope, p.Target.Claims, f); why == "" {
 		why, err = cluster.WhyInUse(ctx, r.Client, scope, p.Target.Claims, o)

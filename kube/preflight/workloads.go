@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -172,11 +173,6 @@ func (v *clusterView) checkImages(planned *plannedObjects, p *session.Prepared) 
 	return out
 }
 
-const (
-	labelArch = "kubernetes.io/arch"
-	labelOS   = "kubernetes.io/os"
-)
-
 // nodePlatforms returns the platforms of the nodes, as OS/ARCH.
 func (v *clusterView) nodePlatforms() (platforms []string, err error) {
 	nodes, err := v.Client.Clientset.CoreV1().Nodes().List(v.Context, metav1.ListOptions{})
@@ -198,7 +194,7 @@ func selected(o *incomingObject, platforms []string) (out []string) {
 	selector, _, _ := unstructured.NestedStringMap(pods.Spec, "nodeSelector")
 	for _, p := range platforms {
 		system, arch, _ := strings.Cut(p, "/")
-		if cmp.Or(selector[labelOS], system) == system && cmp.Or(selector[labelArch], arch) == arch {
+		if cmp.Or(selector[corev1.LabelOSStable], system) == system && cmp.Or(selector[corev1.LabelArchStable], arch) == arch {
 			out = append(out, p)
 		}
 	}

@@ -43,12 +43,11 @@ type Saved struct {
 
 // Lines returns who saved the plan, for which revision, and the images.
 func (s Saved) Lines() []string {
-	who := "saved at " + s.At.UTC().Format(time.RFC3339) + format.WithPrefix(" by ", s.By) + ", "
+	when := "before the first revision of the release"
 	if s.Revision > 0 {
-		who += fmt.Sprintf("at revision %d of the release", s.Revision)
-	} else {
-		who += "before the first revision of the release"
+		when = fmt.Sprintf("at revision %d of the release", s.Revision)
 	}
+	who := "saved at " + s.At.UTC().Format(time.RFC3339) + format.WithPrefix(" by ", s.By) + ", " + when
 	return format.NonEmpty(who, format.WithPrefix("images: ", strings.Join(s.Images, ", ")))
 }
 

@@ -3,6 +3,8 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,12 +79,7 @@ func isUnapproved(e event.Event) bool { return e.Code == event.Unapproved }
 
 // any reports whether the run or a release of a stack is in a state. The caller must hold t.mu.
 func (t *unattendedTimer) any(is func(event.Event) bool) bool {
-	for _, e := range t.runs {
-		if is(e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(t.runs)), is)
 }
 
 // reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. The
