@@ -48,12 +48,16 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 		}
 		s.engine.Publish(event.Event{Kind: event.KindLog, Phase: st.phase, Group: st.id, Object: &o, Lines: lines})
 	}
+	var of map[string]string
+	if s.opts.TraceEnv != nil {
+		of = s.opts.TraceEnv(event.Unit{Phase: st.phase, Group: st.id})
+	}
 	if p.Image != nil {
-		err = s.runJob(ctx, st, p, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
+		err = s.runJob(ctx, st, p, of, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
 	} else {
-		var env []string
-		if s.opts.HookEnv != nil {
-			env = s.opts.HookEnv(event.Unit{Phase: st.phase, Group: st.id})
+		env := slices.Clone(s.opts.HookEnv)
+		for name, value := range of {
+			env = append(env, name+"="+value)
 		}
 		err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: env}.Run(ctx, output)
 	}

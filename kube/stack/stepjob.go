@@ -67,9 +67,10 @@ func (s *Stack) imageSteps(of func(*step) bool) (all []*step) {
 // the run, and those that have succeeded are known by their Jobs.
 func (s *Stack) begunBefore(m *member) bool { return m.changedEarlier() || s.goneEarlier(m) }
 
-// runJob runs the Job of a step. why gets the reason for which its container has not started yet.
-func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, output func([]string), progress func(string), why *string) error {
+// runJob runs the Job of a step, with more variables. why gets the reason for which its container has not started yet.
+func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env map[string]string, output func([]string), progress func(string), why *string) error {
 	j := s.job(st, p)
+	j.Env = env
 	c, _ := s.placeOf(st)
 	if err := s.ensureNamespace(ctx, st); err != nil {
 		return err

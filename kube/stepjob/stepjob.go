@@ -31,6 +31,8 @@ type Job struct {
 	// Command is that of the image if it is empty.
 	Command string
 	Args    []string
+	// Env is added to the variables of the image, which win. Digest does not stand for it.
+	Env map[string]string
 	// Digest stands for what the step does and for which releases. A Job with the same one that still runs, or has succeeded, is
 	// taken over.
 	Digest string
@@ -129,8 +131,11 @@ func (j Job) object() *batchv1.Job {
 	if j.Command != "" {
 		c.Command = []string{j.Command}
 	}
-	for _, name := range slices.Sorted(maps.Keys(j.Image.Env)) {
-		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: j.Image.Env[name]})
+	env := map[string]string{}
+	maps.Copy(env, j.Env)
+	maps.Copy(env, j.Image.Env)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: env[name]})
 	}
 	for _, name := range j.Image.Secrets {
 		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})

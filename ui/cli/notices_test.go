@@ -134,6 +134,43 @@ func TestTelemetryInCluster(t *testing.T) {
 	}
 }
 
+// TestTelemetryOfAReplacedPod: the pods of a run make one trace, below one span of the run, and tell once that it started.
+func TestTelemetryOfAReplacedPod(t *testing.T) {
+	limitedParallel(t)
+	const ns = "telemetry-replaced"
+	to, m, client := receiver.Start(), newMachine(t), inNamespace(t, ns)
+	defer to.Close()
+	m.env = append(m.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+to.URL, "OTEL_BSP_SCHEDULE_DELAY=100", "LOCKSTEP_NOTIFY="+to.URL+receiver.NoticesPath)
+	_, ends := m.startInCluster(ns, "install", "shop", tracedChart(t), "--break-on", "shop:web")
+	m.runUntil("ctl shop status -n "+ns, "paused")
+	for end := time.Now().Add(time.Minute); receiver.Named(to.Spans(), "shop:db") == nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
+	replacePod(t, client, ns, "shop")
+	m.runUntil("ctl shop status -n "+ns, "paused")
+	m.run(0, "ctl", "shop", "continue", "-n", ns)
+	if code := ends(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	awaitNotices(t, to, 2)
+	for end := time.Now().Add(time.Minute); receiver.Named(to.Spans(), "install shop") == nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
+	if all := to.Notices(); len(all) != 2 || !strings.Contains(all[0], "lockstep.run.started") || !strings.Contains(all[1], "lockstep.run.done") {
+		t.Errorf("notices:\n%s", strings.Join(all, "\n"))
+	}
+	all := to.Spans()
+	root := receiver.Root(all)
+	seen := map[string]bool{}
+	for _, s := range all {
+		if hex.EncodeToString(s.TraceId) != hex.EncodeToString(root.TraceId) || seen[string(s.SpanId)] || s != root && len(s.ParentSpanId) == 0 {
+			t.Errorf("span %s: %x in trace %x, below %x", s.Name, s.SpanId, s.TraceId, s.ParentSpanId)
+		}
+		seen[string(s.SpanId)] = true
+	}
+	if tree := receiver.Tree(all, root, ""); strings.Count(tree, "\n  prepare\n") != 2 || strings.Count(tree, "\n  shop:db\n") != 2 || strings.Count(tree, "\n  shop:web\n") != 1 {
+		t.Errorf("spans:\n%s", tree)
+	}
+}
+
 // TestTelemetryOfAKilledRun: a run that a signal aborts sends its end; one that is killed has sent what came before.
 func TestTelemetryOfAKilledRun(t *testing.T) {
 	t.Parallel()

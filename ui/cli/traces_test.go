@@ -14,6 +14,7 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/ui/trace/receiver"
@@ -237,11 +238,11 @@ func sortedLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestTraceOfAStack: the releases of a stack are spans of its run, with their groups below them; the program of a hook gets the
-// span of the hook as its parent.
+// TestTraceOfAStack: the releases of a stack are spans of its run, with their groups below them; the program or the
+// Job of a hook gets the span of the hook as its parent.
 func TestTraceOfAStack(t *testing.T) {
 	t.Parallel()
-	to, m, dir := receiver.Start(), newMachine(t), t.TempDir()
+	to, m, dir, client := receiver.Start(), newMachine(t), t.TempDir(), inNamespace(t, "traces-stack-2")
 	defer to.Close()
 	m.env = append(m.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+to.URL)
 	chart := tracedChart(t)
@@ -253,8 +254,9 @@ func TestTraceOfAStack(t *testing.T) {
   needs: [traces-stack/one]
   hooks:
   - {name: note, events: [presync], command: sh, args: [-c, 'echo $TRACEPARENT > parent']}
+  - {name: fails, events: [postsync], lockstep/image: {name: example/tool:1, annotations: {sandbox/exit-code: "1"}}}
 `, chart)})
-	m.run(0, "up", "-f", filepath.Join(dir, "helmfile.yaml"), "--no-tui", "--allow-hooks")
+	m.run(1, "up", "-f", filepath.Join(dir, "helmfile.yaml"), "--no-tui", "--allow-hooks")
 	all := to.Spans()
 	root := receiver.Root(all)
 	tree := receiver.Tree(all, root, "")
@@ -267,6 +269,14 @@ func TestTraceOfAStack(t *testing.T) {
 	hook := receiver.Named(all, "traces-stack-2/two/presync/note")
 	if want := fmt.Sprintf("00-%x-%x-01\n", root.TraceId, hook.SpanId); err != nil || string(parent) != want {
 		t.Errorf("TRACEPARENT of the hook: %q, want %q (%v)", parent, want, err)
+	}
+	jobs, err := client.BatchV1().Jobs("traces-stack-2").List(t.Context(), metav1.ListOptions{LabelSelector: "lockstep/step"})
+	fails := receiver.Named(all, "traces-stack-2/two/postsync/fails")
+	if err != nil || len(jobs.Items) != 1 || fails == nil {
+		t.Fatalf("Jobs of the hook: %v (%v), its span: %v", jobs.Items, err, fails)
+	}
+	if got, want := fmt.Sprint(jobs.Items[0].Spec.Template.Spec.Containers[0].Env), fmt.Sprintf("[{TRACEPARENT 00-%x-%x-01 nil} {TRACESTATE  nil}]", root.TraceId, fails.SpanId); got != want {
+		t.Errorf("the environment of the Job is %s, want %s", got, want)
 	}
 	for _, s := range all {
 		if !bytes.Equal(s.TraceId, root.TraceId) {

@@ -33,6 +33,7 @@ type Notifier struct {
 	targets []*target
 
 	mu    sync.Mutex
+	begun bool         // by another process, so that Started is sent
 	state *event.State // of the run, nil between two runs
 	id    string       // of the run
 	sent  int          // notices of the run
@@ -130,6 +131,13 @@ func (t *target) drop(err error) {
 	t.err = err
 }
 
+// Continue says that another process has begun the run: Started is not sent again.
+func (n *Notifier) Continue() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun = true
+}
+
 // Consume makes notices from an event. It never waits.
 func (n *Notifier) Consume(e event.Event) {
 	n.mu.Lock()
@@ -142,6 +150,9 @@ func (n *Notifier) Consume(e event.Event) {
 	}
 	n.state.Apply(e)
 	for _, notice := range noticesOf(n.state, e) {
+		if notice.Type == Started && n.begun {
+			continue
+		}
 		n.sent++
 		notice.ID = fmt.Sprintf("%s-%d", n.id, n.sent)
 		for _, t := range n.targets {

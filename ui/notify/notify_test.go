@@ -133,6 +133,22 @@ func TestCloudEvents(t *testing.T) {
 	}
 }
 
+// TestContinue: a run that another process has begun has started once.
+func TestContinue(t *testing.T) {
+	to := newReceiver(t, func(int) int { return 200 })
+	n, err := Start([]string{to.URL}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Continue()
+	for _, e := range sample() {
+		n.Consume(e)
+	}
+	if err := n.Close(); err != nil || len(to.bodies) != 3 || !strings.Contains(to.bodies[0], Approval) {
+		t.Errorf("%v, notices:\n%s", err, strings.Join(to.bodies, "\n"))
+	}
+}
+
 // TestSlack: Slack gets its own messages, without links and mentions from charts.
 func TestSlack(t *testing.T) {
 	to := newReceiver(t, func(int) int { return 200 })

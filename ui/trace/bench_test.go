@@ -40,7 +40,7 @@ func BenchmarkRun(b *testing.B) {
 	events = append(events, event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
 	events[1] = event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups}}}
 	for b.Loop() {
-		r, err := Start("v1", time.Now())
+		r, err := Start("v1", "", time.Now())
 		if err != nil {
 			b.Fatal(err)
 		}

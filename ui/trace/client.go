@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -100,11 +103,17 @@ func (c *client) note(sending time.Time, err error) {
 	}
 }
 
-// hangs reports whether the last request failed or has been in flight for some time, so that waiting for another is in vain.
+// hangs reports whether the last request had no answer or has been in flight for some time, so that waiting for another is in vain.
 func (c *client) hangs() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err != nil || !c.sending.IsZero() && time.Since(c.sending) > flushTimeout
+	return unanswered(c.err) || !c.sending.IsZero() && time.Since(c.sending) > flushTimeout
+}
+
+// unanswered reports whether an error is that of a request without an answer.
+func unanswered(err error) bool {
+	slow, ok := errors.AsType[net.Error](err)
+	return ok && slow.Timeout()
 }
 
 func (c *client) encode(message proto.Message) ([]byte, error) {
@@ -146,6 +155,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 		compression = "Grpc-Encoding"
 		req.Header.Set("Content-Type", "application/grpc")
 		req.Header.Set("Te", "trailers")
+		req.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", min(c.to.timeout.Milliseconds(), 99_999_999))) // 8 digits at most
 	} else {
 		req.Header.Set("Content-Type", "application/x-protobuf")
 	}
@@ -180,20 +190,34 @@ func (c *client) refused(resp *http.Response) error {
 		return nil
 	}
 	status := cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status"))
-	switch status {
-	case "0":
+	code, err := strconv.Atoi(status)
+	switch {
+	case err != nil || code < 0 || code >= len(grpcCodes):
+		return refusal{errors.New("the answer is not one of a gRPC server")}
+	case code == 0:
 		return nil
-	case "1", "4", "8", "10", "11", "14", "15": // those that OTLP calls retryable
-		return fmt.Errorf("gRPC status %s", status)
 	}
-	return refusal{fmt.Errorf("gRPC status %s", cmp.Or(status, "missing"))}
+	failed := fmt.Errorf("gRPC status %d %s", code, grpcCodes[code])
+	if slices.Contains(grpcRetryable, code) {
+		return failed
+	}
+	return refusal{failed}
 }
+
+// grpcCodes are the names of gRPC's status codes.
+var grpcCodes = []string{
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
+	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+}
+
+// grpcRetryable are those that OTLP calls retryable.
+var grpcRetryable = []int{1, 4, 8, 10, 11, 14, 15}
 
 // failure returns why the last request failed, or that it has no answer.
 func (c *client) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil && !c.sending.IsZero() {
+	if c.err == nil && !c.sending.IsZero() || unanswered(c.err) {
 		return errors.New("no answer")
 	}
 	return c.err

@@ -40,8 +40,9 @@ func (r *Recorder) Consume(e event.Event) {
 		}
 		if r.root == nil { // another run of the same command
 			r.start = e.Time
+			clear(r.begun)
 			clear(r.called)
-			r.open()
+			r.open("")
 		}
 		_, prepare := r.tracer.Start(r.root, spanPrepare, oteltrace.WithTimestamp(r.start))
 		prepare.End(oteltrace.WithTimestamp(e.Time))

@@ -96,8 +96,10 @@ func (s signal) endpoint() (*endpoint, error) {
 		request.SetBasicAuth(e.url.User.Username(), password)
 	}
 	e.url.User = nil
-	e.tls, err = s.tls()
-	return e, err
+	if e.tls, err = s.tls(); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // address returns the URL to post to.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,32 +40,46 @@ const (
 type Recorder struct {
 	tracer  oteltrace.Tracer
 	meters  instruments
-	clients map[string]*client // by signal
-	stops   []func(context.Context) error
+	senders []sender
+	traces  bool            // whether spans are sent
 	parent  context.Context // the span in TRACEPARENT
+	salt    uint64          // makes the IDs of units differ from those of another process with the same root
 
-	mu     sync.Mutex
-	start  time.Time       // of the command, for the first run
-	root   context.Context // the span of the run
-	run    *run            // nil between two runs
-	called map[event.Unit]int
+	mu    sync.Mutex
+	start time.Time       // of the command, for the first run
+	root  context.Context // the span of the run
+	run   *run            // nil between two runs
+	// begun and called count the attempts at units, as their events and as Environ tell them.
+	begun, called map[event.Unit]int
 }
 
-// Start returns a Recorder for a command that began at a time, nil if the environment does not ask for one. version is that of
-// lockstep.
-func Start(version string, start time.Time) (*Recorder, error) {
-	spansTo, err := traces.endpoint()
+// sender sends the data of one signal.
+type sender struct {
+	signal string
+	*client
+	shutdown func(context.Context) error
+}
+
+// Start returns a Recorder for a command that began at a time, nil if the environment does not ask for one. Its error says what is
+// not sent; the Recorder sends the rest. version is that of lockstep. All pods of a job have the same span of the run, so that they
+// make one trace; "" outside of a Job.
+func Start(version, job string, start time.Time) (*Recorder, error) {
+	spansTo, errTraces := traces.endpoint()
 	metricsTo, errMetrics := metrics.endpoint()
-	if err := errors.Join(err, errMetrics); err != nil || spansTo == nil && metricsTo == nil {
-		return nil, err
+	refused := errors.Join(without("traces", errTraces), without("metrics", errMetrics))
+	if spansTo == nil && metricsTo == nil {
+		return nil, refused
 	}
 	otel.SetLogger(logr.Discard()) // they would print on the screen
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	about, err := describe(version)
 	if err != nil {
-		return nil, err
+		return nil, without("traces, no metrics", err)
 	}
-	r := &Recorder{tracer: noop.NewTracerProvider().Tracer(""), clients: map[string]*client{}, start: start, called: map[event.Unit]int{}}
+	r := &Recorder{
+		tracer: noop.NewTracerProvider().Tracer(""), traces: spansTo != nil, salt: rand.Uint64(), start: start,
+		begun: map[event.Unit]int{}, called: map[event.Unit]int{},
+	}
 	if spansTo != nil {
 		c := newClient(spansTo)
 		exporter, err := otlptrace.New(context.Background(), c)
@@ -72,21 +87,27 @@ func Start(version string, start time.Time) (*Recorder, error) {
 			return nil, err
 		}
 		provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(exporter, batching()...))
-		r.clients["traces"], r.tracer = c, provider.Tracer(scope)
-		r.stops = append(r.stops, provider.Shutdown)
+		r.tracer = provider.Tracer(scope)
+		r.senders = append(r.senders, sender{"traces", c, provider.Shutdown})
 	}
 	if metricsTo != nil {
 		c := newClient(metricsTo)
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(newMetricExporter(c))))
-		r.clients["metrics"] = c
 		r.meters.create(provider.Meter(scope))
-		r.stops = append(r.stops, provider.Shutdown)
+		r.senders = append(r.senders, sender{"metrics", c, provider.Shutdown})
 	}
 	r.parent = propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{
-		"traceparent": os.Getenv("TRACEPARENT"), "tracestate": os.Getenv("TRACESTATE"),
+		"traceparent": os.Getenv(parentVar), "tracestate": os.Getenv(stateVar),
 	})
-	r.open()
-	return r, nil
+	r.open(job)
+	return r, refused
+}
+
+func without(signal string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("no %s: %w", signal, err)
+	}
+	return err
 }
 
 // scope is the name of the instrumentation scope.
@@ -113,14 +134,30 @@ func batching() (options []sdktrace.BatchSpanProcessorOption) {
 }
 
 // open starts the span of a run, which gets its name with the first event.
-func (r *Recorder) open() {
-	r.root, _ = r.tracer.Start(r.parent, "lockstep", oteltrace.WithTimestamp(r.start))
+func (r *Recorder) open(job string) {
+	parent := r.parent
+	if job != "" {
+		sum := sha256.Sum256([]byte(job))
+		parent = withID(context.WithValue(parent, traceKey{}, oteltrace.TraceID(sum[:16])), oteltrace.SpanID(sum[16:24]))
+	}
+	root, _ := r.tracer.Start(parent, "lockstep", oteltrace.WithTimestamp(r.start))
+	r.root = withoutID(root)
 }
 
-// Environ returns the variables that make a program of the run a part of its trace: the program of a hook, by its unit.
-func (r *Recorder) Environ(u event.Unit) []string {
-	if r == nil {
-		return nil
+// The variables of a span that programs have in common.
+const (
+	parentVar = "TRACEPARENT"
+	stateVar  = "TRACESTATE"
+)
+
+// Environ returns the variables that make a program of the run a part of its trace: the program of a hook, by its unit. Without
+// spans of lockstep, it is a part of the trace that lockstep is called in.
+func (r *Recorder) Environ(u event.Unit) map[string]string {
+	if r == nil || !r.traces {
+		if os.Getenv(parentVar) == "" {
+			return nil
+		}
+		return map[string]string{parentVar: os.Getenv(parentVar), stateVar: os.Getenv(stateVar)}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,9 +167,9 @@ func (r *Recorder) Environ(u event.Unit) []string {
 	}
 	r.called[u]++
 	carrier := propagation.MapCarrier{}
-	ctx := oteltrace.ContextWithSpanContext(context.Background(), of.WithSpanID(unitID(of, u, r.called[u])))
+	ctx := oteltrace.ContextWithSpanContext(context.Background(), of.WithSpanID(r.unitID(u, r.called[u])))
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return []string{"TRACEPARENT=" + carrier["traceparent"], "TRACESTATE=" + carrier["tracestate"]}
+	return map[string]string{parentVar: carrier["traceparent"], stateVar: carrier["tracestate"]}
 }
 
 // Retried counts a request that is sent again.
@@ -144,8 +181,8 @@ func (r *Recorder) Retried() {
 	}
 }
 
-// Close ends open spans and sends the rest. It waits at most flushTimeout, and not at all for a receiver that has not answered
-// before. Its error says what could not be sent; it has no credentials.
+// Close ends open spans and sends the rest. It waits at most flushTimeout, and not at all for a receiver that did not answer the
+// last request. Its error says what could not be sent; it has no credentials.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
@@ -159,26 +196,31 @@ func (r *Recorder) Close() error {
 	}
 	r.root = nil
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
 	var sent sync.WaitGroup
-	for _, stop := range r.stops {
-		sent.Go(func() { _ = stop(ctx) }) // the clients know why
-	}
-	for _, c := range r.clients {
-		if c.hangs() {
-			cancel()
-		}
-		close(c.closing)
+	for _, s := range r.senders {
+		sent.Go(s.close)
 	}
 	sent.Wait()
-	var errs []error
-	for name, c := range r.clients {
-		if err := c.failure(); err != nil {
-			errs = append(errs, fmt.Errorf("%s were not sent to %s: %w", name, c.to.url.Host, err))
+	var unsent []string
+	for _, s := range r.senders {
+		if err := s.failure(); err != nil {
+			unsent = append(unsent, fmt.Sprintf("%s were not sent to %s: %v", s.signal, s.to.url.Host, err))
 		}
 	}
-	return errors.Join(errs...)
+	if len(unsent) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(unsent, "; "))
+}
+
+func (s sender) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if s.hangs() {
+		cancel()
+	}
+	close(s.closing)
+	_ = s.shutdown(ctx) // the client knows why
 }
 
 // ids makes random IDs, except for the spans of units, see Environ.
@@ -191,14 +233,19 @@ func withID(ctx context.Context, id oteltrace.SpanID) context.Context {
 	return context.WithValue(ctx, idKey{}, id)
 }
 
+// traceKey is the key of the ID of a trace that begins.
+type traceKey struct{}
+
 // withoutID returns a context in which the next spans have random IDs.
 func withoutID(ctx context.Context) context.Context { return context.WithValue(ctx, idKey{}, nil) }
 
-func (ids) NewIDs(context.Context) (trace oteltrace.TraceID, span oteltrace.SpanID) {
-	binary.BigEndian.PutUint64(trace[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(trace[8:], rand.Uint64()|1) // not 0, which is invalid
-	binary.BigEndian.PutUint64(span[:], rand.Uint64()|1)
-	return trace, span
+func (ids) NewIDs(ctx context.Context) (trace oteltrace.TraceID, span oteltrace.SpanID) {
+	trace, ok := ctx.Value(traceKey{}).(oteltrace.TraceID)
+	if !ok {
+		binary.BigEndian.PutUint64(trace[:8], rand.Uint64())
+		binary.BigEndian.PutUint64(trace[8:], rand.Uint64()|1) // not 0, which is invalid
+	}
+	return trace, ids{}.NewSpanID(ctx, trace)
 }
 
 func (ids) NewSpanID(ctx context.Context, _ oteltrace.TraceID) (span oteltrace.SpanID) {
@@ -209,8 +256,9 @@ func (ids) NewSpanID(ctx context.Context, _ oteltrace.TraceID) (span oteltrace.S
 	return span
 }
 
-// unitID returns the ID of the span of an attempt at a unit of the run with a root.
-func unitID(root oteltrace.SpanContext, u event.Unit, attempt int) oteltrace.SpanID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q %q %d", root.TraceID(), root.SpanID(), u.Phase, u.Group, attempt))
+// unitID returns the ID of the span of an attempt at a unit of the run.
+func (r *Recorder) unitID(u event.Unit, attempt int) oteltrace.SpanID {
+	root := oteltrace.SpanContextFromContext(r.root)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %x %q %q %d", root.TraceID(), root.SpanID(), r.salt, u.Phase, u.Group, attempt))
 	return oteltrace.SpanID(sum[:8])
 }

@@ -20,7 +20,7 @@ func recorded(t *testing.T, events []event.Event) *receiver.Receiver {
 	t.Cleanup(to.Close)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	r, err := Start("v1", start)
+	r, err := Start("v1", "", start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +186,7 @@ func TestEnvironment(t *testing.T) {
 		{"ENDPOINT=http://c PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_PROTOCOL: lockstep has only the protocols http/protobuf and grpc"},
 		{"ENDPOINT=http://c TIMEOUT=1s", "OTEL_EXPORTER_OTLP_TIMEOUT is not a number of milliseconds"},
 		{"ENDPOINT=http://c CERTIFICATE=/none", "OTEL_EXPORTER_OTLP_CERTIFICATE: open /none"},
+		{"ENDPOINT=http://c OTEL_METRICS_EXPORTER=prometheus", "http://c/v1/traces OTEL_METRICS_EXPORTER: lockstep has only the exporters otlp and none"},
 		{"OTEL_TRACES_EXPORTER=console", "OTEL_TRACES_EXPORTER: lockstep has only the exporters otlp and none"},
 	} {
 		t.Run(c.env, func(t *testing.T) {
@@ -211,9 +212,98 @@ func TestEnvironment(t *testing.T) {
 			if text := strings.Join(got, " "); !strings.HasPrefix(text, c.want) || strings.Contains(text, "s3cret") {
 				t.Errorf("got %s, want %s", text, c.want)
 			}
-			if _, err := Start("", time.Now()); (err != nil) != strings.HasPrefix(c.want, "OTEL_") {
-				t.Errorf("Start: %v", err)
+			r, err := Start("", "", time.Now())
+			if (err != nil) != strings.Contains(c.want, "OTEL_") || (r != nil) != (strings.HasPrefix(c.want, "http") || strings.HasPrefix(c.want, "off http")) {
+				t.Errorf("Start: %v, %v", r, err)
 			}
 		})
+	}
+}
+
+// TestSpansOfPrograms: a program gets the span of its unit, also after the revision was edited, when the units come again; without
+// spans of lockstep, it gets what lockstep has.
+func TestSpansOfPrograms(t *testing.T) {
+	const pipeline = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
+	unit := event.Unit{Phase: "apply", Group: "s:a"}
+	to := receiver.Start()
+	defer to.Close()
+	t.Setenv(parentVar, pipeline+"01")
+	var none *Recorder
+	if got := none.Environ(unit)[parentVar]; got != pipeline+"01" {
+		t.Errorf("without a recorder: %s", got)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", to.URL+"/v1/metrics")
+	start := func(job string) *Recorder {
+		t.Helper()
+		r, err := Start("v1", job, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	counts := start("")
+	if got := counts.Environ(unit)[parentVar]; got != pipeline+"01" {
+		t.Errorf("with metrics alone: %s", got)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	r := start("")
+	var parents []string
+	for range 2 {
+		parents = append(parents, r.Environ(unit)[parentVar]) // before the event, which takes its time
+		for _, e := range []event.Event{install, phases, group("s:a", event.Running), group("s:a", event.Ready)} {
+			e.Time = time.Now()
+			r.Consume(e)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var units []string
+	for _, s := range to.Spans() {
+		if s.Name == "s:a" {
+			units = append(units, fmt.Sprintf("00-%x-%x-01", s.TraceId, s.SpanId))
+		}
+	}
+	if fmt.Sprint(units) != fmt.Sprint(parents) || parents[0] == parents[1] {
+		t.Errorf("programs have %v, the spans are %v", parents, units)
+	}
+	t.Setenv(parentVar, pipeline+"00")
+	r = start("")
+	before := len(to.Spans())
+	got := r.Environ(unit)[parentVar]
+	if err := r.Close(); err != nil || !strings.HasPrefix(got, "00-0af7651916cd43dd8448eb211c80319c-") || !strings.HasSuffix(got, "-00") || len(to.Spans()) != before {
+		t.Errorf("not sampled: %v, a program has %s", err, got)
+	}
+	if err := counts.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPodsOfAJob: two pods of a Job have the same span of the run, with a pipeline and without; the spans of units differ.
+func TestPodsOfAJob(t *testing.T) {
+	to := receiver.Start()
+	defer to.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	for _, parent := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
+		t.Setenv(parentVar, parent)
+		roots, units := map[string]bool{}, map[string]bool{}
+		for _, job := range []string{"ns/job/1", "ns/job/1", "ns/job/2"} {
+			r, err := Start("v1", job, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			units[r.Environ(event.Unit{Phase: "apply", Group: "s:a"})[parentVar]] = true
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range to.Spans() {
+			if (len(s.ParentSpanId) > 0) == (parent != "") {
+				roots[fmt.Sprintf("%x-%x", s.TraceId, s.SpanId)] = true
+			}
+		}
+		if len(roots) != 2 || len(units) != 3 {
+			t.Errorf("parent %q: runs %v, units %v", parent, roots, units)
+		}
 	}
 }

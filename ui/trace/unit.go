@@ -96,8 +96,9 @@ func (r *run) begin(g *event.GroupState, at time.Time) *unit {
 	if event.IsRollback(g.Phase) && r.rollback != nil {
 		parent = r.rollbackCtx
 	}
-	if !r.release {
-		parent = withID(parent, unitID(oteltrace.SpanContextFromContext(r.root), g.Unit(), u.attempt))
+	if !r.release && g.Status == event.Running {
+		r.begun[g.Unit()]++ // an edited revision has the same units again
+		parent = withID(parent, r.unitID(g.Unit(), r.begun[g.Unit()]))
 	}
 	u.ctx, _ = r.tracer.Start(parent, format.GroupTitle(r.state, g), oteltrace.WithTimestamp(since), oteltrace.WithLinks(links...), oteltrace.WithAttributes(append(about, attribute.Int(keyAttempt, u.attempt))...))
 	u.ctx = withoutID(u.ctx)

@@ -66,7 +66,8 @@ func fromAnywhere(o *kube.StackOptions) {
 }
 
 // TestImageHook (S11a): a hook with an image is a Job that runs in its place, in the namespace of its release, which does not exist
-// before. Its output and exit code are those of the hook, its pod has no environment but the hook's, and it is gone at the end.
+// before. Its output and exit code are those of the hook, its pod has no environment but the hook's and the span that it is a part
+// of, and it is gone at the end.
 func TestImageHook(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
@@ -78,7 +79,12 @@ func TestImageHook(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), b.id("b")+"/presync/backup runs run presync in image example/tool:1") || !strings.Contains(err.Error(), "prepare/first runs image example/tool:1") {
 		t.Errorf("without consent: %v", err)
 	}
-	s, err := h.prepare(false, fromAnywhere)
+	s, err := h.prepare(false, func(o *kube.StackOptions) {
+		fromAnywhere(o)
+		o.TraceEnv = func(u event.Unit) map[string]string {
+			return map[string]string{"TRACEPARENT": u.Phase + " " + u.Group, "WHO": "x"}
+		}
+	})
 	env := ""
 	state, all := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindLog {
@@ -96,7 +102,7 @@ func TestImageHook(t *testing.T) {
 	logged := slices.ContainsFunc(all, func(e event.Event) bool {
 		return e.Kind == event.KindLog && e.Group == id && slices.Equal(e.Lines, []string{"saved 3 tables"})
 	})
-	if !logged || env != "[{WHO b nil}]" {
+	if !logged || env != "[{TRACEPARENT releases "+id+" nil} {WHO b nil}]" {
 		t.Errorf("logged: %v, the environment is %s", logged, env)
 	}
 	if jobs := b.jobs(); len(jobs) > 0 {

@@ -139,6 +139,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	if err != nil {
 		return nil, nil, err
 	}
+	spec.follow.continues(journal.Begun())
 	common.Journal = journal.Entry("")
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) {
 		return spec.prepare(ctx, client, common)

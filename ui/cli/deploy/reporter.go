@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/connect"
+	"lockstep/kube/incluster"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -177,9 +178,8 @@ func (a *app) follow(cmd *cobra.Command, out outFlags, github *reportfile.GitHub
 	if f.notices, err = notify.Start(out.notify, out.notifyKeyFile); err != nil {
 		return nil, err
 	}
-	if f.trace, err = trace.Start(a.Version, time.Now()); err != nil {
-		a.Display(cmd).Warn("no traces: " + err.Error())
-	}
+	f.trace, err = trace.Start(a.Version, incluster.JobID(), time.Now())
+	command.WarnIf(a.Display(cmd).Notices, err)
 	return f, nil
 }
 
@@ -192,6 +192,21 @@ func (f *followers) consumers() (all []report.Consumer) {
 		all = append(all, f.notices)
 	}
 	return all
+}
+
+// environ returns what makes a hook a part of the trace of the run. f may be nil.
+func (f *followers) environ(u event.Unit) map[string]string {
+	if f == nil {
+		return nil
+	}
+	return f.trace.Environ(u)
+}
+
+// continues says whether an earlier pod has begun the run, and told that it started. f may be nil.
+func (f *followers) continues(begun bool) {
+	if f != nil && f.notices != nil && begun {
+		f.notices.Continue()
+	}
 }
 
 // listen counts the retries of requests until stop is called.

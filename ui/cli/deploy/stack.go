@@ -202,6 +202,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			if err != nil {
 				return err
 			}
+			r.follow.continues(journal.Begun())
 		}
 		steps := &progress{notices: a.Display(cmd).Notices}
 		steps.start("planning " + text.Count(len(file.Releases), "release"))
@@ -212,7 +213,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: r.hookEnv(s), Earlier: lastRun,
+				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), TraceEnv: r.follow.environ, Earlier: lastRun,
 			}, connect)
 		})
 		steps.end()
@@ -238,17 +239,12 @@ func lastRun(identity string) *event.State {
 	return record.State
 }
 
-// hookEnv returns what a hook needs in its environment to reach the cluster of the command, and to be a part of its trace.
-func (r runOptions) hookEnv(s *helmcli.EnvSettings) func(event.Unit) []string {
-	return func(u event.Unit) (env []string) {
-		if r.follow != nil {
-			env = r.follow.trace.Environ(u)
-		}
-		if s.KubeConfig != "" || r.sandbox {
-			env = append(env, "KUBECONFIG="+s.KubeConfig)
-		}
-		return env
+// hookEnv returns what hooks need in their environment to reach the cluster of the command.
+func hookEnv(s *helmcli.EnvSettings, sandbox bool) []string {
+	if s.KubeConfig == "" && !sandbox {
+		return nil
 	}
+	return []string{"KUBECONFIG=" + s.KubeConfig}
 }
 
 // planStack prints the changes of "up", release by release.
