@@ -112,12 +112,12 @@ var (
 )
 
 // Keys returns the known keys of a kind of mapping: "file", "helmDefaults", "release", "environment", "repository", "helmfiles",
-// "set", "hook" or "kubectlApply". The value is advice for a key that is not supported, "" for others.
+// "set", "hook", "kubectlApply" or ImageKey. The value is advice for a key that is not supported, "" for others.
 func Keys(kind string) map[string]string { return keysOf[kind] }
 
 var keysOf = map[string]keys{
 	"file": fileKeys, "helmDefaults": defaultKeys, "release": releaseKeys, "environment": environmentKeys, "repository": repositoryKeys,
-	"helmfiles": helmfileKeys, "set": setKeys, "hook": hookKeys, "kubectlApply": kubectlKeys,
+	"helmfiles": helmfileKeys, "set": setKeys, "hook": hookKeys, "kubectlApply": kubectlKeys, ImageKey: imageKeys,
 }
 
 // builtKeys are the keys of a release in the output of helmfile build, which contains both templates

@@ -27,7 +27,10 @@ var empty = []any{nil, "", false, 0, "false", "0", []any{}, object{}}
 // to do.
 func helmfileSchema() object {
 	set := listOf(keysIn("set", nil))
-	hooks := listOf(keysIn("hook", map[string]object{"kubectlApply": keysIn("kubectlApply", nil)}))
+	hooks := listOf(keysIn("hook", map[string]object{
+		"kubectlApply":    keysIn("kubectlApply", nil),
+		helmfile.ImageKey: {"anyOf": []object{scalar, keysIn(helmfile.ImageKey, nil)}},
+	}))
 	return root("helmfile", "a helmfile for lockstep up", keysIn("file", map[string]object{
 		"environments": mappingOf(keysIn("environment", nil)), "helmDefaults": keysIn("helmDefaults", nil), "hooks": hooks,
 		"helmfiles":    listOf(object{"anyOf": []object{scalar, keysIn("helmfiles", nil)}}),

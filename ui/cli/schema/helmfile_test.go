@@ -20,15 +20,16 @@ func TestHelmfileAsRead(t *testing.T) {
 	values := []string{`true`, `7`, `"text"`, `["a"]`, `[{name: a, value: b}]`, `{a: b}`, `null`, `[{nosuch: 1}]`}
 	dir := t.TempDir()
 	places := map[string]string{
-		"file":         "%s: %s\n",
-		"helmDefaults": "helmDefaults: {%s: %s}\nreleases: [{name: r, chart: ./c}]\n",
-		"release":      "releases: [{name: r, chart: ./c, %s: %s}]\n",
-		"repository":   "repositories: [{name: r, url: https://example.com, %s: %s}]\n",
-		"environment":  "environments: {default: {%s: %s}}\n",
-		"helmfiles":    "helmfiles: [{path: ./none-*.yaml, %s: %s}]\n",
-		"hook":         "releases: [{name: r, chart: ./c, hooks: [{events: [presync], command: x, %s: %s}]}]\n",
-		"kubectlApply": "releases: [{name: r, chart: ./c, hooks: [{events: [presync], kubectlApply: {filename: x, %s: %s}}]}]\n",
-		"set":          "releases: [{name: r, chart: ./c, set: [{name: x, %s: %s}]}]\n",
+		"file":            "%s: %s\n",
+		"helmDefaults":    "helmDefaults: {%s: %s}\nreleases: [{name: r, chart: ./c}]\n",
+		"release":         "releases: [{name: r, chart: ./c, %s: %s}]\n",
+		"repository":      "repositories: [{name: r, url: https://example.com, %s: %s}]\n",
+		"environment":     "environments: {default: {%s: %s}}\n",
+		"helmfiles":       "helmfiles: [{path: ./none-*.yaml, %s: %s}]\n",
+		"hook":            "releases: [{name: r, chart: ./c, hooks: [{events: [presync], command: x, %s: %s}]}]\n",
+		"kubectlApply":    "releases: [{name: r, chart: ./c, hooks: [{events: [presync], kubectlApply: {filename: x, %s: %s}}]}]\n",
+		helmfile.ImageKey: "releases: [{name: r, chart: ./c, hooks: [{events: [presync], lockstep/image: {name: x, %s: %s}}]}]\n",
+		"set":             "releases: [{name: r, chart: ./c, set: [{name: x, %s: %s}]}]\n",
 	}
 	for place, format := range places {
 		keys := helmfile.Keys(place)
