@@ -22,7 +22,11 @@ import (
 // openStack is the screen of a stack's recorded run after n events, 0 for all.
 func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Command, keys ...string) *stack {
 	t.Helper()
-	events := recorded(t, "sandbox-stack", n)
+	return openStackRun(t, w, h, recorded(t, "sandbox-stack", n), look, sent, keys...)
+}
+
+func openStackRun(t *testing.T, w, h int, events []event.Event, look theme.Options, sent *[]event.Command, keys ...string) *stack {
+	t.Helper()
 	o := Options{Source: idle{}, Theme: look, Release: func(string) (inspect.Cluster, []string) { return nil, nil }}
 	if sent != nil {
 		o.Command = func(c event.Command) { *sent = append(*sent, c) }
@@ -129,13 +133,13 @@ func TestStackKeys(t *testing.T) {
 // TestStackPicture checks that the picture of a stack in README.md shows what the screen shows.
 func TestStackPicture(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := openStack(t, 110, 17, 75, dark, new([]event.Command))
-		for _, want := range []string{"data/database", "shop/shop", "0 of 3 groups done", "open release"} {
+		s := openStackRun(t, 110, 20, recorded(t, "sandbox-orders", 0), dark, new([]event.Command))
+		for _, want := range []string{"orders/backup", "orders/schema", "upgrade 1.0.0", "held", "want 201, got 500", "R retry"} {
 			if !strings.Contains(ansi.Strip(s.View().Content), want) {
 				t.Errorf("the picture does not show %q", want)
 			}
 		}
-		keep(t, "stack", drawSVG(s.View().Content, 110, 17, false))
+		keep(t, "stack", drawSVG(s.View().Content, 110, 20, false))
 	})
 }
 
