@@ -35,7 +35,7 @@ func TestFollowAndNextProblem(t *testing.T) {
 		t.Errorf("F went to %v", s.Sel)
 	}
 	s = with("sandbox-held", 0, "home")(t)
-	s.State.Run = event.Running // as in the watch of a release whose run is elsewhere
+	s.State.Run, s.Steers = event.Running, false // as in the watch of a release whose run is elsewhere
 	if s.press("F"); s.Sel.Group != "shop/api:server" {
 		t.Errorf("without a hold, F went to %v", s.Sel)
 	}

@@ -64,7 +64,7 @@ func (b *Board) groupToFollow() *graph.Node {
 			return 4
 		case ending:
 			return 0
-		case n.Status == event.Failed && b.IsCurrent(n): // a release whose run is elsewhere, or was killed
+		case n.Status == event.Failed && b.IsCurrent(n) && !b.Steers: // a release whose run is elsewhere, or was killed
 			return 3
 		case n.GroupState == b.Next:
 			return 2
