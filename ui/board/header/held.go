@@ -120,7 +120,11 @@ func (h *Header) releaseFailures() (lines []string) {
 			continue
 		}
 		for _, r := range h.State.Scopes[n.ID].Roots() {
-			lines = append(lines, h.Join(n.Name, cmp.Or(r.Group.Name, r.Group.ID), h.Graph.Shorten(phrase.Root(r))))
+			group, cause := cmp.Or(r.Group.Name, r.Group.ID), phrase.Root(r)
+			if r.Object != nil && group == r.Object.Object.String() {
+				cause = phrase.Why(r)
+			}
+			lines = append(lines, h.Join(n.Name, group, h.Graph.Shorten(cause)))
 		}
 	}
 	return lines
