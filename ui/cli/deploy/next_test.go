@@ -339,7 +339,7 @@ func sameFlags(t *testing.T, given, proposed *cobra.Command, secret string) {
 		want, got := value(given, f), value(proposed, g)
 		switch {
 		case f.Name == "namespace":
-		case want != f.DefValue && (f.Name == "password" || f.Name == "kube-token" || strings.Contains(want, secret)):
+		case want != f.DefValue && (f.Name == "password" || f.Name == "kube-token" || f.Name == "notify" || strings.Contains(want, secret)):
 			if !strings.Contains(got, mask.Ellipsis) {
 				t.Errorf("--%s %s became %s", f.Name, want, got)
 			}
