@@ -43,6 +43,12 @@ func TestHomeReturnsToRuns(t *testing.T) {
 	if code := refused.ends(); code != 2 {
 		t.Errorf("without attaching, the exit code is %d, want 2", code)
 	}
+	r.env = append(r.env, "XDG_STATE_HOME="+t.TempDir())
+	elsewhere := r.open("install", "cart", chart)
+	elsewhere.await(0, "locked by another run")
+	if code := elsewhere.ends(); code != 2 || strings.Contains(elsewhere.shown(), "attach to it?") {
+		t.Errorf("exit code %d, want 2; a run of another state folder cannot be attached to:\n%s", code, elsewhere.shown())
+	}
 	home.done()
 }
 

@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/runs"
 )
 
 // offerAttach makes commands whose release is locked by a live run offer to attach to it, on terminals that allow the screen.
@@ -28,12 +30,22 @@ func (a *app) offerAttach(root *cobra.Command) {
 				return err
 			}
 			attach, here := locked.Follow()
-			if !here || !a.confirm(cmd, fmt.Sprintf("release %s in namespace %s is locked by another run: %s", locked.Release, locked.Namespace, locked.Holder), "attach to it?") {
+			if !here || locked.Holder.Job == "" && !isHere(attach[1]) || !a.confirm(cmd, fmt.Sprintf("release %s in namespace %s is locked by another run: %s", locked.Release, locked.Namespace, locked.Holder), "attach to it?") {
 				return err
 			}
 			return a.runLine(cmd.Context(), append(command.ConnectionArgs(cmd, nil), attach...))
 		}
 	}
+}
+
+// isHere reports whether a live run of a release or stack can be controlled from here: other runs of this user on this machine have
+// another state folder.
+func isHere(name string) bool {
+	live, err := runs.LiveRuns(func(op event.Operation) bool { return op.Release == name })
+	for _, r := range live {
+		r.Close()
+	}
+	return err == nil && len(live) > 0
 }
 
 // confirm says something and asks a question on the terminal. Only y and enter mean yes.
