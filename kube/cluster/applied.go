@@ -76,9 +76,9 @@ func (a *Applied) answered(o plan.Object, m metav1.Object, hook bool) {
 	e.answered, e.uid, e.owner, e.hook = stateOf(m), m.GetUID(), manifest.OwnerOf(m), hook
 }
 
-// replaced records a state of an object in a watch. It reports whether that is another one than the run applied: somebody has
+// Replaced records a later state of an object. It reports whether that is another one than the run applied: somebody has
 // deleted the run's, and created one from outside the release, or no hook's of this run.
-func (a *Applied) replaced(scope manifest.Scope, o plan.Object, m metav1.Object) bool {
+func (a *Applied) Replaced(scope manifest.Scope, o plan.Object, m metav1.Object) bool {
 	if a == nil {
 		return false
 	}

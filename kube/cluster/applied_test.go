@@ -33,7 +33,7 @@ func TestWritten(t *testing.T) {
 		a := NewApplied()
 		a.sending(o)
 		a.answered(o, state("5", 1, "shop"), false)
-		a.replaced(scope, o, test.live)
+		a.Replaced(scope, o, test.live)
 		var want []plan.Object
 		if test.written {
 			want = []plan.Object{o}

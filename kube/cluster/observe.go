@@ -79,7 +79,7 @@ func (t *Target) judge(i *resource.Info, f *manifest.Fact) func(*unstructured.Un
 		drift = driftOf(i, f)
 	}
 	return func(live *unstructured.Unstructured, ob *run.Observation) {
-		if ob.Drift = drift(live); t.session.Applied.replaced(t.session.Builder.Scope(), f.Resource.Object, live) {
+		if ob.Drift = drift(live); t.session.Applied.Replaced(t.session.Builder.Scope(), f.Resource.Object, live) {
 			*ob = run.Observation{Status: event.Gone, Version: ob.Version, Message: "deleted and created again by somebody else"}
 		}
 	}

@@ -228,11 +228,14 @@ func (a *attempt) confirmApplied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := compared[0]
+	found, scope := compared[0], a.session.Builder.Scope()
 	for _, o := range found.Objects {
 		if live := found.Live(o.Object); live != nil {
-			if other := a.session.Applied.Taken(a.session.Builder.Scope(), o.Object, live); other != "" {
+			if other := a.session.Applied.Taken(scope, o.Object, live); other != "" {
 				return &LostObject{o.Object, fmt.Errorf("%s belongs to %s now: it was taken over after this run had applied it", o.Object, other)}
+			}
+			if a.session.Applied.Replaced(scope, o.Object, live) {
+				return &LostObject{o.Object, fmt.Errorf("%s is not the release's any more: somebody else deleted it and created it again", o.Object)}
 			}
 		}
 		a.session.Applied.Reported(o.Object)
