@@ -81,7 +81,7 @@ func deadlineExceeded(u *unstructured.Unstructured) bool {
 	}
 	since, err := time.Parse(time.RFC3339, c.updated)
 	return err != nil || !slices.ContainsFunc(u.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		return m.Subresource == "" && m.Time != nil && !m.Time.Time.Before(since) && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:spec"`))
+		return m.Subresource == "" && m.Time != nil && !m.Time.Time.Before(since) && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
 	})
 }
 

@@ -143,7 +143,7 @@ func nano(t time.Time) uint64 { return uint64(max(t.UnixNano(), 0)) }
 // keyValues converts attributes, which are texts and numbers here.
 func keyValues(set attribute.Set) (out []*commonpb.KeyValue) {
 	for _, kv := range set.ToSlice() {
-		value := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: kv.Value.Emit()}}
+		value := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: kv.Value.String()}}
 		if kv.Value.Type() == attribute.INT64 {
 			value.Value = &commonpb.AnyValue_IntValue{IntValue: kv.Value.AsInt64()}
 		}
