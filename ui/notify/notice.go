@@ -60,10 +60,10 @@ type End struct {
 	Evidence []string     `json:"evidence,omitempty"`
 }
 
-// noticesOf returns the notices that an event is worth. The state is that after the event.
-func noticesOf(s *event.State, e event.Event) []Notice {
+// noticeOf returns the notice of an event that is worth one. The state is that after the event.
+func noticeOf(s *event.State, e event.Event) (n Notice, worth bool) {
 	o := s.Operation
-	n := Notice{
+	n = Notice{
 		Time: e.Time, Run: Run{o.Name, o.Release, o.Namespace, o.Context, o.Chart, o.Revision}, Status: s.Status, Scope: e.Scope, Group: e.Group,
 	}
 	title := o.Title()
@@ -78,7 +78,7 @@ func noticesOf(s *event.State, e event.Event) []Notice {
 	case e.Kind == event.KindGroup && e.Status == event.AtBreakpoint && e.Code == event.Unapproved:
 		g := of.Find(e.Phase, e.Group)
 		if g == nil {
-			return nil
+			return n, false
 		}
 		n.Type, n.Message = Approval, title+": "+phrase.ApprovalOf(g.ID, of.Unapproved(g))
 	case e.Kind == event.KindRun && e.Status == event.Held:
@@ -89,9 +89,9 @@ func noticesOf(s *event.State, e event.Event) []Notice {
 			n.Type, n.Message = Failed, text.Join(": ", title+" "+string(s.Status), phrase.Reason(s))
 		}
 	default:
-		return nil
+		return n, false
 	}
-	return []Notice{n}
+	return n, true
 }
 
 func named(what, name string) string {

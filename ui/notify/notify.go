@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 const (
@@ -149,10 +150,7 @@ func (n *Notifier) Consume(e event.Event) {
 		n.state, n.id, n.sent = &event.State{}, rand.Text(), 0
 	}
 	n.state.Apply(e)
-	for _, notice := range noticesOf(n.state, e) {
-		if notice.Type == Started && n.begun {
-			continue
-		}
+	if notice, worth := noticeOf(n.state, e); worth && !(notice.Type == Started && n.begun) {
 		n.sent++
 		notice.ID = fmt.Sprintf("%s-%d", n.id, n.sent)
 		for _, t := range n.targets {
@@ -189,15 +187,8 @@ func (n *Notifier) Close() error {
 		}
 		t.cancel()
 		if t.dropped > 0 {
-			errs = append(errs, fmt.Errorf("%s for %s not sent: %w", count(t.dropped), t.url.Host, t.err))
+			errs = append(errs, fmt.Errorf("%s for %s not sent: %w", text.Count(t.dropped, "notice"), t.url.Host, t.err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func count(n int) string {
-	if n == 1 {
-		return "1 notice"
-	}
-	return fmt.Sprintf("%d notices", n)
 }
