@@ -13,6 +13,9 @@
 # make scale    measures more objects, releases and watchers, in about 25 minutes;
 #               ROWS="objects" selects rows
 # make lint     gofmt, go vet, staticcheck, and the size of the code
+# make lint-ci  checks examples/ci with the schemas and linters of the CI systems, which
+#               it downloads; needs npm. TEKTON_CRD=FILE adds Tekton's schema, which is
+#               config/300-crds/300-task.yaml in Tekton's repository
 # make release  builds everything that people install in dist: binaries for all
 #               platforms, archives, deb, rpm and apk packages, archives of the Helm
 #               plugin, licences, SBOMs, provenance and checksums. DOWNLOAD=URL adds
@@ -38,7 +41,7 @@ TEST = $(GO) test -vet=off -ldflags "-s -w" -p 4 -parallel 12 -timeout 40m
 # More memory, but a fifth less CPU time.
 TESTENV = $(STATIC) GOGC=300
 
-.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release binaries image clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint lint-ci release binaries image clean
 
 all: lockstep sandbox
 
@@ -124,6 +127,9 @@ lint:
 	cd kube/sandbox && $(STATIC) $(GO) vet -p 2 $(SANDBOX_LIGHT)
 	$(STATIC) $(GO) tool staticcheck ./...
 	@$(STATIC) $(GO) test -count 1 -run '^Test(Counts|BoardLayers|NoProgramInGit)$$'
+
+lint-ci:
+	cd .release && LINT_CI=1 TEKTON_CRD="$(TEKTON_CRD)" $(STATIC) $(GO) test -count 1 -v -run 'TestWorkflow|TestArgoWorkflow|TestTektonTask|TestGitLabComponent' .
 
 # The same commit gives the same files, byte for byte, on every machine: version and
 # time are those of the commit. VERSION=v1.2.3 sets the version.

@@ -192,6 +192,7 @@ func gitlabStep(t *testing.T, text, dir string, plan bool) (script string, args,
 		}
 	}
 	var all map[string]job
+	strictly(t, jobs, &all) // GitLab reads the YAML before it replaces the inputs
 	strictly(t, strings.NewReplacer(replace...).Replace(jobs), &all)
 	deploy := all["lockstep-deploy"]
 	if len(all) != 2 || deploy.Environment.Name != "production" || deploy.Rules[0].When != "manual" || deploy.Artifacts.Reports.JUnit != "lockstep.xml" || deploy.Artifacts.Reports.Dotenv != "deploy.env" {
