@@ -21,7 +21,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 				if strings.HasPrefix(r.URL.Path, "/apis/things.example/") {
 					return response(503, "service unavailable"), nil
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			x.link.connected, x.link.responded = true, true
 			var outages, retries []string
@@ -66,7 +66,7 @@ func TestAggregatedAPIDuringOutage(t *testing.T) {
 			if time.Since(start) < 2*time.Minute { // longer than server errors are retried
 				return response(503, ""), nil
 			}
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		})
 		x.link.connected, x.link.responded = true, true
 		var wg sync.WaitGroup

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -37,7 +38,7 @@ func TestCache(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				asked[r.Method+" "+r.URL.RequestURI()]++
-				return response(http.StatusOK, r.URL.Path), nil
+				return response(http.StatusOK, kindOf(r.URL.Path)), nil
 			})
 			test.mode(&tr.link.cache)
 			send := func(line string) {
@@ -48,7 +49,7 @@ func TestCache(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if body, err := io.ReadAll(resp.Body); err != nil || string(body) != r.URL.Path {
+				if body, err := io.ReadAll(resp.Body); err != nil || string(body) != kindOf(r.URL.Path) {
 					t.Errorf("%s: %q, %v", line, body, err)
 				}
 				resp.Body.Close()
@@ -76,3 +77,6 @@ func TestCache(t *testing.T) {
 		})
 	}
 }
+
+// kindOf returns an object that names a path.
+func kindOf(path string) string { return fmt.Sprintf(`{"kind":%q}`, path) }

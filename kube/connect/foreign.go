@@ -2,6 +2,8 @@ package connect
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,12 +15,13 @@ import (
 type foreignError struct {
 	reason  string
 	refusal bool // 4xx: the proxy may refuse this request for ever
+	damaged bool // the body cannot be decoded: an API server's response that was cut off or damaged on its way
 }
 
 func (e *foreignError) Error() string { return e.reason }
 
-// foreign returns an error if a response is not an API server's: a redirect, a web page, a success without an object, or a
-// 404 without a Status for a resource that this API server has served before. That of an API group with a
+// foreign returns an error if a response is not an API server's: a redirect, a web page, JSON that cannot be decoded, a success
+// without an object, or a 404 without a Status for a resource that this API server has served before. That of an API group with a
 // CustomResourceDefinition is an API server's: the definition may have been deleted. Redirects are not followed, because the
 // credentials would go to another server.
 func (c *call) foreign(resp *http.Response) error {
@@ -38,16 +41,28 @@ func (c *call) foreign(resp *http.Response) error {
 	}
 	refusal := resp.StatusCode >= http.StatusBadRequest
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		return &foreignError{status + ", a web page instead of the API server's response", refusal}
+		return &foreignError{reason: status + ", a web page instead of the API server's response", refusal: refusal}
 	}
-	if c.target.Resource == "" || c.target.Subresource != "" || c.streams {
+	if c.streams {
+		return nil
+	}
+	body := bytes.TrimSpace(peek(resp))
+	var object struct{ Kind any }
+	isJSON := len(body) > 0 && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	if isJSON {
+		var syntax *json.SyntaxError
+		if err := json.Unmarshal(body, &object); errors.As(err, &syntax) {
+			return &foreignError{reason: fmt.Sprintf("%s with a response that cannot be decoded: %v", status, err), refusal: refusal, damaged: true}
+		}
+	}
+	if c.target.Resource == "" || c.target.Subresource != "" {
 		return nil
 	}
 	switch {
-	case resp.StatusCode == http.StatusOK && len(bytes.TrimSpace(peek(resp))) == 0:
+	case resp.StatusCode == http.StatusOK && (len(body) == 0 || isJSON && object.Kind == nil):
 		return &foreignError{reason: status + " without the API server's response"}
 	case c.unserved(resp) && c.t.link.serves(c.target.resource()):
-		return &foreignError{status + " without the API server's reason", true}
+		return &foreignError{reason: status + " without the API server's reason", refusal: true}
 	}
 	return nil
 }

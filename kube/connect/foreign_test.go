@@ -27,6 +27,10 @@ func TestForeignResponses(t *testing.T) {
 		"403 page":                         {apps, "", true, func() *http.Response { return response(403, "<html>", "Content-Type", "text/html") }, 0},
 		"page at first contact":            {apps, "", false, func() *http.Response { return response(200, "<html>", "Content-Type", "text/html") }, -1},
 		"redirect at first contact":        {apps, "", false, func() *http.Response { return response(302, "", "Location", "https://login/") }, -1},
+		"half an object at first contact":  {apps, "", false, func() *http.Response { return response(200, `{"kind":"Depl`) }, 0},
+		"no object at first contact":       {apps, "", false, func() *http.Response { return response(200, `[]`) }, -1},
+		"half a page of the discovery":     {"/apis", "", true, func() *http.Response { return response(200, `{"kind":"APIGr`) }, 0},
+		"half a log of JSON lines":         {"/api/v1/namespaces/n/pods/x/log", "", true, func() *http.Response { return response(200, `{"level":`, "Content-Type", "text/plain") }, 200},
 		"discovery of an unknown group":    {"/apis/apps/v9", apps, true, notFound, 404},
 		"an empty log":                     {"/api/v1/namespaces/n/pods/x/log", "", true, func() *http.Response { return response(200, "", "Content-Type", "text/plain") }, 200},
 		"not modified":                     {"/apis", "", true, func() *http.Response { return response(304, "") }, 304},
@@ -41,7 +45,7 @@ func TestForeignResponses(t *testing.T) {
 				if n == 1 {
 					return tt.response(), nil
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			x.link.connected, x.link.responded = true, tt.responded
 			if tt.served != "" {

@@ -29,7 +29,7 @@ func TestOutage(t *testing.T) {
 				since := time.Since(start)
 				if since > outage {
 					burst[since.Truncate(100*time.Millisecond)]++
-					return response(200, "{}"), nil
+					return response(200, someObject), nil
 				}
 				probes++
 				switch how {
@@ -82,7 +82,7 @@ func TestShortDeadlineStillProbes(t *testing.T) {
 			if unreachable {
 				return response(503, ""), nil
 			}
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		})
 		x.link.connected, x.link.responded = true, true
 		for range 12 { // within the five minutes of operationContext
@@ -112,7 +112,7 @@ func TestRequestThatBreaksConnections(t *testing.T) {
 				return nil, errReset
 			}
 			time.Sleep(10 * time.Millisecond)
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -149,18 +149,18 @@ func TestNoResponse(t *testing.T) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		}, false},
 		"byte by byte, once": {func(n int, r *http.Request) (*http.Response, error) {
 			if n == 1 {
 				return trickle(r, 1<<20, time.Second), nil
 			}
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		}, false},
 		"a slow webhook": {func(n int, r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(25 * time.Second):
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			}
@@ -229,7 +229,7 @@ func TestKnownServer(t *testing.T) {
 				if time.Since(start) < time.Minute {
 					return nil, err
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			x.link.KnowServer()
 			if resp, err := x.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
@@ -265,7 +265,7 @@ func TestFirstContact(t *testing.T) {
 				case n < 5:
 					return nil, err
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			if resp, err := z.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
 				t.Errorf("after an accepted connection: %v, %v", resp, err)
@@ -274,7 +274,7 @@ func TestFirstContact(t *testing.T) {
 				if n > 1 && n < 10 {
 					return nil, err
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			for range 2 {
 				if resp, err := y.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
@@ -315,7 +315,7 @@ func TestSilence(t *testing.T) {
 					<-r.Context().Done()
 					return nil, r.Context().Err()
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			x.link.connected, x.link.responded = true, true
 			var calls []string

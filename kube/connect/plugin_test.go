@@ -26,7 +26,7 @@ func TestSlowPlugin(t *testing.T) {
 		inner := credentialed{roundTripper(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(5 * time.Second):
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			}

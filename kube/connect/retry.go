@@ -315,7 +315,7 @@ func (c *call) judge(resp *http.Response, err error) verdict {
 func judgeError(err error, link *Link) verdict {
 	var foreign *foreignError
 	switch {
-	case errors.As(err, &foreign) && !link.state().responded: // the address may be wrong
+	case errors.As(err, &foreign) && !foreign.damaged && !link.state().responded: // the address may be wrong
 		return verdict{}
 	case errors.As(err, &foreign):
 		return verdict{outcome: busy, retry: true, serverError: foreign.refusal, reason: foreign.reason}

@@ -45,6 +45,11 @@ var causes = map[string]func() (*http.Response, error){
 		return response(302, "", "Location", "https://login.example.com/"), nil
 	},
 	"no object": func() (*http.Response, error) { return response(200, ""), nil },
+	"no kind":   func() (*http.Response, error) { return response(200, "{}"), nil },
+	"half an object": func() (*http.Response, error) {
+		return response(200, `{"kind":"SecretList","items":[{"metadata":{"na`), nil
+	},
+	"half a Status": func() (*http.Response, error) { return response(404, `{"kind":"Status","reason":"NotF`), nil },
 	"page not found": func() (*http.Response, error) {
 		return response(404, "<html>", "Content-Type", "text/html; charset=utf-8"), nil
 	},
@@ -54,7 +59,7 @@ var causes = map[string]func() (*http.Response, error){
 }
 
 // limited are the causes that a server may have for ever, so WithRetryTimeout limits them.
-var limited = map[string]bool{"429": true, "500": true, "page not found": true, "no such route": true}
+var limited = map[string]bool{"429": true, "500": true, "page not found": true, "no such route": true, "half a Status": true}
 
 // renewable returns a transport whose credentials can be read again, on a connection that has accepted them once.
 func renewable(ctx context.Context, server fakeServer) (*transport, func() int32) {
@@ -72,7 +77,7 @@ func TestTransientOutages(t *testing.T) {
 	for cause, fail := range causes {
 		for method, body := range requests {
 			for _, outage := range []time.Duration{16 * time.Second, 2 * time.Minute} {
-				if limited[cause] && outage > 30*time.Second || (cause == "cut off" || cause == "no object") && method == "WATCH" { // its reader sees the end
+				if limited[cause] && outage > 30*time.Second || (cause == "cut off" || cause == "half an object" || cause == "no object" || cause == "no kind") && method == "WATCH" { // its reader sees the end
 					continue
 				}
 				t.Run(fmt.Sprint(cause, "/", method, "/", outage), func(t *testing.T) {
@@ -82,7 +87,7 @@ func TestTransientOutages(t *testing.T) {
 							if time.Since(start) < outage {
 								return fail()
 							}
-							return response(200, "{}"), nil
+							return response(200, someObject), nil
 						})
 						if cause == "no token to read" {
 							x.renew = func() (http.RoundTripper, error) {
@@ -161,7 +166,7 @@ func TestUnauthorized(t *testing.T) {
 				if time.Since(start) < 16*time.Second {
 					return statusResponse(401, "Unauthorized"), nil
 				}
-				return response(200, "{}"), nil
+				return response(200, someObject), nil
 			})
 			x.link.connected, x.link.responded = true, tt.accepted
 			if tt.renewable {

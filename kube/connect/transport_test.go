@@ -74,6 +74,9 @@ func operationContext(t *testing.T) context.Context {
 
 const secretsPath = "/api/v1/namespaces/n/secrets"
 
+// someObject is the body of a response with an object.
+const someObject = `{"kind":"Secret"}`
+
 // TestRetries covers which failures are retried, with the same body, and which are final (R53).
 func TestRetries(t *testing.T) {
 	fails := map[string]struct {
@@ -115,7 +118,7 @@ func TestRetries(t *testing.T) {
 					if n <= 2 {
 						return fail.do()
 					}
-					return response(200, "{}"), nil
+					return response(200, someObject), nil
 				})
 				x.link.connected, x.link.responded = true, true
 				resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, body))
@@ -155,7 +158,7 @@ func TestRetryAfter(t *testing.T) {
 			if n == 1 {
 				return response(429, "", "Retry-After", "7"), nil
 			}
-			return response(200, "{}"), nil
+			return response(200, someObject), nil
 		})
 		start := time.Now()
 		if _, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil {
@@ -210,7 +213,7 @@ func TestLostResponses(t *testing.T) {
 			names := map[string]bool{}
 			x, n := newTestTransport(operationContext(t), func(n int, r *http.Request) (*http.Response, error) {
 				if r.Method == "GET" {
-					return response(200, live), nil
+					return response(200, strings.Replace(live, "{", `{"kind":"x",`, 1)), nil
 				}
 				var u unstructured.Unstructured
 				if r.Body != nil {

@@ -42,10 +42,14 @@ func TestReadsAreRetried(t *testing.T) {
 			faultproxy.Refuse(w, 500, "InternalError", "etcd has no leader")
 		},
 		"reset": func(_ http.ResponseWriter, r *http.Request) { faultproxy.Reset(r) },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"kind":"SecretList","apiVersion":"v1","items":[{"metadata":{"na`))
+		},
 	} {
 		fail = f
 		for command, want := range map[string]string{
-			"list -q": "r\n", "history r": "Install complete", "status r": "STATUS: deployed", "get manifest r": "kind: ", "__complete status r": "r\tplain",
+			"list -q": "r\n", "history r": "Install complete", "status r": "STATUS: deployed", "status r -o json": `"deployed"`, "drift r": "r", "get manifest r": "kind: ", "__complete status r": "r\tplain",
 		} {
 			left.Store(3)
 			if s := m.run(0, strings.Fields(command)...); !strings.Contains(s, want) || left.Load() >= 0 {
