@@ -8,7 +8,7 @@ import (
 
 // Root is a failure that no other failure caused.
 type Root struct {
-	Group *GroupState
+	Group *GroupState // nil in a FirstRoot of no group
 	// Object is nil if the failure is not about an object.
 	Object *ObjectState
 	// Cause and Evidence are the reason, see Event.
@@ -37,6 +37,22 @@ func (s *State) Roots() []Root {
 		roots = append(roots, g.roots()...)
 	}
 	return roots
+}
+
+// FirstRoot returns the first of Roots. Without one, it is the failure of the operation itself, without a group, or the zero Root if
+// that has not failed.
+func (s *State) FirstRoot() Root {
+	if roots := s.Roots(); len(roots) > 0 {
+		return roots[0]
+	}
+	if s.Status == Succeeded {
+		return Root{}
+	}
+	r := Root{Cause: s.Cause, Evidence: s.Evidence}
+	if s.FailedObject != nil {
+		r.Object = &ObjectState{Object: *s.FailedObject}
+	}
+	return r
 }
 
 // Vagueness is that of the timeout at which the group failed.

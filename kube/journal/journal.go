@@ -92,7 +92,9 @@ func (k Kept) Ending() *Ending {
 type state struct {
 	Version int `json:"version"`
 	// Writer is the process that writes the journal. A later one replaces it.
-	Writer  string          `json:"writer"`
+	Writer string `json:"writer"`
+	// Began is when the first process opened the journal.
+	Began   time.Time       `json:"began,omitzero"`
 	Entries map[string]Kept `json:"entries,omitempty"`
 }
 
@@ -177,6 +179,9 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 			return nil, err
 		}
 		j.state.Writer, j.before = writer, j.state.Entries
+		if j.state.Began.IsZero() {
+			j.state.Began = time.Now()
+		}
 		if data, err = encode(j.state); err == nil {
 			err = store.Save(ctx, data)
 		}
@@ -189,17 +194,15 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 	}
 }
 
-// Begun reports whether an earlier pod has begun the run.
-func (j *Journal) Begun() bool {
+// Begun returns when the first pod began the run, and whether that was an earlier one.
+func (j *Journal) Begun() (at time.Time, earlier bool) {
 	if j == nil {
-		return false
+		return time.Time{}, false
 	}
 	for _, kept := range j.before {
-		if kept.Start != nil {
-			return true
-		}
+		earlier = earlier || kept.Start != nil
 	}
-	return false
+	return j.state.Began, earlier
 }
 
 // Entry returns the entry with an ID: that of a release in a stack, or "" for the run itself. The entry of a nil Journal

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -62,6 +63,7 @@ func TestNextPodReadsWhatWasKept(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		shared := &memory{}
 		want := map[string]Kept{}
+		var began time.Time
 		for pod := range 4 {
 			shared.fail = nil
 			j, err := Open(t.Context(), &memoryStore{memory: shared}, fmt.Sprint("pod ", pod))
@@ -72,6 +74,13 @@ func TestNextPodReadsWhatWasKept(t *testing.T) {
 				if got := j.Entry(id).Before(); !reflect.DeepEqual(got, want[id]) {
 					t.Fatalf("seed %d, pod %d: %q has kept %+v, want %+v", seed, pod, id, got, want[id])
 				}
+			}
+			at, earlier := j.Begun()
+			if pod == 0 {
+				began = at
+			}
+			if began.IsZero() || !at.Equal(began) || earlier != (len(want) > 0) {
+				t.Fatalf("seed %d, pod %d: begun %v, %v, want %v", seed, pod, at, earlier, began)
 			}
 			killedAt := r.IntN(6)
 			shared.fail = func() error {

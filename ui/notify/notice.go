@@ -106,12 +106,9 @@ func ending(s *event.State) *End {
 	if s.Status == event.Succeeded {
 		return end
 	}
-	end.Object, end.Cause, end.Evidence = s.FailedObject, s.Cause, s.Evidence
-	if roots := s.Roots(); len(roots) > 0 {
-		root := roots[0]
-		if end.Cause, end.Evidence = root.Cause, root.Evidence; root.Object != nil {
-			end.Object = &root.Object.Object
-		}
+	root := s.FirstRoot()
+	if end.Cause, end.Evidence = root.Cause, root.Evidence; root.Object != nil {
+		end.Object = &root.Object.Object
 	}
 	return end
 }

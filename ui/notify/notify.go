@@ -17,11 +17,10 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
+	"lockstep/ui/post"
 )
 
 const (
-	tries      = 3
-	retryPause = time.Second
 	// postTimeout limits a request, flushTimeout how long Close waits.
 	postTimeout  = 5 * time.Second
 	flushTimeout = 2 * time.Second
@@ -46,12 +45,11 @@ type target struct {
 	encode func(Notice) ([]byte, error)
 	kind   string // Content-Type
 	key    []byte // nil for no signature
-	client *http.Client
+	*post.Client
 
-	queue   chan Notice
-	closing chan struct{}
-	done    chan struct{}
-	cancel  context.CancelFunc
+	queue  chan Notice
+	done   chan struct{}
+	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	dropped int   // notices
@@ -111,9 +109,8 @@ func parseTarget(text string) (*target, error) {
 func (t *target) start() {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancel(context.Background())
-	t.queue, t.closing, t.done = make(chan Notice, queueSize), make(chan struct{}), make(chan struct{})
-	keep := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirect would get the notice
-	t.client = &http.Client{Timeout: postTimeout, CheckRedirect: keep, Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	t.queue, t.done = make(chan Notice, queueSize), make(chan struct{})
+	t.Client = post.New(http.DefaultTransport.(*http.Transport).Clone())
 	go func() {
 		defer close(t.done)
 		for n := range t.queue {
@@ -173,7 +170,7 @@ func (n *Notifier) Close() error {
 	}
 	ended := time.After(flushTimeout)
 	for _, t := range n.targets {
-		close(t.closing)
+		t.Client.Close()
 		close(t.queue)
 	}
 	var errs []error

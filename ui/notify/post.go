@@ -7,12 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/ui/post"
 )
 
 // Headers of Standard Webhooks (standardwebhooks.com).
@@ -28,26 +28,16 @@ func (t *target) post(ctx context.Context, n Notice) error {
 	if err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		retry, err := t.postOnce(ctx, n.ID, body)
-		if err == nil || !retry || try == tries {
-			return err
-		}
-		select {
-		case <-t.closing:
-			return err
-		case <-ctx.Done():
-			return err
-		case <-time.After(retryPause):
-		}
-	}
+	return t.Retry(ctx, func() error { return t.postOnce(ctx, n.ID, body) })
 }
 
-// postOnce sends a request. retry says whether another one may succeed. The error does not have the URL.
-func (t *target) postOnce(ctx context.Context, id string, body []byte) (retry bool, err error) {
+// postOnce sends a request. The error does not have the URL.
+func (t *target) postOnce(ctx context.Context, id string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return false, errors.New("invalid URL")
+		return errors.New("invalid URL")
 	}
 	req.Header.Set("Content-Type", t.kind)
 	if t.key != nil {
@@ -56,22 +46,11 @@ func (t *target) postOnce(ctx context.Context, id string, body []byte) (retry bo
 		req.Header.Set(headerTimestamp, now)
 		req.Header.Set(headerSignature, sign(t.key, id, now, body))
 	}
-	resp, err := t.client.Do(req)
-	if err != nil {
-		if sent, ok := errors.AsType[*url.Error](err); ok {
-			err = sent.Err
-		}
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			err = errors.New("no answer")
-		}
-		return true, err
+	resp, err := t.Do(req)
+	if resp != nil && resp.StatusCode == http.StatusInternalServerError { // of webhooks, this often passes
+		err = post.Again(err)
 	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
-	if resp.StatusCode/100 == 2 {
-		return false, nil
-	}
-	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, errors.New(resp.Status)
+	return err
 }
 
 // sign returns the signature of a message by Standard Webhooks: HMAC-SHA256 of "ID.TIMESTAMP.BODY".

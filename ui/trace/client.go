@@ -8,10 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,21 +16,15 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-)
 
-const (
-	tries      = 3
-	retryPause = time.Second
-	maxAnswer  = 64 << 10 // bytes that are read of a response
+	"lockstep/ui/post"
 )
 
 // client sends OTLP requests over HTTP, or as unary gRPC calls over HTTP/2. It is small because OpenTelemetry's own clients
 // bring google.golang.org/grpc, 2.5 MB of the binary, even those for HTTP.
 type client struct {
-	to   *endpoint
-	http *http.Client
-	// closing ends the retries.
-	closing chan struct{}
+	to *endpoint
+	*post.Client
 
 	mu      sync.Mutex
 	sending time.Time // when the request in flight started, or zero
@@ -48,8 +39,7 @@ func newClient(to *endpoint) *client {
 		transport.Protocols.SetHTTP2(true)
 		transport.Protocols.SetUnencryptedHTTP2(true)
 	}
-	keepHeaders := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // they may be credentials
-	return &client{to: to, http: &http.Client{Transport: transport, CheckRedirect: keepHeaders}, closing: make(chan struct{})}
+	return &client{to: to, Client: post.New(transport)}
 }
 
 // Start and Stop make client an otlptrace.Client.
@@ -57,7 +47,7 @@ func (c *client) Start(context.Context) error { return nil }
 
 // Stop closes idle connections.
 func (c *client) Stop(context.Context) error {
-	c.http.CloseIdleConnections()
+	c.CloseIdle()
 	return nil
 }
 
@@ -66,32 +56,18 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	return c.send(ctx, &tracepb.TracesData{ResourceSpans: spans}) // the same bytes as an ExportTraceServiceRequest
 }
 
-// refusal is an error that a retry does not help.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
 // send sends a message, and tries again unless the recorder is closing.
 func (c *client) send(ctx context.Context, message proto.Message) error {
 	body, err := c.encode(message)
 	if err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
+	return c.Retry(ctx, func() error {
 		c.note(time.Now(), nil)
-		err = c.post(ctx, body)
+		err := c.post(ctx, body)
 		c.note(time.Time{}, err)
-		if refused := (refusal{}); err == nil || n == tries || errors.As(err, &refused) {
-			return err
-		}
-		select {
-		case <-c.closing:
-			return err
-		case <-ctx.Done():
-			return err
-		case <-time.After(retryPause):
-		}
-	}
+		return err
+	})
 }
 
 // note keeps what hangs needs.
@@ -107,13 +83,7 @@ func (c *client) note(sending time.Time, err error) {
 func (c *client) hangs() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return unanswered(c.err) || !c.sending.IsZero() && time.Since(c.sending) > flushTimeout
-}
-
-// unanswered reports whether an error is that of a request without an answer.
-func unanswered(err error) bool {
-	slow, ok := errors.AsType[net.Error](err)
-	return ok && slow.Timeout()
+	return errors.Is(c.err, post.ErrNoAnswer) || !c.sending.IsZero() && time.Since(c.sending) > flushTimeout
 }
 
 func (c *client) encode(message proto.Message) ([]byte, error) {
@@ -162,46 +132,28 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	if c.to.gzip {
 		req.Header.Set(compression, "gzip")
 	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		if sent, ok := errors.AsType[*url.Error](err); ok {
-			err = sent.Err
-		}
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // a trailer follows the body
-	if err == nil {
-		err = c.refused(resp)
+	resp, err := c.Do(req)
+	if err == nil && c.to.grpc {
+		err = grpcError(resp)
 	}
 	return err
 }
 
-// refused returns the error that a response stands for.
-func (c *client) refused(resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return errors.New(resp.Status)
-	}
-	if resp.StatusCode/100 != 2 {
-		return refusal{errors.New(resp.Status)}
-	}
-	if !c.to.grpc {
-		return nil
-	}
+// grpcError returns the error that the response of a gRPC server stands for.
+func grpcError(resp *http.Response) error {
 	status := cmp.Or(resp.Trailer.Get("Grpc-Status"), resp.Header.Get("Grpc-Status"))
 	code, err := strconv.Atoi(status)
 	switch {
 	case err != nil || code < 0 || code >= len(grpcCodes):
-		return refusal{errors.New("the answer is not one of a gRPC server")}
+		return errors.New("the answer is not one of a gRPC server")
 	case code == 0:
 		return nil
 	}
 	failed := fmt.Errorf("gRPC status %d %s", code, grpcCodes[code])
 	if slices.Contains(grpcRetryable, code) {
-		return failed
+		return post.Again(failed)
 	}
-	return refusal{failed}
+	return failed
 }
 
 // grpcCodes are the names of gRPC's status codes.
@@ -217,8 +169,8 @@ var grpcRetryable = []int{1, 4, 8, 10, 11, 14, 15}
 func (c *client) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil && !c.sending.IsZero() || unanswered(c.err) {
-		return errors.New("no answer")
+	if c.err == nil && !c.sending.IsZero() {
+		return post.ErrNoAnswer
 	}
 	return c.err
 }

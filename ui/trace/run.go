@@ -39,10 +39,10 @@ func (r *Recorder) Consume(e event.Event) {
 			return
 		}
 		if r.root == nil { // another run of the same command
-			r.start = e.Time
+			r.start, r.began, r.job = e.Time, e.Time, ""
 			clear(r.begun)
 			clear(r.called)
-			r.open("")
+			r.open()
 		}
 		_, prepare := r.tracer.Start(r.root, spanPrepare, oteltrace.WithTimestamp(r.start))
 		prepare.End(oteltrace.WithTimestamp(e.Time))
@@ -162,11 +162,7 @@ func (r *run) outcome(span oteltrace.Span) {
 	if s.Status == event.Succeeded {
 		return
 	}
-	why := event.Root{Cause: s.Cause, Evidence: s.Evidence}
-	if roots := s.Roots(); len(roots) > 0 {
-		why = roots[0]
-	}
-	fail(span, why, phrase.Reason(s), s.Status)
+	fail(span, s.FirstRoot(), phrase.Reason(s), s.Status)
 }
 
 // end ends the run's spans.
@@ -182,7 +178,7 @@ func (r *run) end(at time.Time) {
 		return
 	}
 	oteltrace.SpanFromContext(r.ctx).End(oteltrace.WithTimestamp(at))
-	r.meters.record(r.meters.run, at.Sub(r.start), r.labels(attribute.String(keyStatus, string(r.state.Status))))
+	r.meters.record(r.meters.run, at.Sub(r.began), r.labels(attribute.String(keyStatus, string(r.state.Status))))
 }
 
 func (r *run) endUnits(at time.Time) {

@@ -46,7 +46,9 @@ type Recorder struct {
 	salt    uint64          // makes the IDs of units differ from those of another process with the same root
 
 	mu    sync.Mutex
+	job   string          // see Start
 	start time.Time       // of the command, for the first run
+	began time.Time       // of the run, in an earlier pod or with start
 	root  context.Context // the span of the run
 	run   *run            // nil between two runs
 	// begun and called count the attempts at units, as their events and as Environ tell them.
@@ -61,7 +63,7 @@ type sender struct {
 }
 
 // Start returns a Recorder for a command that began at a time, nil if the environment does not ask for one. Its error says what is
-// not sent; the Recorder sends the rest. version is that of lockstep. All pods of a job have the same span of the run, so that they
+// not sent or not obeyed; the Recorder sends the rest. version is that of lockstep. All pods of a job have the same span of the run, so that they
 // make one trace; "" outside of a Job.
 func Start(version, job string, start time.Time) (*Recorder, error) {
 	spansTo, errTraces := traces.endpoint()
@@ -71,13 +73,14 @@ func Start(version, job string, start time.Time) (*Recorder, error) {
 		return nil, refused
 	}
 	otel.SetLogger(logr.Discard()) // they would print on the screen
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	quiet := otel.ErrorHandlerFunc(func(error) {})
+	otel.SetErrorHandler(quiet)
 	about, err := describe(version)
 	if err != nil {
 		return nil, without("traces, no metrics", err)
 	}
 	r := &Recorder{
-		tracer: noop.NewTracerProvider().Tracer(""), traces: spansTo != nil, salt: rand.Uint64(), start: start,
+		tracer: noop.NewTracerProvider().Tracer(""), traces: spansTo != nil, salt: rand.Uint64(), job: job, start: start, began: start,
 		begun: map[event.Unit]int{}, called: map[event.Unit]int{},
 	}
 	if spansTo != nil {
@@ -86,7 +89,11 @@ func Start(version, job string, start time.Time) (*Recorder, error) {
 		if err != nil {
 			return nil, err
 		}
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // the SDK refuses only this variable
+			refused = errors.Join(refused, fmt.Errorf("OTEL_TRACES_SAMPLER: %w; the default applies", err))
+		}))
 		provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(exporter, batching()...))
+		otel.SetErrorHandler(quiet)
 		r.tracer = provider.Tracer(scope)
 		r.senders = append(r.senders, sender{"traces", c, provider.Shutdown})
 	}
@@ -99,7 +106,7 @@ func Start(version, job string, start time.Time) (*Recorder, error) {
 	r.parent = propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{
 		"traceparent": os.Getenv(parentVar), "tracestate": os.Getenv(stateVar),
 	})
-	r.open(job)
+	r.open()
 	return r, refused
 }
 
@@ -133,14 +140,23 @@ func batching() (options []sdktrace.BatchSpanProcessorOption) {
 	return options
 }
 
+// Continue says that an earlier pod of the job began the run at a time, which is when its span starts. It comes before the first
+// event.
+func (r *Recorder) Continue(began time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began = began
+	r.open()
+}
+
 // open starts the span of a run, which gets its name with the first event.
-func (r *Recorder) open(job string) {
+func (r *Recorder) open() {
 	parent := r.parent
-	if job != "" {
-		sum := sha256.Sum256([]byte(job))
+	if r.job != "" {
+		sum := sha256.Sum256([]byte(r.job))
 		parent = withID(context.WithValue(parent, traceKey{}, oteltrace.TraceID(sum[:16])), oteltrace.SpanID(sum[16:24]))
 	}
-	root, _ := r.tracer.Start(parent, "lockstep", oteltrace.WithTimestamp(r.start))
+	root, _ := r.tracer.Start(parent, "lockstep", oteltrace.WithTimestamp(r.began))
 	r.root = withoutID(root)
 }
 
@@ -219,7 +235,7 @@ func (s sender) close() {
 	if s.hangs() {
 		cancel()
 	}
-	close(s.closing)
+	s.Close()
 	_ = s.shutdown(ctx) // the client knows why
 }
 

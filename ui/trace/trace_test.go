@@ -220,6 +220,27 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestInvalidSampler: an unknown sampler or ratio is a warning, and the spans are sent.
+func TestInvalidSampler(t *testing.T) {
+	to := receiver.Start()
+	defer to.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", to.URL+"/v1/traces")
+	for n, c := range []struct{ sampler, arg, want string }{
+		{"sometimes", "", "OTEL_TRACES_SAMPLER: unsupported sampler: sometimes; the default applies"},
+		{"traceidratio", "2", "OTEL_TRACES_SAMPLER: invalid trace ID ratio: greater than 1.0; the default applies"},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", c.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.arg)
+		r, err := Start("v1", "", time.Now())
+		if err == nil || err.Error() != c.want {
+			t.Errorf("warning %v, want %s", err, c.want)
+		}
+		if err := r.Close(); err != nil || len(to.Spans()) != n+1 {
+			t.Errorf("%v, spans: %v", err, to.Spans())
+		}
+	}
+}
+
 // TestSpansOfPrograms: a program gets the span of its unit, also after the revision was edited, when the units come again; without
 // spans of lockstep, it gets what lockstep has.
 func TestSpansOfPrograms(t *testing.T) {
@@ -279,7 +300,8 @@ func TestSpansOfPrograms(t *testing.T) {
 	}
 }
 
-// TestPodsOfAJob: two pods of a Job have the same span of the run, with a pipeline and without; the spans of units differ.
+// TestPodsOfAJob: two pods of a Job have the same span of the run, with a pipeline and without, and the second starts it when the
+// first did; the spans of units differ.
 func TestPodsOfAJob(t *testing.T) {
 	to := receiver.Start()
 	defer to.Close()
@@ -287,10 +309,14 @@ func TestPodsOfAJob(t *testing.T) {
 	for _, parent := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
 		t.Setenv(parentVar, parent)
 		roots, units := map[string]bool{}, map[string]bool{}
-		for _, job := range []string{"ns/job/1", "ns/job/1", "ns/job/2"} {
-			r, err := Start("v1", job, time.Now())
+		began := time.Now().Add(-time.Hour)
+		for n, job := range []string{"ns/job/1", "ns/job/1", "ns/job/2"} {
+			r, err := Start("v1", job, began.Add(time.Duration(n)*time.Minute))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if n == 1 {
+				r.Continue(began)
 			}
 			units[r.Environ(event.Unit{Phase: "apply", Group: "s:a"})[parentVar]] = true
 			if err := r.Close(); err != nil {
@@ -299,7 +325,7 @@ func TestPodsOfAJob(t *testing.T) {
 		}
 		for _, s := range to.Spans() {
 			if (len(s.ParentSpanId) > 0) == (parent != "") {
-				roots[fmt.Sprintf("%x-%x", s.TraceId, s.SpanId)] = true
+				roots[fmt.Sprintf("%x-%x %d", s.TraceId, s.SpanId, s.StartTimeUnixNano)] = true
 			}
 		}
 		if len(roots) != 2 || len(units) != 3 {

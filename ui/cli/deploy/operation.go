@@ -159,7 +159,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 // exitIfBegun gives the error of a run that cannot be prepared the exit code of a failure if an earlier pod has begun the run: that
 // one may have written.
 func exitIfBegun(j *journal.Journal, err error) error {
-	if err == nil || !j.Begun() {
+	if _, begun := j.Begun(); err == nil || !begun {
 		return err
 	}
 	return command.Exit(command.ExitFailed, err)

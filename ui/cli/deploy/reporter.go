@@ -202,10 +202,16 @@ func (f *followers) environ(u event.Unit) map[string]string {
 	return f.trace.Environ(u)
 }
 
-// continues says whether an earlier pod has begun the run, and told that it started. f may be nil.
-func (f *followers) continues(begun bool) {
-	if f != nil && f.notices != nil && begun {
+// continues says when an earlier pod began the run, if one did. f may be nil.
+func (f *followers) continues(began time.Time, earlier bool) {
+	if f == nil || !earlier {
+		return
+	}
+	if f.notices != nil {
 		f.notices.Continue()
+	}
+	if f.trace != nil {
+		f.trace.Continue(began)
 	}
 }
 

@@ -110,12 +110,9 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		Failures: format.Failures(s), Fixed: format.FixedFailures(s),
 		Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
-	switch {
-	case len(o.Failures) > 0:
-		first := o.Failures[0]
-		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
-	case s.Status != event.Succeeded:
-		o.Object, o.Cause, o.Evidence = s.FailedObject, s.Cause, s.Evidence
+	first := s.FirstRoot()
+	if o.Cause, o.Evidence = first.Cause, first.Evidence; first.Object != nil {
+		o.Object = &first.Object.Object
 	}
 	for g := range s.GroupStates() {
 		o.Groups = append(o.Groups, newGroupOutcome(s, g))
