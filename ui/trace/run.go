@@ -39,7 +39,7 @@ func (r *Recorder) Consume(e event.Event) {
 			return
 		}
 		if r.root == nil { // another run of the same command
-			r.start, r.began, r.job = e.Time, e.Time, ""
+			r.first = first{start: e.Time, began: e.Time}
 			clear(r.begun)
 			clear(r.called)
 			r.open()

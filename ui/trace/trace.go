@@ -45,14 +45,19 @@ type Recorder struct {
 	parent  context.Context // the span in TRACEPARENT
 	salt    uint64          // makes the IDs of units differ from those of another process with the same root
 
-	mu    sync.Mutex
-	job   string          // see Start
-	start time.Time       // of the command, for the first run
-	began time.Time       // of the run, in an earlier pod or with start
-	root  context.Context // the span of the run
-	run   *run            // nil between two runs
+	mu sync.Mutex
+	first
+	root context.Context // the span of the run
+	run  *run            // nil between two runs
 	// begun and called count the attempts at units, as their events and as Environ tell them.
 	begun, called map[event.Unit]int
+}
+
+// first is how a run begins.
+type first struct {
+	job   string    // see Start, "" for other runs of the same command
+	start time.Time // of the command, or of the next run
+	began time.Time // start, or that of an earlier pod of the job
 }
 
 // sender sends the data of one signal.
@@ -80,7 +85,7 @@ func Start(version, job string, start time.Time) (*Recorder, error) {
 		return nil, without("traces, no metrics", err)
 	}
 	r := &Recorder{
-		tracer: noop.NewTracerProvider().Tracer(""), traces: spansTo != nil, salt: rand.Uint64(), job: job, start: start, began: start,
+		tracer: noop.NewTracerProvider().Tracer(""), traces: spansTo != nil, salt: rand.Uint64(), first: first{job, start, start},
 		begun: map[event.Unit]int{}, called: map[event.Unit]int{},
 	}
 	if spansTo != nil {
